@@ -27,7 +27,12 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 FOLDERS: Final = (
-    "adversity/http/sentences/",
+    "adversity/http/test_at_once.py",
+    "adversity/http/test_reasons.py",
+    "adversity/http/test_streams_beside.py",
+    "adversity/http/test_subscribing.py",
+    "adversity/http/test_traced_heads.py",
+    "adversity/http/test_two_engines.py",
     "adversity/oauth/",
     "adversity/ownership/",
     "adversity/server/",

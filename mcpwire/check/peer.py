@@ -219,7 +219,7 @@ class Response:
         self,
         number: int,
         on_data: Callable[[bytes], None],
-        on_end: Callable[[], None],
+        on_change: Callable[[], None],
     ) -> None:
         self.number = number
         self.status = 0
@@ -234,7 +234,7 @@ class Response:
         self.ended = asyncio.Event()
         self.problem = ""
         self._on_data = on_data
-        self._on_end = on_end
+        self._on_change = on_change
         self._sse: SSEDecoder | None = None
         self.writer: asyncio.StreamWriter | None = None
 
@@ -275,8 +275,9 @@ class Response:
         self.retry_ms = self._sse.retry
         for event in events:
             self.events.append(event)
-            if event.data:
+            if event.data and event.event != "endpoint":
                 self._on_data(event.data)
+        self._on_change()
 
     def end(self) -> None:
         """Take the end of the body."""
@@ -291,7 +292,7 @@ class Response:
             self.has_begun.set()
             self.has_head.set()
             self.ended.set()
-            self._on_end()
+            self._on_change()
 
 
 class HttpPeer:

@@ -1,12 +1,14 @@
 """Which tools may be called, and which plays which role.
 
 Roles are `echo` (gives a text back), `slow` (takes a while), `big` (a large result),
-`notify` (progress or log messages while it runs) and `ask` (asks the client). `--map`
-names them; else a tool plays a role by its name and schema.
+`notify` (progress or log messages while it runs), `ask` (asks the client), `change`
+(changes what is listed; another call changes it back) and `task` (goes on as a task).
+`--map` names them; else a tool plays a role by its name and schema.
 """
 
 from __future__ import annotations
 
+import re
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,9 +17,9 @@ from mcpwire.protocol.json_schema import properties_of, required_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["ROLES", "arguments_for", "callable_tools", "find_roles"]
+__all__ = ["ROLES", "arguments_for", "callable_tools", "find_roles", "is_named_like"]
 
-ROLES: Final = ("echo", "slow", "big", "notify", "ask")
+ROLES: Final = ("echo", "slow", "big", "notify", "ask", "change", "task")
 
 _WORDS: Final = {
     "echo": ("echo",),
@@ -25,6 +27,8 @@ _WORDS: Final = {
     "big": ("big", "large", "huge"),
     "notify": ("notify", "progress", "longrunning", "long_running"),
     "ask": ("ask", "elicit", "sampl"),
+    "change": ("change", "toggle", "trigger_tool", "trigger_prompt"),
+    "task": ("task", "later", "background"),
 }
 
 
@@ -72,9 +76,15 @@ def find_roles(
     return found
 
 
-def _plays(tool: Mapping[str, Any], role: str) -> bool:
+def is_named_like(tool: Mapping[str, Any], role: str) -> bool:
+    """Tell whether a tool's name speaks of a role."""
     name = str(tool.get("name", "")).lower().replace("-", "_")
-    if not any(word in name for word in _WORDS[role]):
+    # "task" asks for nothing.
+    return any(re.search(rf"(?<!t){word}", name) for word in _WORDS[role])
+
+
+def _plays(tool: Mapping[str, Any], role: str) -> bool:
+    if not is_named_like(tool, role):
         return False
     if role != "echo":
         return arguments_for(tool) is not None
@@ -105,7 +115,10 @@ def arguments_for(
     found: dict[str, Any] = {}
     properties = properties_of(schema)
     for name in required_of(schema):
-        value = _example(properties.get(name), text)
+        try:
+            value = _example(properties.get(name), text)
+        except (TypeError, ValueError):  # a schema that is none
+            value = None
         if value is None:
             return None
         found[name] = value

@@ -174,7 +174,25 @@ class SchemaWatch:
         if not message.is_answer:
             return schema.sendable["server"].get(str(message.method))
         if "error" in message.value:
+            if message.value.get("id", "") is None:
+                return None  # JSON-RPC 2.0 wants null there, the schema no id
             # Before 2025-11-25 the schema wants an id even where none could be read.
-            has_id = message.value.get("id") is not None
+            has_id = "id" in message.value
             return schema.error if has_id or schema.allows_no_id else None
-        return None if method is None else schema.result_of(method)
+        if method is None:
+            return None
+        if method == "tools/call" and (other := _task_of(message.value.get("result"))):
+            return other if other in schema.definitions else None
+        return schema.result_of(method)
+
+
+def _task_of(result: object) -> str | None:
+    """Return the definition of the task that answers a call; ``None``: it is none.
+
+    That of 2026-07-28 belongs to an extension, which the schema does not have.
+    """
+    if not isinstance(result, dict):
+        return None
+    if result.get("resultType") == "task":
+        return "no definition"
+    return "CreateTaskResult" if "task" in result and "content" not in result else None

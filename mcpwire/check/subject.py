@@ -12,6 +12,7 @@ import contextlib
 import random
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, NoReturn
+from urllib.parse import urljoin, urlsplit
 
 import attrs
 
@@ -24,13 +25,13 @@ from mcpwire.check.case import (
     PeerDied,
 )
 from mcpwire.check.peer import HttpPeer, Response, StdioPeer, Tape
-from mcpwire.errors import MCPError
+from mcpwire.errors import LocalProtocolError, MCPError
 from mcpwire.protocol.http_headers import (
     NAME_MEMBERS,
     find_param_headers,
     mirror_params,
 )
-from mcpwire.protocol.methods import capability_declared
+from mcpwire.protocol.methods import capability_declared, declared_extensions
 from mcpwire.versions import Era, Revision
 from mcpwire.wire.headers import encode_value
 from mcpwire.wire.json import JSONDecodeError, encode, loads
@@ -175,6 +176,8 @@ class Facts:
     """The tools that may be called."""
     barrier: str = "ping"
     """A method that is answered, for `provoke`."""
+    unfit: set[str] = attrs.field(factory=set)
+    """Tools that take too long for cases that call them all."""
     tokens: dict[str, str] = attrs.field(factory=dict)
     """Kind (``good``, ``expired``, ``audience``, ``scope``) -> an access token."""
 
@@ -197,6 +200,10 @@ class Facts:
         """Tell whether a capability such as ``resources.subscribe`` is declared."""
         return capability_declared(self.capabilities, path)
 
+    def has_extension(self, id: str) -> bool:
+        """Tell whether an extension is declared."""
+        return id in declared_extensions(self.capabilities)
+
 
 class Subject:
     """One connection to the server under test.
@@ -211,6 +218,7 @@ class Subject:
         answer_with: Method of a server's request -> a function from its params to the
             result; others are answered with "method not found" (a ping with ``{}``).
         session_id: The value of `Mcp-Session-Id`, over HTTP.
+        stream: The stream of a connection over HTTP+SSE, which all messages come on.
         watch: Looks at each message that comes.
     """
 
@@ -226,6 +234,7 @@ class Subject:
         bound_s: float = 5.0,
         start_s: float = 0.0,
         tls: ssl.SSLContext | None = None,
+        is_sse: bool = False,
         capabilities: dict[str, Any] | None = None,
     ) -> None:
         self.target = target
@@ -243,6 +252,8 @@ class Subject:
         self.last_sent = b""
         self._headers = dict(headers or {})
         self._tls = tls
+        self._is_sse = is_sse
+        self.stream: Response | None = None
         self.watch = watch
         self._came = asyncio.Event()
         self._lines = 0
@@ -277,6 +288,30 @@ class Subject:
                 self._came.set,
                 tls=self._tls,
             )
+            if self._is_sse:
+                await self._listen()
+
+    async def _listen(self) -> None:
+        """Open the stream of HTTP+SSE, and wait for where to post to.
+
+        Raises:
+            NoAnswer: It does not say so first.
+        """
+        fields: dict[str, HeaderValue] = {"Accept": "text/event-stream"}
+        stream = await self.need_http().exchange("GET", fields, None)
+        self.stream = stream
+        await self.until(lambda: stream.events or stream.ended.is_set(), self.bound_s)
+        if not stream.events or stream.events[0].event != "endpoint":
+            raise NoAnswer("an endpoint event", self._instead(stream))
+
+    @property
+    def posts_to(self) -> str | None:
+        """Where messages are posted to: a request target, ``None``: that of the URL."""
+        if self.stream is None or not self.stream.events:
+            return None
+        data = self.stream.events[0].data.decode("utf-8", "replace")
+        parts = urlsplit(urljoin(str(self.target), data))
+        return parts.path + (f"?{parts.query}" if parts.query else "")
 
     async def handshake(self) -> Answer:
         """Do what a client does first: `initialize`, or `server/discover`."""
@@ -304,7 +339,7 @@ class Subject:
         capabilities: dict[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Subject:
-        """Open one more connection to the same server; closed with this one."""
+        """Open one more connection to the same server; closed when the case is over."""
         other = Subject(
             self.target,
             self.revision,
@@ -315,6 +350,7 @@ class Subject:
             bound_s=self.bound_s,
             start_s=self.start_s,
             tls=self._tls,
+            is_sse=self._is_sse,
             capabilities=self.capabilities if capabilities is None else capabilities,
         )
         other.tape = self.tape
@@ -324,10 +360,15 @@ class Subject:
             await other.handshake()
         return other
 
+    async def close_others(self) -> None:
+        """End the connections that were opened from this one."""
+        others, self._others = self._others, []
+        for other in others:
+            await other.close()
+
     async def close(self) -> None:
         """End the connection and all others that were opened from it."""
-        for other in self._others:
-            await other.close()
+        await self.close_others()
         for task in self._answering:
             task.cancel()
         if self.stdio is not None:
@@ -449,7 +490,13 @@ class Subject:
             await self.stdio.write(data + b"\n")
             return None
         fields = {**self.http_headers(message), **(headers or {})}
-        return await self.need_http().exchange("POST", fields, data)
+        response = await self.need_http().exchange(
+            "POST", fields, data, target=self.posts_to
+        )
+        if self.stream is None:
+            return response
+        await self.ended(response)  # the answer comes on the stream
+        return None
 
     def _note(self, message: dict[str, Any]) -> None:
         with contextlib.suppress(TypeError):
@@ -533,8 +580,18 @@ class Subject:
         if self.stdio is not None and self.stdio.output_ended:
             await self.stdio.wait_exit(1.0)
             raise self.stdio.death()
+        if self.stream is not None and self.stream.ended.is_set():
+            raise PeerDied("the stream goes on", "the server has ended it")
         self._came.clear()
         await self._came.wait()
+
+    async def until(self, is_so: Callable[[], object], timeout: float) -> bool:
+        """Wait until something is so; tell whether it is within the time."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                while not is_so():
+                    await self._wait()
+        return bool(is_so())
 
     async def wait_for(
         self,
@@ -693,14 +750,14 @@ class Subject:
             with contextlib.suppress(TypeError):  # an id that is an object
                 id = _typed(message.value.get("id"))
                 self._answers.setdefault(id, []).append(message)
-        self.watch.look(self.revision.name, message, self._method_of(message))
+        self.watch.look(self.revision.name, message, self.method_of(message))
         if message.method is not None and "id" in message.value:
             task = asyncio.get_running_loop().create_task(self._reply(message))
             self._answering.add(task)
             task.add_done_callback(self._answering.discard)
         self._came.set()
 
-    def _method_of(self, message: Message) -> str | None:
+    def method_of(self, message: Message) -> str | None:
         """Return the method of the request that an answer belongs to."""
         if not message.is_answer or not isinstance(message.value, dict):
             return None
@@ -766,10 +823,14 @@ def _typed(id: Any) -> Any:
 def shown(value: object) -> str:
     """Return a value as one short line."""
     if isinstance(value, bytes):
-        text = value.decode("utf-8", "backslashreplace")
+        text = value[: 4 * _SHOWN].decode("utf-8", "backslashreplace")
     elif isinstance(value, (dict, list)):
-        text = encode(value).decode()
+        try:
+            text = encode(value).decode()
+        except LocalProtocolError:  # a lone surrogate, or a number that is none
+            text = repr(value)
     else:
         text = str(value)
-    text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    few = text[: _SHOWN + 1]
+    text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in few)
     return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."

@@ -11,8 +11,6 @@ from mcpwire.cli.failures import UsageError
 from mcpwire.cli.options import Login, Tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from mcpwire.cli.options import Options
     from mcpwire.cli.output import Output
 
@@ -59,7 +57,7 @@ def login_options(options: Options) -> list[str]:
     ]
 
 
-def auth_of(options: Options, output: Output | None, configured: Any = None) -> Any:
+def auth_of(options: Options, output: Output, configured: Any = None) -> Any:
     """Return the ``auth`` argument of `Http`; ``None``: no authorization.
 
     Options for a login come first, then the configuration, then a stored login.
@@ -71,7 +69,7 @@ def auth_of(options: Options, output: Output | None, configured: Any = None) -> 
                 raise UsageError(f"--auth-env and {option} exclude each other")
         return _token(options.auth_env)
     if configured is not None and not given:
-        return _attended(configured, options, output)
+        return _interactive_grant(configured, options, output)
     if given or options.verb.startswith("auth ") or _has_login(options):
         return _oauth(options, output)
     return None
@@ -100,7 +98,7 @@ def _has_login(options: Options) -> bool:
         return False
 
 
-def _attended(configured: Any, options: Options, output: Output | None) -> Any:
+def _interactive_grant(configured: Any, options: Options, output: Output) -> Any:
     """Return a configured login, with the prompts of this terminal."""
     from mcpwire import OAuth
 
@@ -108,29 +106,44 @@ def _attended(configured: Any, options: Options, output: Output | None) -> Any:
     if isinstance(grant, OAuth):
         import attrs
 
-        attendance = _attendance(options, output)
+        given = _interactive_options(options, output)
         for name in ("interactive", "open_browser"):
             if not getattr(grant, name):
-                attendance[name] = False
-        return attrs.evolve(grant, **attendance)
+                given[name] = False
+        return attrs.evolve(grant, **given)
     if options.verb.startswith("auth "):
         raise UsageError("its configuration says how it logs in, and needs no user")
     return grant
 
 
-def _attendance(options: Options, output: Output | None) -> dict[str, Any]:
+def _interactive_options(options: Options, output: Output) -> dict[str, Any]:
     """Return the `OAuth` arguments for the user's part in a login."""
-    is_there = output is not None and output.can_ask
+
+    def show(url: str) -> None:
+        output.event("login", {"url": url}, f"log in at {url}")
+
+    def open_url(url: str) -> None:
+        from mcpwire.transports.oauth.interactive_login import open_browser
+
+        if not open_browser(url, server=None):  # it was checked against it before
+            output.note(
+                "no browser opens here; where there is one elsewhere, Ctrl-C and "
+                "`mcpwire auth login URL --no-browser`"
+            )
+
     may_ask = options.may_ask and not (options.no_browser or options.callback_url)
+    timeout = LOGIN_S
+    if options.verb == "auth login":
+        timeout = options.timeout or LOGIN_S
     return {
-        "interactive": is_there and may_ask,
-        "on_url": None if output is None else _show_with(output),
-        "open_browser": True if output is None else _open_with(output),
-        "timeout": _time_to_log_in(options),
+        "interactive": output.can_ask and may_ask,
+        "on_url": show,
+        "open_browser": open_url,
+        "timeout": None if timeout == math.inf else timeout,
     }
 
 
-def _oauth(options: Options, output: Output | None) -> Any:
+def _oauth(options: Options, output: Output) -> Any:
     from mcpwire import OAuth
 
     secret = None
@@ -143,34 +156,10 @@ def _oauth(options: Options, output: Output | None) -> Any:
             issuer=options.issuer,
             scopes=" ".join(options.scopes) if options.scopes else None,
             profile=options.profile or "default",
-            **_attendance(options, output),
+            **_interactive_options(options, output),
         )
     except ValueError as error:
         raise UsageError(in_flags(str(error))) from error
-
-
-def _time_to_log_in(options: Options) -> float | None:
-    """Return the time limit for the user; `auth login` takes it from --timeout."""
-    if options.verb != "auth login" or options.timeout is None:
-        return LOGIN_S
-    return None if options.timeout == math.inf else options.timeout
-
-
-def _show_with(output: Output) -> Callable[[str], None]:
-    return lambda url: output.tell("login", {"url": url}, f"log in at {url}")
-
-
-def _open_with(output: Output) -> Callable[[str], None]:
-    def open_url(url: str) -> None:
-        from mcpwire.transports.oauth.interactive_login import open_browser
-
-        if not open_browser(url, server=None):  # it was checked against it before
-            output.note(
-                "no browser opens here; where there is one elsewhere, Ctrl-C and "
-                "`mcpwire auth login URL --no-browser`"
-            )
-
-    return open_url
 
 
 def _token(name: str) -> str:

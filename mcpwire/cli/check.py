@@ -112,7 +112,7 @@ def _again(options: Options) -> tuple[str, ...]:
 
 
 async def _cases(options: Options, chosen: RunOptions, output: Output) -> Report:
-    target = target_of(options, None, output)
+    target = target_of(options, output)
     try:
         return await run(target, chosen, on_result=_progress(output))
     except ValueError as error:  # a role that no tool plays

@@ -261,7 +261,7 @@ def skills(options: Options) -> int:
         if output.is_json:
             output.document({"skills": [encode(skill) for skill in found]})
         else:
-            style = render.Style(output.bold, output.dim, output.width)
+            style = render.Style.of(output)
             output.lines(render.skills(found, style))
         return Exit.OK
 
@@ -338,7 +338,7 @@ def ls(options: Options) -> int:
 
     async def work(session: Session) -> int:
         output = session.output
-        style = render.Style(output.bold, output.dim, output.width)
+        style = render.Style.of(output)
         offer = await _offer_of(session.client, style)
         if output.is_json:
             output.document(offer.document)
@@ -413,9 +413,8 @@ async def _list_all(options: Options, output: Output, signals: Signals) -> int:
     """List what all servers of the configuration have; what failed comes last."""
     configuration = read_configuration(options)
     for warning in configuration.warnings:
-        output.tell("warning", warning, f"mcpwire: {warning}")
-    width = None if output.width is None else output.width - len(INDENT)
-    style = render.Style(output.bold, output.dim, width)
+        output.event("warning", warning, f"mcpwire: {warning}")
+    style = render.Style.of(output, len(INDENT))
     group = _group(options, configuration.members())
     offers: dict[str, _Offer] = {}
     failed: dict[str, Exception] = {}

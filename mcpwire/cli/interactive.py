@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from mcpwire.cli.arguments import literal, read_object, read_typed
 from mcpwire.cli.failures import UsageError
-from mcpwire.cli.output import one_line, plain, quoted, read_file, read_input, shorten
+from mcpwire.cli.output import one_line, plain, quoted, read_source, shorten
 from mcpwire.errors import InternalError, InvalidMessage, LocalProtocolError, RPCError
 from mcpwire.protocol.client_features import USER_REJECTED, Elicitation
 from mcpwire.protocol.elicitation import (
@@ -166,7 +166,7 @@ class Host:
         said["message"] = message
         shown = plain(shorten(message, MESSAGE_SHOWN))
         text = f'mcpwire: the server asked for {what}; {how}; it said "{shown}"'
-        self._output.tell("asked", said, text)
+        self._output.event("asked", said, text)
 
     def _declined(self, what: str, message: str, hint: str) -> ElicitAction:
         why = "with --json" if self._output.is_json else "without a terminal"
@@ -273,10 +273,9 @@ def _read_answers(words: Sequence[str]) -> list[Answer]:
     for word in words:
         if word in ACTIONS:
             found.append(ACTIONS[word])
-        elif word == "-":
-            found.append(read_object(read_input(), "standard input"))
-        elif word.startswith("@"):
-            found.append(read_object(read_file(word[1:]), f"--answer {word}"))
+        elif word == "-" or word.startswith("@"):
+            what = "standard input" if word == "-" else f"--answer {word}"
+            found.append(read_object(read_source(word), what))
         else:
             found.append(read_object(word, "--answer"))
     return found
@@ -311,10 +310,7 @@ class Person:
     @property
     def is_there(self) -> bool:
         """Whether there is a terminal to ask and to be answered on."""
-        return all(
-            stream is not None and not stream.closed and stream.isatty()
-            for stream in (sys.stdin, sys.stderr)
-        ) and can_watch(asyncio.get_running_loop())
+        return self._output.can_ask and can_watch(asyncio.get_running_loop())
 
     @property
     def width(self) -> int:

@@ -25,7 +25,7 @@ from mcpwire import (
 )
 from mcpwire.cli.auth import advise_login
 from mcpwire.cli.failures import Exit, UsageError, exit_code
-from mcpwire.cli.output import one_line, read_file, read_input
+from mcpwire.cli.output import one_line, read_source
 from mcpwire.cli.session import advice_at_url, run_command
 from mcpwire.cli.targets import target_of
 from mcpwire.transports.duplex import can_watch
@@ -69,7 +69,7 @@ def _at_url(
                 "only servers at a URL are logged in to, which begins with http:// or "
                 "https://"
             )
-        target = target_of(options, None, output)
+        target = target_of(options, output)
         assert isinstance(target, Http)
         try:
             return await work(options, output, target)
@@ -135,7 +135,7 @@ def _read_returned(word: str) -> str:
             "--callback-url: every process of the machine can read what stands in a "
             "command line; - takes it from standard input, @FILE from a file"
         )
-    text = (read_input() if word == "-" else read_file(word[1:])).strip()
+    text = read_source(word).strip()
     if not _is_returned(text):
         raise UsageError(
             "--callback-url: that is not where the browser is sent to after the login"

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from mcpwire.config import ServerEntry
     from mcpwire.types import LoggingLevel
 
+__all__ = ["Group", "Option", "Options", "option"]
+
 Kind: TypeAlias = Literal["process", "url", "http"]
 
 

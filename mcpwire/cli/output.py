@@ -33,6 +33,7 @@ __all__ = [
     "quoted",
     "read_file",
     "read_input",
+    "read_source",
     "save",
     "shorten",
     "write_bytes",
@@ -117,7 +118,7 @@ class Output:
         aside = "\r\x1b[K" if self._prompt else ""
         self._say(f"{aside}{one_line(text)}\n{self._prompt}")
 
-    def tell(self, kind: str, value: Any, text: str) -> None:
+    def event(self, kind: str, value: Any, text: str) -> None:
         """Write an event to stderr: its text, or with ``--json`` one JSON object."""
         if self.is_json:
             import json
@@ -314,6 +315,11 @@ def _reason(error: OSError | ValueError) -> str:
     if isinstance(error, UnicodeDecodeError):
         return f"it is no UTF-8 text (byte {error.start})"
     return (getattr(error, "strerror", None) or str(error)).lower()
+
+
+def read_source(word: str) -> str:
+    """Return the text that `@FILE`, or `-` and `@-` for stdin, name."""
+    return read_input() if word in {"-", "@-"} else read_file(word[1:])
 
 
 def check_writable(path: str) -> None:

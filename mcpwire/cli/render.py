@@ -6,7 +6,7 @@ Text is returned as it came; `Output` escapes it for a terminal.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from mcpwire.cli.arguments import KINDS, MAX_DEPTH, SchemaReader, literal
 from mcpwire.cli.output import one_line, shorten
@@ -15,6 +15,7 @@ from mcpwire.protocol.json_schema import alternatives_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from mcpwire.cli.output import Output
     from mcpwire.client import Client
     from mcpwire.types import (
         CallToolResult,
@@ -139,18 +140,18 @@ TEXT_INDENT = "      "
 MAX_DESCRIPTION = 120
 
 
-class Style:
+class Style(NamedTuple):
     """How headings and asides are shown, and how wide a line may be."""
 
-    def __init__(
-        self,
-        bold: Callable[[str], str] = str,
-        dim: Callable[[str], str] = str,
-        width: int | None = None,
-    ) -> None:
-        self.bold = bold
-        self.dim = dim
-        self.width = width
+    bold: Callable[[str], str]
+    dim: Callable[[str], str]
+    width: int | None
+
+    @classmethod
+    def of(cls, output: Output, indent: int = 0) -> Style:
+        """Return the style of stdout, for lines that are indented so far."""
+        width = None if output.width is None else output.width - indent
+        return cls(output.bold, output.dim, width)
 
 
 def first_line(text: str | None) -> str:

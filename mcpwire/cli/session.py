@@ -23,7 +23,7 @@ from mcpwire.cli.auth import advise_login
 from mcpwire.cli.failures import Exit, Interrupted, UsageError, exit_code
 from mcpwire.cli.options import Asking
 from mcpwire.cli.output import MARKS, Output, head_lines, progress_text, shorten
-from mcpwire.cli.targets import ProbeCache, target_of, tell_entry
+from mcpwire.cli.targets import ProbeCache, report_entry, target_of
 from mcpwire.errors import MCPError, MissingCapability, NegotiationError
 from mcpwire.versions import Era
 
@@ -94,7 +94,7 @@ def run_command(
 ) -> T:
     """Run a command's coroutine to its end; what it leaves behind is cancelled."""
     output = Output(is_json=options.json, verbose=options.verbose > 0)
-    tell_entry(options, output)
+    report_entry(options, output)
     with _logging_to(output), asyncio.Runner() as runner:
         signals = Signals(runner.get_loop())
 
@@ -249,7 +249,7 @@ class Session:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._stderr = ""
         self._has_traceback = False
-        self.target = target_of(options, self._on_stderr, output)
+        self.target = target_of(options, output, self._on_stderr)
         self._probes = None if options.no_cache else ProbeCache(self.target)
         self._skips_probe = (
             options.mode == "auto"
@@ -372,15 +372,15 @@ class Session:
             return None
         if line is not None:
             return line.show
-        return self._tell_progress if wanted else None
+        return self._report_progress if wanted else None
 
-    def _tell_progress(
+    def _report_progress(
         self, progress: float, total: float | None, message: str | None
     ) -> None:
         value = {"progress": progress, "total": total, "message": message}
         said = {name: part for name, part in value.items() if part is not None}
         text = progress_text(progress, total, message, with_bar=False)
-        self.output.tell("progress", said, text.strip())
+        self.output.event("progress", said, text.strip())
 
     def _show_log(self, notification: Notification) -> None:
         if notification.method != "notifications/message":
@@ -390,7 +390,7 @@ class Session:
         said = notification.params
         logger = f"{said.logger}: " if said.logger else ""
         data = said.data if isinstance(said.data, str) else literal(said.data)
-        self.output.tell("log", encode(said), f"[{said.level}] {logger}{data}")
+        self.output.event("log", encode(said), f"[{said.level}] {logger}{data}")
 
     def _trace(self, event: str, data: Any) -> None:
         if self.timing is not None:
@@ -398,19 +398,19 @@ class Session:
         if not self.output.verbose:
             return
         if event in MARKS:
-            self._tell_head(head_lines(event, data))
+            self._show_head(head_lines(event, data))
             return
         label = EVENTS.get(event)
         if event == "open" and self.options.is_at_url:
             label = "opened"  # what is there was running before
         if label is not None:
             text = data.decode("utf-8", "replace") if isinstance(data, bytes) else data
-            self._tell(f"{label} {self._excerpt(str(text))}")
+            self._show(f"{label} {self._excerpt(str(text))}")
 
-    def _tell_head(self, lines: list[str]) -> None:
+    def _show_head(self, lines: list[str]) -> None:
         for at, line in enumerate(map(self._excerpt, lines)):
             if at == 0:
-                self._tell(line)
+                self._show(line)
             else:
                 self.output.detail(f"{'':11}{line}")
 
@@ -419,7 +419,7 @@ class Session:
             return text
         return f"{shorten(text, EXCERPT)} ({len(text):,} characters, -vv shows all)"
 
-    def _tell(self, text: str) -> None:
+    def _show(self, text: str) -> None:
         self.output.detail(f"{time.monotonic() - self._started:7.3f} s  {text}")
 
     def _on_stderr(self, data: bytes) -> None:
@@ -427,11 +427,11 @@ class Session:
         self._stderr = rest if self.output.verbose else rest[-EXCERPT:]
         for line in lines:
             self._has_traceback |= TRACEBACK in line
-            self._tell(f"server: {line}")
+            self._show(f"server: {line}")
 
     def _end_stderr(self) -> None:
         if self._stderr:
-            self._tell(f"server: {self._stderr}")
+            self._show(f"server: {self._stderr}")
             self._stderr = ""
 
 
@@ -499,7 +499,7 @@ class Timing:
                 f"{name} {points[name]:.3f} ms" for name in POINTS if name in points
             )
             value = {"method": METHOD, "milliseconds": points}
-            output.tell("timing", value, f"timing{which}: {said}")
+            output.event("timing", value, f"timing{which}: {said}")
 
     def rounds(self) -> list[dict[str, float]]:
         """Return what was measured of each request, in milliseconds."""

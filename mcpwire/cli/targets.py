@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.cli.auth import auth_of, in_flags, login_options
 from mcpwire.cli.failures import UsageError, close_matches, did_you_mean
-from mcpwire.cli.output import read_file, read_input
+from mcpwire.cli.output import read_source
 from mcpwire.transports.targets import Stdio
 from mcpwire.wire.json import loads
 
@@ -30,15 +30,15 @@ __all__ = [
     "ProbeCache",
     "place_entry",
     "read_configuration",
+    "report_entry",
     "target_of",
-    "tell_entry",
 ]
 
 
 def target_of(
     options: Options,
-    on_stderr: Callable[[bytes], None] | None,
-    output: Output | None = None,
+    output: Output,
+    on_stderr: Callable[[bytes], None] | None = None,
 ) -> Stdio | Http:
     """Return the target that the options describe."""
     if options.is_at_url:
@@ -99,7 +99,7 @@ def _split(line: str) -> tuple[str, ...]:
 # URLs...
 
 
-def _at_url(options: Options, output: Output | None) -> Http:
+def _at_url(options: Options, output: Output) -> Http:
     from mcpwire import Http
 
     entry = options.entry
@@ -133,7 +133,7 @@ def _joined(
 
 
 def _auth(
-    options: Options, headers: dict[str, str], output: Output | None, configured: Any
+    options: Options, headers: dict[str, str], output: Output, configured: Any
 ) -> Any:
     """Return the ``auth`` argument of `Http`; an Authorization header replaces it."""
     if any(name.lower() == "authorization" for name in headers):
@@ -170,7 +170,7 @@ def _given_headers(words: Iterable[str]) -> Iterable[tuple[str, str]]:
 
     for word in words:
         if word.startswith("@"):
-            text = read_input() if word == "@-" else read_file(word[1:])
+            text = read_source(word)
             yield from (
                 _header(line, f"-H {word}") for line in text.splitlines() if line
             )
@@ -258,15 +258,15 @@ def place_entry(options: Options) -> None:
     options.allow_insecure = options.allow_insecure or entry.allow_insecure
 
 
-def tell_entry(options: Options, output: Output) -> None:
+def report_entry(options: Options, output: Output) -> None:
     """Report the entry's warnings, and its target if its file was found by itself."""
     for warning in options.warnings:
-        output.tell("warning", warning, f"mcpwire: {warning}")
+        output.event("warning", warning, f"mcpwire: {warning}")
     entry = options.entry
     if entry is None or not _is_found(options, entry):
         return
     target = str(entry.to_target())
-    output.tell(
+    output.event(
         "configured",
         {"name": entry.name, "file": entry.file, "target": target},
         f"mcpwire: @{entry.name} of {entry.file} is {target}",

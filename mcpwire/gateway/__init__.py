@@ -42,37 +42,33 @@ __all__ = [
     "tokens_in",
 ]
 
-_EXPORTS: Final = {
-    "mcpwire.gateway.gateway": ("Gateway",),
-    "mcpwire.gateway.delegates": ("ContentDelegate", "QueueDelegate", "Splicer"),
-    "mcpwire.gateway.plan": (
-        "Changes",
-        "FromHeaders",
-        "Plan",
-        "Planned",
-        "Source",
-        "Static",
-    ),
-    "mcpwire.gateway.sessions": ("HandleIds", "SealedIds", "SessionIds"),
-    "mcpwire.gateway.tracing": ("JsonLines",),
-    "mcpwire.gateway.session_ids": ("Kept",),
-    "mcpwire.gateway.splicing": (
-        "PendingBatch",
-        "token_of",
-        "tokens_in",
-    ),
-}
-
-_MODULE_OF: Final = {
-    name: module for module, names in _EXPORTS.items() for name in names
+_MODULES: Final = {
+    "Changes": "plan",
+    "ContentDelegate": "delegates",
+    "FromHeaders": "plan",
+    "Gateway": "gateway",
+    "HandleIds": "sessions",
+    "JsonLines": "tracing",
+    "Kept": "session_ids",
+    "PendingBatch": "splicing",
+    "Plan": "plan",
+    "Planned": "plan",
+    "QueueDelegate": "delegates",
+    "SealedIds": "sessions",
+    "SessionIds": "sessions",
+    "Source": "plan",
+    "Splicer": "delegates",
+    "Static": "plan",
+    "token_of": "splicing",
+    "tokens_in": "splicing",
 }
 
 
 def __getattr__(name: str) -> Any:
-    module = _MODULE_OF.get(name)
-    if module is None:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(module), name)
+    module = importlib.import_module(f"{__name__}.{_MODULES[name]}")
+    value = getattr(module, name)
     globals()[name] = value
     return value
 

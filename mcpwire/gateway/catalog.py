@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import (
     InternalError,
-    InvalidMessage,
     InvalidParams,
     MCPError,
     NameCollision,
@@ -22,14 +21,12 @@ from mcpwire.gateway.forwarding import forward
 from mcpwire.gateway.merging import (
     Listed,
     Merged,
-    TemplateOwners,
     listed,
     merge_named,
     merge_resources,
     merge_templates,
     read_alias,
 )
-from mcpwire.protocol.http_headers import find_param_headers
 from mcpwire.protocol.methods import find
 from mcpwire.protocol.multistep import pages
 from mcpwire.server.log_limit import LimitedLogger
@@ -72,9 +69,6 @@ class Catalog:
         self._upstreams = upstreams
         self._lists: dict[tuple[str, str], ServerList] = {}
         self._states: dict[str, list[tuple[ServerList, int]]] = {}
-        self._aliases: tuple[Merged, dict[str, dict[str, str]]] | None = None
-        self._templates: tuple[Merged, TemplateOwners] | None = None
-        self._headers: tuple[Merged, dict[str, tuple[ParamHeader, ...]]] | None = None
         # What was merged last, by kind; may be older than the last change.
         self.known: dict[str, Merged] = {}
 
@@ -178,18 +172,7 @@ class Catalog:
     def param_headers(self, name: str) -> tuple[ParamHeader, ...]:
         """Return which arguments of a tool header fields repeat, as far as is known."""
         tools = self.known.get("tools")
-        if tools is None or name not in tools.owners:
-            return ()
-        if self._headers is None or self._headers[0] is not tools:
-            self._headers = tools, {}
-        known = self._headers[1]
-        if name not in known:
-            tool = next(tool for tool in tools.items if tool["name"] == name)
-            try:
-                known[name] = find_param_headers(tool.get("inputSchema"))
-            except InvalidMessage:  # clients leave such a tool out
-                known[name] = ()
-        return known[name]
+        return () if tools is None else tools.param_headers.get(name, ())
 
     # Owners...
 
@@ -225,11 +208,9 @@ class Catalog:
         members = self._upstreams.members
         if owner is not None and owner[0] in members:
             return [(members[owner[0]], owner[1])]
-        templates = await self.get("templates")
-        if self._templates is None or self._templates[0] is not templates:
-            self._templates = templates, TemplateOwners(templates)
+        templates = (await self.get("templates")).templates
         members = self._upstreams.members  # there may be others by now
-        servers = [each for each in self._templates[1].of(uri) if each in members]
+        servers = [each for each in templates.of(uri) if each in members]
         if servers:
             return [(members[server], uri) for server in servers]
         offering = self._upstreams.offering("resources")
@@ -239,14 +220,7 @@ class Catalog:
         """Return the URIs of a server that clients know by an alias."""
         if len(self._upstreams.offering("resources")) < 2:
             return {}
-        resources = await self.get("resources")
-        if self._aliases is None or self._aliases[0] is not resources:
-            found: dict[str, dict[str, str]] = {}
-            for (owner, uri), name in resources.names.items():
-                if uri != name:
-                    found.setdefault(owner, {})[uri] = name
-            self._aliases = resources, found
-        return self._aliases[1].get(server, {})
+        return (await self.get("resources")).aliases.get(server, {})
 
 
 MAX_LIST: Final = 16 * 1024 * 1024

@@ -433,7 +433,9 @@ class NotifyApp:
             blocks: Any = loads(await exchange.body())
         except ValueError:
             raise HttpProblem(400, ParseError("the body is not JSON")) from None
-        if type(blocks) is not list or not all(map(_is_block, blocks)):
+        if type(blocks) is not list or not all(
+            type(each) is dict and type(each.get("type")) is str for each in blocks
+        ):
             raise HttpProblem(400, InvalidParams("expected an array of content blocks"))
         try:
             known = agent is not None and self._delegate.notify(agent, *blocks)
@@ -442,10 +444,6 @@ class NotifyApp:
         if not known:
             raise _unknown()
         await exchange.reply(202)
-
-
-def _is_block(item: Any) -> bool:
-    return type(item) is dict and type(item.get("type")) is str
 
 
 def _unknown() -> HttpProblem:

@@ -396,10 +396,6 @@ class Gateway:
             found = self._dispatchers[name] = GatewayDispatcher(self, only=name)
         return found
 
-    def dispatchers(self) -> list[GatewayDispatcher]:
-        """Return those that there are so far."""
-        return list(self._dispatchers.values())
-
     def open_in_memory(self, client: Inbound, limits: Limits) -> MemoryChannel:
         """Serve one client in this process; `Client(gateway)` does."""
         near = self.dispatcher.open_in_memory(client, limits)
@@ -504,7 +500,7 @@ class Gateway:
         self.sessions.withdraw(id)
         found = [
             session
-            for dispatcher in self.dispatchers()
+            for dispatcher in self._dispatchers.values()
             for session in dispatcher.sessions_of(id)
         ]
         for session in found:

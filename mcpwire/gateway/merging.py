@@ -8,6 +8,7 @@ item (no object, no name) is left out.
 from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from contextlib import suppress
 from functools import cached_property
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -15,7 +16,8 @@ from urllib.parse import quote, unquote
 
 import attrs
 
-from mcpwire.errors import InvalidParams
+from mcpwire.errors import InvalidMessage, InvalidParams
+from mcpwire.protocol.http_headers import find_param_headers
 from mcpwire.tools.names import Collision, NamePolicy, Owner
 from mcpwire.tools.rules import ServerRules, first_match
 from mcpwire.tools.transforms import object_schema
@@ -31,6 +33,7 @@ from mcpwire.wire.uri_template import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
+    from mcpwire.protocol.http_headers import ParamHeader
     from mcpwire.tools.rules import Rules
     from mcpwire.tools.transforms import ToolTransform
     from mcpwire.versions import Revision
@@ -239,6 +242,30 @@ class Merged:
         """What tells this list from others, as its cursors do."""
         return mark_of(map(encode, self.items))
 
+    @cached_property
+    def aliases(self) -> dict[str, dict[str, str]]:
+        """By server: the URIs of resources that clients know by an alias."""
+        found: dict[str, dict[str, str]] = {}
+        for (server, uri), name in self.names.items():
+            if uri != name:
+                found.setdefault(server, {})[uri] = name
+        return found
+
+    @cached_property
+    def templates(self) -> TemplateOwners:
+        """The servers of resource templates, found by a URI."""
+        return TemplateOwners(self)
+
+    @cached_property
+    def param_headers(self) -> dict[str, tuple[ParamHeader, ...]]:
+        """By tool: which of its arguments header fields repeat."""
+        found: dict[str, tuple[ParamHeader, ...]] = {}
+        for tool in self.items:
+            # Clients leave out a tool with a wrong schema.
+            with suppress(InvalidMessage):
+                found[tool["name"]] = find_param_headers(tool.get("inputSchema"))
+        return found
+
 
 # One server's pages...
 
@@ -255,7 +282,10 @@ def listed(
     """Return what a server lists, of the raw results of all pages."""
     items: list[dict[str, Any]] = []
     meta: dict[str, Any] = {}
+    times: list[int] = []
     for page in pages:
+        ttl = page.get("ttlMs")
+        times.append(ttl if type(ttl) is int and ttl > 0 else 0)
         found = page.get(list_key)
         if type(found) is list:
             items += [each for each in found if type(each) is dict]
@@ -265,18 +295,13 @@ def listed(
     return Listed(
         server=server,
         items=tuple(items),
-        ttl=min((_ttl(page) for page in pages), default=0),
+        ttl=min(times, default=0),
         is_public=all(page.get("cacheScope") == "public" for page in pages),
         meta=meta,
         is_bare=is_bare,
         rules=rules,
         extras=tuple(extras),
     )
-
-
-def _ttl(page: Mapping[str, Any]) -> int:
-    ttl = page.get("ttlMs")
-    return ttl if type(ttl) is int and ttl > 0 else 0
 
 
 def _hints(lists: Sequence[Listed]) -> dict[str, Any]:

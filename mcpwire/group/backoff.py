@@ -13,7 +13,7 @@ that crashes at its first call gets no fresh count by surviving the handshake.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
@@ -22,24 +22,19 @@ from mcpwire.limits import LONGEST_TIMEOUT_S
 __all__ = ["Backoff"]
 
 
-def _number(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise ValueError(f"{attribute.name} must be a number, got {value!r}")
+def _between(low: float, high: float, words: str) -> Any:
+    """Return a validator of numbers in a range; `words` name it."""
+
+    def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise ValueError(f"{attribute.name} must be a number, got {value!r}")
+        if not low <= value <= high:  # nor is NaN
+            raise ValueError(f"{attribute.name} must be {words}, got {value!r}")
+
+    return check
 
 
-def _seconds(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
-    if not 0 < value <= LONGEST_TIMEOUT_S:  # nor is NaN
-        raise ValueError(f"{attribute.name} must be above zero, got {value!r}")
-
-
-def _factor(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
-    if not 1 <= value <= LONGEST_TIMEOUT_S:
-        raise ValueError(f"{attribute.name} must be at least 1, got {value!r}")
-
-
-def _share(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
-    if not 0 <= value <= 1:
-        raise ValueError(f"{attribute.name} must be from 0 to 1, got {value!r}")
+_SECONDS: Final = _between(5e-324, LONGEST_TIMEOUT_S, "above zero")
 
 
 def _count(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
@@ -59,16 +54,18 @@ class Backoff:
         ValueError: A value is out of its range; names it.
     """
 
-    first: float = attrs.field(default=0.5, validator=[_number, _seconds])
+    first: float = attrs.field(default=0.5, validator=_SECONDS)
     """The longest pause before the first attempt."""
 
-    factor: float = attrs.field(default=2.0, validator=[_number, _factor])
+    factor: float = attrs.field(
+        default=2.0, validator=_between(1, LONGEST_TIMEOUT_S, "at least 1")
+    )
     """By what each attempt in vain lengthens the pause."""
 
-    maximum: float = attrs.field(default=30.0, validator=[_number, _seconds])
+    maximum: float = attrs.field(default=30.0, validator=_SECONDS)
     """What no pause is longer than; a connection that stood so long has lived."""
 
-    jitter: float = attrs.field(default=0.5, validator=[_number, _share])
+    jitter: float = attrs.field(default=0.5, validator=_between(0, 1, "from 0 to 1"))
     """How much of a pause chance may take off, from 0 to 1, so that a hundred clients
     of one server do not come back together."""
 

@@ -6,6 +6,7 @@ import logging
 import re
 from contextlib import AsyncExitStack
 from functools import partial
+from types import NoneType
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import attrs
@@ -201,7 +202,7 @@ class Tools:
         try:
             arguments = signature.parameters.convert(params.get("arguments"))
         except BadArguments as error:
-            raise _refusal(error, request) from error
+            raise _refusal(error, request, params.get("arguments")) from error
         calling = tool.calling  # of another server, if mounted
         if tool.is_direct and self.tasks is None:
             with calling.context_of(request):
@@ -251,9 +252,13 @@ class Tools:
         return tool
 
 
-def _refusal(error: BadArguments, request: RequestContext) -> Exception:
+def _refusal(
+    error: BadArguments, request: RequestContext, arguments: object
+) -> Exception:
     # 2025-11-25 changelog (SEP-1303): what is wrong with the arguments is told to
-    # the model, as a result; before, it was a protocol error.
-    if request.revision < _NOV_2025:
+    # the model, as a result; before, it was a protocol error. It still is one where
+    # the request does not fit CallToolRequest (server/tools, "Error Handling").
+    is_malformed = not isinstance(arguments, (dict, NoneType))
+    if request.revision < _NOV_2025 or is_malformed:
         return InvalidParams(str(error))
     return ToolError(str(error))

@@ -96,16 +96,6 @@ class SideEffects:
         )
 
     @property
-    def may_change(self) -> bool:
-        """Whether it may change anything, taking the hints at their word."""
-        return self.kind != "read_only"
-
-    @property
-    def is_assured_read_only(self) -> bool:
-        """Whether a trusted server says that it only reads."""
-        return self.kind == "read_only" and self.trusted
-
-    @property
     def risk(self) -> Risk:
         """How much thought a call deserves.
 

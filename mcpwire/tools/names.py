@@ -214,8 +214,9 @@ class NamePolicy:
         """
         tools, shown = labels or {}, servers or {}
         full = {
-            (server, tool): self._full(
-                shown.get(server, server), tools.get((server, tool), tool)
+            (server, tool): self.template.format(
+                server=self._part(shown.get(server, server)),
+                tool=self._part(tools.get((server, tool), tool)),
             )
             for server, tool in owners
         }
@@ -248,10 +249,6 @@ class NamePolicy:
             tuple(collisions),
             tuple(n for o, n in names.items() if most and len(full[o]) > most),
         )
-
-    def _full(self, server: str, tool: str) -> str:
-        """Return a tool's name, whatever its length."""
-        return self.template.format(server=self._part(server), tool=self._part(tool))
 
     def _part(self, text: str) -> str:
         if callable(self.normalise):

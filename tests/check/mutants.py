@@ -76,7 +76,7 @@ class Mutant:
     many requests run). What it returns is awaited."""
     message: Callable[[Any, dict[str, Any]], Any] | None = None
     """Over HTTP: changes a JSON body; gets the message and the head of the request,
-    returns the message."""
+    returns the message, or what gives it when it is awaited."""
     is_hasty: bool = False
     """Over HTTP: whether a body counts as whole once it is JSON."""
     octets: Callable[[bytes], bytes | None] | None = None
@@ -85,9 +85,18 @@ class Mutant:
     chunk: Callable[[bytes, dict[str, Any]], bytes | None] | None = None
     """Over HTTP: changes a part of an event stream; gets what `response` does; ``None``
     ends the stream."""
+    ending: Callable[[dict[str, Any]], Any] | None = None
+    """Over HTTP: gets what `response` does before a response ends; what it returns is
+    awaited."""
+    below: str = ""
+    """Over HTTP: what follows the server's URL; ``/sse`` is HTTP+SSE."""
     is_guarded: bool = False
     """Over HTTP: whether the server wants tokens; see `guarded.py`."""
     server_args: tuple[str, ...] = ()
+    chunk_from_client: Callable[[bytes, State], bytes] | None = None
+    """Changes what is read at once, before it is cut into lines."""
+    at_end: Callable[[State], int | None] | None = None
+    """Called when the server has ended; may return another exit code."""
 
 
 MUTANTS: Final[dict[str, Mutant]] = {}
@@ -107,6 +116,54 @@ def register(each: Mutant) -> None:
     """Add a mutant."""
     assert each.name not in MUTANTS, each.name
     MUTANTS[each.name] = each
+
+
+def http_mutant(
+    name: str, *cases: str, **facts: Any
+) -> Callable[[Callable[[Any, dict[str, Any]], object]], object]:
+    """Register a change of what our server answers to one HTTP request.
+
+    The function gets the decoded message of the client (its octets where it is no
+    JSON) and the response as of `Mutant.response`. It returns ``None`` to leave the
+    response as it is, a value for the body, with the status 200, or a status alone.
+    """
+
+    def add(change: Callable[[Any, dict[str, Any]], object]) -> object:
+        def response(held: dict[str, Any]) -> None:
+            body = held["request"]["body"]
+            try:
+                message = json.loads(body)
+            except (ValueError, RecursionError):
+                message = body
+            found = change(message, held)
+            if isinstance(found, int):
+                held["status"], held["body"] = found, b""
+                held["headers"].pop("content-type", None)
+            elif found is not None:
+                held["status"], held["body"] = 200, json.dumps(found).encode()
+                held["headers"]["content-type"] = "application/json"
+
+        register(Mutant(name, cases, response=response, transport="http", **facts))
+        return change
+
+    return add
+
+
+def in_responses(change: Change) -> Callable[[dict[str, Any]], None]:
+    """Make a change of a message one of HTTP responses with one message."""
+    state = State()
+
+    def response(held: dict[str, Any]) -> None:
+        try:
+            message, request = json.loads(held["body"]), held["request"]["body"]
+            state.note(json.loads(request))
+        except ValueError:
+            return
+        if isinstance(message, dict):
+            found = change(message, state)
+            held["body"] = json.dumps(found).encode()
+
+    return response
 
 
 def load() -> dict[str, Mutant]:
@@ -143,6 +200,8 @@ async def stdio(each: Mutant) -> int:  # noqa: C901 - two directions
     )
 
     async def to_server() -> None:
+        while each.chunk_from_client and (data := await ours.read(1 << 20)):
+            child.stdin.write(each.chunk_from_client(data, state))
         while line := await ours.readline():
             if each.raw_from_client is not None:
                 line = each.raw_from_client(line, state)
@@ -150,7 +209,7 @@ async def stdio(each: Mutant) -> int:  # noqa: C901 - two directions
                     continue
             try:
                 message = json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 child.stdin.write(line)
                 continue
             state.note(message)
@@ -169,9 +228,14 @@ async def stdio(each: Mutant) -> int:  # noqa: C901 - two directions
             os.write(1, line) if len(line) < 65_536 else _write_all(line)
 
     writing = asyncio.create_task(to_server())
-    await to_client()
-    writing.cancel()
-    return await child.wait()
+    code = None
+    try:
+        await to_client()
+    finally:
+        writing.cancel()
+        if each.at_end is not None:
+            code = each.at_end(state)
+    return await child.wait() if code is None else code
 
 
 def _write_all(data: bytes) -> None:
@@ -187,9 +251,8 @@ def _written(found: Any) -> list[bytes]:
         return [found]
     if isinstance(found, list):
         return [part for each in found for part in _written(each)]
-    return [
-        json.dumps(found, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
-    ]
+    text = json.dumps(found, ensure_ascii=False, separators=(",", ":"))
+    return [text.encode("utf-8", "surrogatepass") + b"\n"]
 
 
 _WHOLE: Final = 1024 * 1024  # bytes of a body that a mutant may change
@@ -220,16 +283,17 @@ def app(inner: Any, current: Callable[[], Mutant | None]) -> Any:
         if each.request is not None:
             if (waiting := each.request(request)) is not None:
                 await waiting
-            headers = [
-                (k.encode(), v.encode("latin-1")) for k, v in request["headers"].items()
-            ]
             scope = {
                 **scope,
                 "method": request["method"],
                 "path": request["path"],
                 "query_string": request["query"].encode("latin-1"),
-                "headers": headers,
             }
+            new, old = request["headers"], request["given"]
+            changed = {name for name in {*new, *old} if new.get(name) != old.get(name)}
+            scope["headers"] = [
+                (k, v) for k, v in scope["headers"] if k.decode().lower() not in changed
+            ] + [(n.encode(), new[n].encode("latin-1")) for n in changed & new.keys()]
         token = object()
         running.add(token)
         try:
@@ -257,7 +321,9 @@ async def _changed_body(
             break
     message = _as_json(body)
     if isinstance(message, dict) and each.message is not None:
-        body = json.dumps(each.message(message, request)).encode()
+        changed = each.message(message, request)
+        changed = await changed if asyncio.iscoroutine(changed) else changed
+        body = json.dumps(changed).encode()
     request["headers"]["content-length"] = str(len(body))
     headers = [(k, v) for k, v in scope["headers"] if k != b"content-length"]
     headers.append((b"content-length", str(len(body)).encode()))
@@ -272,7 +338,7 @@ async def _changed_body(
 def _as_json(body: bytes) -> Any:
     try:
         return json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 
@@ -299,7 +365,7 @@ def _sending(each: Mutant, request: dict[str, Any], send: Any) -> Any:  # noqa: 
         if each.response is not None:
             _change(each, held)
 
-    async def sending(event: dict[str, Any]) -> None:
+    async def sending(event: dict[str, Any]) -> None:  # noqa: C901 - streams too
         nonlocal is_stream, is_over
         if event["type"] == "http.response.start":
             held["status"] = event["status"]
@@ -310,7 +376,8 @@ def _sending(each: Mutant, request: dict[str, Any], send: Any) -> Any:  # noqa: 
             if is_stream := kind.startswith("text/event-stream"):
                 change()  # the head only: the body is still to come
                 await send(_start(held))
-        elif is_over:
+            return
+        if is_over:
             pass
         elif is_stream:
             body = event.get("body", b"")
@@ -318,12 +385,17 @@ def _sending(each: Mutant, request: dict[str, Any], send: Any) -> Any:  # noqa: 
                 body = each.chunk(body, held)
                 is_over = body is None
             more = event.get("more_body", False) and not is_over
-            await send(
-                {"type": "http.response.body", "body": body or b"", "more_body": more}
-            )
+            part = {"type": "http.response.body", "body": body or b""}
+            await send({**part, "more_body": True})
+            if not more:
+                if each.ending is not None and (waiting := each.ending(held)):
+                    await waiting
+                await send({"type": "http.response.body", "body": b""})
         else:
             held["body"] += event.get("body", b"")
             if not event.get("more_body"):
+                if each.ending is not None and (waiting := each.ending(held)):
+                    await waiting
                 change()
                 if request["method"] != "HEAD" and held["status"] >= 200:
                     held["headers"]["content-length"] = str(len(held["body"]))
@@ -380,7 +452,9 @@ async def serve(*, is_guarded: bool) -> None:
     port = relaying.sockets[0].getsockname()[1]
     made = guarded.make(guarded.url_of(port)) if is_guarded else server.server
     config = uvicorn.Config(
-        app(made.asgi(), lambda: current[0]), log_level="critical", lifespan="on"
+        app(made.asgi(legacy_sse=True), lambda: current[0]),
+        log_level="critical",
+        lifespan="on",
     )
     serving = asyncio.create_task(uvicorn.Server(config).serve([inside]))
     sys.stdout.write(f"{port}\n")

@@ -18,7 +18,7 @@ def body_of(held):
     """Return the message of a request; a dict in any case."""
     try:
         found = json.loads(held["request"]["body"])
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 
@@ -122,7 +122,8 @@ def always_events(held):
 
 
 def always_json(held):
-    if given(held, "accept") == "text/event-stream" and held["status"] == 200:
+    is_post = held["request"]["method"] == "POST"
+    if is_post and given(held, "accept") == "text/event-stream":
         held["headers"]["content-type"] = "application/json"
 
 
@@ -193,6 +194,8 @@ def taken_with_body(condition):
 fault(
     "a cancellation is answered with 200",
     "TR-HTTP-10.a",
+    "CAN-06.a",
+    "CAN-06.b",
     "SCHEMA.EmptyResult",
     response=taken_with_body(lambda m: m.get("method") == "notifications/cancelled"),
 )
@@ -233,6 +236,8 @@ def answers_200(method):
 
 
 for id, method in (
+    ("TR-HTTP-28.a", "initialize"),
+    ("TR-HTTP-28.e", "mcpwire/no-such-method"),
     ("TR-HTTP-28.b", "ping"),
     ("TR-HTTP-28.c", "logging/setLevel"),
     ("TR-HTTP-28.d", "resources/subscribe"),
@@ -249,12 +254,16 @@ def is_method(method):
     return lambda held: held["request"]["method"] == method
 
 
+def is_not_allowed(method):
+    return lambda held: held["status"] == 405 and is_method(method)(held)
+
+
 for id, method in (("TR-HTTP-30.a", "GET"), ("TR-HTTP-30.b", "DELETE")):
     fault(
         f"{method} is a bad request",
         id,
         "TR-HTTP-28.a",  # finds that `initialize` is refused
-        response=both(is_modern_only, refuses_if(is_method(method))),
+        response=both(is_modern_only, refuses_if(is_not_allowed(method))),
         revision=MODERN,
     )
 
@@ -319,7 +328,7 @@ fault("a cut body is read", "D14.e", is_hasty=True)
 
 
 def delays_continue(head):
-    return asyncio.sleep(2) if "expect" in head["given"] else None
+    return asyncio.sleep(4) if "expect" in head["given"] else None
 
 
 fault("100 Continue comes late", "D14.f", request=delays_continue)
@@ -381,7 +390,7 @@ fault(
 
 
 def few_at_once(head):
-    return asyncio.sleep(2) if head["open"] >= 18 else None
+    return asyncio.sleep(4) if head["open"] >= 18 else None
 
 
 fault("more than 18 requests wait", "D14.n", request=few_at_once)

@@ -20,13 +20,25 @@ BAD = {Verdict.FAIL, Verdict.WARN, Verdict.CRASH, Verdict.HANG, Verdict.LENIENT}
 SHARED = [
     case
     for case in CASES
-    if case.start in {Start.SHARED, Start.LAST} and not case.is_hostile
+    if case.start in {Start.SHARED, Start.LAST}
+    and case.is_quick
+    and not case.is_hostile
+    and case.family != "concurrency"  # they take long, and no other fault is theirs
 ]
 
 
 def options(mutant):
-    """Return options that run the mutant's cases, and all that share a connection."""
-    chosen = {case.id for case in SHARED if mutant.revision in case.revisions}
+    """Return options that run the mutant's cases, and all that share a connection.
+
+    Of these, a fault over HTTP stands against those that there are over HTTP alone.
+    """
+    is_http = mutant.transport == "http"
+    chosen = {
+        case.id
+        for case in SHARED
+        if mutant.revision in case.revisions
+        and not (is_http and "stdio" in case.transports and case.family != "schema")
+    }
     chosen |= set(mutant.cases)
     return Options(
         revisions=(mutant.revision,),
@@ -79,8 +91,8 @@ class Served:
         self.child.stdin.write(f"{mutant.name}\n")
         self.child.stdin.flush()
         assert self.child.stdout.readline() == "ready\n"
-        found = attrs.evolve(options(mutant), **facts)
-        return asyncio.run(run(self.url, found))
+        found = attrs.evolve(options(mutant), answer_s=2.0, **facts)
+        return asyncio.run(run(self.url + mutant.below, found))
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ from sentinel import SENTINEL
 import mcpwire
 from mcpwire.cli.failures import UsageError
 from mcpwire.cli.main import parse
+from mcpwire.cli.output import Output
 from mcpwire.cli.targets import target_of
 from mcpwire.errors import GroupError
 
@@ -37,7 +38,7 @@ def configure(folder):
 
 
 def target(*words):
-    return target_of(parse(["ls", "--config", "x.json", *words]), None)
+    return target_of(parse(["ls", "--config", "x.json", *words]), Output())
 
 
 # Targets...
@@ -118,7 +119,7 @@ def test_a_configured_program_logs_in_as_it_says(configure):
     configure(a={"url": URL, "auth": auth})
     assert isinstance(target("@a").grant, mcpwire.ClientCredentials)
     with pytest.raises(UsageError, match="says how it logs in, and needs no user"):
-        target_of(parse(["auth", "status", "--config", "x.json", "@a"]), None)
+        target_of(parse(["auth", "status", "--config", "x.json", "@a"]), Output())
 
 
 @pytest.mark.parametrize(

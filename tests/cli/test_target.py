@@ -9,6 +9,7 @@ import trustme
 import mcpwire
 from mcpwire.cli.failures import UsageError
 from mcpwire.cli.main import parse
+from mcpwire.cli.output import Output
 from mcpwire.cli.targets import target_of
 
 URL = "https://host.example/mcp"
@@ -16,7 +17,7 @@ HUSH = "hush-hush"
 
 
 def target(*words):
-    return target_of(parse(["ls", *words]), None)
+    return target_of(parse(["ls", *words]), Output())
 
 
 def refusal(*words):

@@ -1,4 +1,4 @@
-"""The helpers in this folder are modules that its tests import."""
+"""The helpers in this folder, and in `bridge`, are modules that its tests import."""
 
 from __future__ import annotations
 
@@ -7,5 +7,6 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-pytest.register_assert_rewrite("gated")
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE / "bridge")]
+pytest.register_assert_rewrite("gated", "world")

@@ -1,5 +1,7 @@
 """What transports are told of a gateway's requests before they are answered."""
 
+from __future__ import annotations
+
 import asyncio
 
 import pytest
@@ -9,6 +11,7 @@ import mcpwire
 from mcpwire.gateway import Gateway
 from mcpwire.server.request import RequestInfo
 from mcpwire.types._base import CLIENT_CAPABILITIES, PROTOCOL_VERSION
+from mcpwire.versions import REVISIONS
 
 pytestmark = pytest.mark.anyio
 
@@ -97,3 +100,24 @@ async def test_resources_can_be_subscribed_to_under_the_names_that_clients_know(
         with pytest.raises(mcpwire.RPCError):
             await client.request("resources/subscribe", {"uri": "y:1"})
         await client.request("resources/unsubscribe", {"uri": alias})
+
+
+# A gateway that speaks some revisions only answers what those have...
+
+
+PATIENCE_S = 30.0
+
+
+@pytest.mark.parametrize("revision", [revision.name for revision in REVISIONS])
+async def test_it_may_speak_a_single_one(revision):
+    server = mcpwire.Server("one")
+
+    @server.tool
+    async def echo(text: str) -> str:
+        return text
+
+    gateway = Gateway({"one": server}, revisions=[revision])
+    async with asyncio.timeout(PATIENCE_S), mcpwire.Client(gateway) as client:
+        assert client.protocol_version == revision
+        result = await client.call_tool("one_echo", {"text": "hi"})
+    assert result.text == "hi"

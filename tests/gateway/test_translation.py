@@ -19,9 +19,11 @@ from mcpwire.errors import (
     RPCError,
 )
 from mcpwire.gateway.translation import (
+    CANCEL_GRACE_S,
     ELICIT,
     ROOTS,
     SAMPLE,
+    InFlightCalls,
     TaskIds,
     answer_across,
     can_be_asked,
@@ -399,6 +401,15 @@ def test_an_id_is_good_as_long_as_its_key():
     assert TaskIds((b"n" * 32,), ANN).find(name, ["a"]) is None
 
 
+def test_a_task_that_a_call_became_is_known_by_the_clients_id():
+    ids = TaskIds(KEYS, ANN)
+    name = ids.claim("a", "1")
+    assert ids.created("a", {"taskId": "1"}) == {"taskId": name}
+    assert ids.created("a", {"task": {"taskId": "1"}}) == {"task": {"taskId": name}}
+    for other in ({"content": []}, {"task": 5}, {"taskId": 1}):
+        assert ids.created("a", other) is other
+
+
 def test_the_task_that_was_used_longest_ago_is_forgotten_first():
     ids = TaskIds(KEYS, ANN, limit=2)
     for raw in ("1", "2", "1", "3"):
@@ -425,3 +436,78 @@ def test_what_says_something_of_a_task_says_it_under_the_name_that_clients_know(
         "task": {"taskId": "2"},
         "_meta": 5,
     }
+
+
+# A question finds its call, or nobody is asked...
+
+
+def test_the_only_call_is_the_one():
+    in_flight = InFlightCalls()
+    in_flight.add("a")
+    assert in_flight.owner(None, 0.0) == "a"
+    in_flight.finish("a")
+    with pytest.raises(InternalError, match="no call is under way"):
+        in_flight.owner(None, 0.0)
+
+
+def test_of_several_calls_the_transport_says_which():
+    in_flight = InFlightCalls()
+    first, second = object(), object()
+    in_flight.add(first)
+    in_flight.add(second)
+    assert in_flight.owner(second, 0.0) is second
+    with pytest.raises(InternalError, match="2 calls are under way"):
+        in_flight.owner(None, 0.0)
+    in_flight.finish(second)
+    with pytest.raises(InternalError, match="is over"):
+        in_flight.owner(second, 0.0)
+
+
+def test_a_call_that_was_given_up_still_counts_for_a_while():
+    in_flight = InFlightCalls()
+    in_flight.add("gone")
+    in_flight.add("here")
+    in_flight.cancel("gone", 10.0)
+    with pytest.raises(InternalError, match="2 calls are under way"):
+        in_flight.owner(None, 10.0)
+    assert in_flight.sole(10.0) is None
+    assert in_flight.sole(10.0 + CANCEL_GRACE_S) == "here"
+    assert in_flight.owner(None, 10.0 + CANCEL_GRACE_S) == "here"
+    in_flight.cancel("here", 20.0)
+    assert in_flight.sole(20.0) is None
+
+
+def test_a_call_that_was_answered_cannot_be_given_up():
+    in_flight = InFlightCalls()
+    in_flight.add("here")
+    in_flight.cancel("answered", 10.0)
+    assert in_flight.owner(None, 10.0) == "here"
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["begin", "end", "give up"]), st.integers(0, 3)),
+        max_size=30,
+    )
+)
+def test_never_is_a_call_guessed_while_another_could_have_asked(steps):
+    in_flight, open_calls, given_up = InFlightCalls(), set(), []
+    for now, (step, call) in enumerate(steps):
+        if step == "begin" and call not in open_calls:
+            in_flight.add(call)
+            open_calls.add(call)
+        elif step == "end":
+            in_flight.finish(call)
+            open_calls.discard(call)
+        elif step == "give up" and call in open_calls:
+            in_flight.cancel(call, float(now))
+            open_calls.discard(call)
+            given_up.append(now + CANCEL_GRACE_S)
+        lingering = [end for end in given_up if end > now]
+        try:
+            found = in_flight.owner(None, float(now))
+        except InternalError:
+            assert len(open_calls) + len(lingering) != 1 or lingering
+        else:
+            assert {found} == open_calls
+            assert not lingering

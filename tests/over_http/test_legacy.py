@@ -180,6 +180,10 @@ def test_an_event_over_the_limit_ends_the_connection(engine, ending):
         "/\\{other_host}/m",
         "https://{own_host}/m",
         "ftp://{own_host}/m",
+        "http://localhost:{own_port}/m",
+        "http://[::1]:{own_port}/m",
+        "http:\\\\{other_host}/m",
+        "javascript:alert(1)",
     ],
 )
 def test_an_endpoint_elsewhere_gets_nothing(engine, form):
@@ -189,6 +193,7 @@ def test_an_endpoint_elsewhere_gets_nothing(engine, form):
             other_host=other.origin.removeprefix("http://"),
             own=server.raw.origin,
             own_host=server.raw.origin.removeprefix("http://"),
+            own_port=server.raw.port,
         )
         server.endpoint = lambda _: named
         with opened(server.url, engine, headers={"Authorization": "s3cret"}) as face:

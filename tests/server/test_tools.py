@@ -352,6 +352,24 @@ async def test_a_tool_with_a_schema_of_its_own_takes_its_arguments_as_a_dict():
         assert (await client.call_tool("raw", {})).is_error
 
 
+@pytest.mark.rule("TOOL-15")
+@pytest.mark.parametrize("revision", ERAS)
+@pytest.mark.unchecked_wire("what a client must not send")
+async def test_arguments_that_are_no_object_are_a_fault_of_the_request(revision):
+    server = new()
+
+    @server.tool
+    def add(a: int = 1) -> int:
+        return a
+
+    mode = "stateless" if revision == ERAS[0] else "session"
+    async with Client(server, mode=mode) as client:
+        for arguments in (["a"], "a", 7):
+            params = {"name": "add", "arguments": arguments}
+            with pytest.raises(InvalidParams, match="arguments: expected object"):
+                await client.request("tools/call", params)
+
+
 async def test_dependencies_are_made_once_for_a_request_and_end_with_it():
     made, ended = [], []
 

@@ -73,7 +73,6 @@ def test_each_hint_counts_and_what_is_missing_has_its_default(hints, meaning):
         effects.is_idempotent,
         effects.is_open_world,
     )
-    assert effects.may_change == (meaning[0] != "read_only")
 
 
 @pytest.mark.rule("TOOL-24")
@@ -95,9 +94,9 @@ def test_the_hints_of_a_tool_are_those_of_its_annotations():
 @pytest.mark.rule("TOOL-07")
 def test_that_a_tool_only_reads_is_assured_by_a_trusted_server_alone():
     hints = annotations((True, None, None, None))
-    assert not SideEffects.of(hints).is_assured_read_only
-    assert SideEffects.of(hints, trusted=True).is_assured_read_only
-    assert not SideEffects.of(None, trusted=True).is_assured_read_only
+    assert SideEffects.of(hints).risk == "medium"
+    assert SideEffects.of(hints, trusted=True).risk == "low"
+    assert SideEffects.of(None, trusted=True).risk == "medium"
 
 
 @pytest.mark.system("L-R3")
@@ -279,7 +278,7 @@ def test_a_contract_says_what_may_be_relied_on():
     assert (contract.output, contract.version) == ("json", "1.0.0")
     assert (contract.timeout, contract.retry_pause) == (30.0, 1.0)
     assert contract.max_retries == 1
-    assert contract.side_effects.is_assured_read_only
+    assert contract.side_effects.trusted
     # What may change something is not called again, nor by the word of a stranger.
     assert entries(trusted=True)["files", "remove"].contract.max_retries == 0
     assert entries()["files", "read"].contract.max_retries == 0

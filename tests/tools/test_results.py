@@ -7,8 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpwire.tools.results import (
+    EXTRAS,
     FLAT_FORMS,
     cut_text,
+    extra_tools,
     flatten,
     mark_of,
     trim_result,
@@ -19,13 +21,19 @@ from mcpwire.types import (
     BlobResourceContents,
     CallToolResult,
     EmbeddedResource,
+    GetPromptResult,
     ImageContent,
+    PromptMessage,
+    ReadResourceResult,
+    Resource,
     ResourceLink,
+    ServerCapabilities,
     TextContent,
     TextResourceContents,
     UnknownContent,
     encode,
 )
+from mcpwire.types.lifecycle import PromptsCapability, ResourcesCapability
 
 IMAGE = ImageContent("AAECAw==", "image/png")
 SOUND = AudioContent("AAEC", "audio/wav")
@@ -252,3 +260,61 @@ def test_what_is_nested_too_deeply_to_be_written_is_told_as_null():
     assert flatten(result) == "null"
     assert flatten(result, "structured") == deep
     assert trim_result(result, 1000) is result
+
+
+# Resources and prompts as tools...
+
+
+BOTH = frozenset({"resources", "prompts"})
+ALL = ServerCapabilities(resources=ResourcesCapability(), prompts=PromptsCapability())
+
+
+@pytest.mark.system("A74")
+@pytest.mark.parametrize(
+    ("capabilities", "wanted", "names"),
+    [
+        (ALL, BOTH, list(EXTRAS)),
+        (ALL, {"resources"}, ["mcp_list_resources", "mcp_read_resource"]),
+        (ALL, {"prompts"}, ["mcp_list_prompts", "mcp_get_prompt"]),
+        (ALL, (), []),
+        (ServerCapabilities(), BOTH, []),
+        (
+            ServerCapabilities(prompts=PromptsCapability()),
+            BOTH,
+            ["mcp_list_prompts", "mcp_get_prompt"],
+        ),
+        (None, BOTH, []),
+    ],
+)
+def test_a_server_has_those_that_it_can_do(capabilities, wanted, names):
+    found = extra_tools(capabilities, frozenset(wanted))
+    assert [tool.name for tool in found] == names
+
+
+@pytest.mark.system("A74")
+def test_a_list_is_data_and_text():
+    result = EXTRAS["mcp_list_resources"].result([Resource("mem://ä", "ä")])
+    assert result.structured_content == {"resources": [{"uri": "mem://ä", "name": "ä"}]}
+    assert result.text == '{"resources": [{"uri": "mem://ä", "name": "ä"}]}'
+
+
+@pytest.mark.system("A74")
+def test_what_is_read_is_text_or_comes_whole():
+    blob = BlobResourceContents("mem://b", "AAE=")
+    result = EXTRAS["mcp_read_resource"].result(
+        ReadResourceResult([TextResourceContents("mem://a", "hi"), blob])
+    )
+    assert [encode(block) for block in result.content] == [
+        {"type": "text", "text": "hi"},
+        {"type": "resource", "resource": {"uri": "mem://b", "blob": "AAE="}},
+    ]
+
+
+@pytest.mark.system("A74")
+def test_a_prompt_is_its_messages():
+    messages = [PromptMessage("user", TextContent("hi"))]
+    result = EXTRAS["mcp_get_prompt"].result(GetPromptResult(messages))
+    assert result.text == "hi"
+    assert result.structured_content == {
+        "messages": [{"role": "user", "content": {"type": "text", "text": "hi"}}]
+    }

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from mcpwire.check.subject import Message, Response, Subject
 
-__all__ = ["SlowCall", "echo_params", "lasting", "start_slow", "texts_of"]
+__all__ = ["SlowCall", "echo_params", "lasting", "position", "start_slow", "texts_of"]
 
 _SECONDS: Final = ("second", "duration", "delay", "sleep", "wait", "time", "secs")
 _MILLISECONDS: Final = ("milli", "ms")
@@ -72,3 +72,8 @@ def texts_of(message: Message) -> str:
     content = result.get("content") if isinstance(result, dict) else None
     parts = content if isinstance(content, list) else []
     return "\n".join(str(p.get("text", "")) for p in parts if isinstance(p, dict))
+
+
+def position(subject: Subject, message: Message) -> int:
+    """Return where a message stands among those that came; equal ones are others."""
+    return next(i for i, each in enumerate(subject.received) if each is message)

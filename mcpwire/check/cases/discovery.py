@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.check.case import LEGACY, MODERN, Case, Family, Level, Start, since
+from mcpwire.check.case import LEGACY, MODERN, Case, Family, Level, Start
 from mcpwire.check.cases._exchange import (
     AnyOf,
     Changed,
@@ -17,7 +17,7 @@ from mcpwire.check.cases._exchange import (
 from mcpwire.check.roles import arguments_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from mcpwire.check.subject import Message, Subject
 
@@ -78,17 +78,6 @@ exchange(
         "`resultType` complete, `ttlMs` of 0 or more, `cacheScope` public or private",
     ),
     why="clients ask again and again, or share what is private",
-)
-
-exchange(
-    FAMILY,
-    "VER-06.a",
-    Level.ROBUST,
-    "`server/discover` may be asked for again",
-    revisions=MODERN,
-    send=(Request("server/discover"), Request("server/discover")),
-    expect=Result(_speaks, "the versions"),
-    why="a client that reconnects through a proxy asks again",
 )
 
 
@@ -304,20 +293,21 @@ _REMOVED: Final[dict[str, dict[str, Any]]] = {
 
 _OTHER_ERA: Final = {"initialize": (-32022,)}
 
-for _letter, (_method, _params) in zip("abcde", _REMOVED.items(), strict=True):
+for _letter, (_method, _params) in zip("bcdef", _REMOVED.items(), strict=True):
     exchange(
         FAMILY,
-        f"TR-HTTP-28.{_letter}",
+        f"VER-10.{_letter}",
         Level.MUST,
         f"`{_method}` of this revision is an unknown method",
-        source="basic/transports/streamable-http#protocol-version-header",
-        rules=("RPC-31", "VER-10"),
+        source="schema#MethodNotFoundError",
+        rules=("RPC-31", "PING-03"),
         revisions=MODERN,
+        transports=("stdio",),
         send=Request(
             _method, _params, text=f"`{_method}` with this revision's `_meta`"
         ),
         # A server of both eras may say which one the connection has.
-        expect=Error(-32601, *_OTHER_ERA.get(_method, ()), status=(404,)),
+        expect=Error(-32601, *_OTHER_ERA.get(_method, ())),
         why="a client of both eras takes the server for one of the older era",
     )
 
@@ -574,15 +564,6 @@ def _has_type(_: Subject, message: Message) -> str | None:
     return "a result without it" if lacks else None
 
 
-def _has_server(_: Subject, message: Message) -> str | None:
-    result = _result(message)
-    if result is None:
-        return None
-    meta = result.get("_meta")
-    info = meta.get(SERVER) if isinstance(meta, dict) else None
-    return None if isinstance(info, dict) else "a result without it"
-
-
 def _is_no_request(_: Subject, message: Message) -> str | None:
     is_request = message.method is not None and "id" in message.value
     return f"the request {message.method}" if is_request else None
@@ -629,27 +610,6 @@ def _is_key(key: str) -> bool:
     return ends and middle.isalnum() and name.isascii()
 
 
-def _metas(value: Any) -> Iterator[dict[str, Any]]:
-    """Yield each `_meta` within a message."""
-    if isinstance(value, dict):
-        for name, each in value.items():
-            if name == "_meta" and isinstance(each, dict):
-                yield each
-            elif name not in {"structuredContent", "data", "inputSchema"}:
-                yield from _metas(each)
-    elif isinstance(value, list):
-        for each in value:
-            yield from _metas(each)
-
-
-def _has_plain_keys(_: Subject, message: Message) -> str | None:
-    for meta in _metas(message.value):
-        for key in meta:
-            if not _is_key(key):
-                return f"the key {key!r}"
-    return None
-
-
 _looks(
     "RPC-16.a",
     Level.MUST,
@@ -659,17 +619,6 @@ _looks(
     revisions=MODERN,
     expects="`resultType`, a text, in each result",
     why="clients cannot tell a result from a question",
-)
-
-_looks(
-    "META-11.a",
-    Level.SHOULD,
-    "each result names the server in its `_meta`",
-    _has_server,
-    source="basic/index#meta",
-    revisions=MODERN,
-    expects=f"`{SERVER}` in each result",
-    why="logs and bug reports do not say what was at the other end",
 )
 
 _looks(
@@ -715,16 +664,4 @@ _looks(
     revisions=MODERN,
     expects="no error from -32019 to -32000",
     why="each implementation meant something else by them",
-)
-
-_looks(
-    "META-01.a",
-    Level.MUST,
-    "the keys of each `_meta` follow the grammar",
-    _has_plain_keys,
-    source="basic/index#meta",
-    rules=("META-02",),
-    revisions=since("2025-06-18"),
-    expects="keys such as `com.example/name`",
-    why="clients that check keys refuse the message",
 )

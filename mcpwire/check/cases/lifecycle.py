@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.check.case import LEGACY, Family, Level, NoAnswer, Start, since
+from mcpwire.check.case import LEGACY, Family, Level, NoAnswer, Start
 from mcpwire.check.cases._exchange import (
     AnyOf,
-    Changed,
     Error,
     Notification,
     Request,
@@ -17,7 +15,6 @@ from mcpwire.check.cases._exchange import (
     Status,
     exchange,
 )
-from mcpwire.check.roles import arguments_for
 from mcpwire.versions import REVISIONS
 
 if TYPE_CHECKING:
@@ -106,21 +103,6 @@ async def declared_lists_answer(subject: Subject) -> None:
 
 @case(
     "LIFE-08.a",
-    Level.MUST,
-    "a version that it speaks is the version that it answers",
-    source="basic/lifecycle#version-negotiation",
-    revisions=LEGACY,
-    sends="nothing more: it looks at the answer to the first `initialize`",
-    expects="the version that was asked for",
-    why="clients that cannot speak the other one end the connection",
-)
-async def version_is_echoed(subject: Subject) -> None:
-    got = subject.facts.hello.get("protocolVersion")
-    subject.expect(got == subject.revision.name, subject.revision.name, got)
-
-
-@case(
-    "LIFE-08.b",
     Level.MUST,
     "an unknown version is answered with another one that it speaks",
     source="basic/lifecycle#version-negotiation",
@@ -403,65 +385,3 @@ async def patient_server(subject: Subject) -> None:
         subject.expect(
             not is_request or each.method == "ping", "no request but ping", each.raw
         )
-
-
-# --- what was agreed ------------------------------------------------------------------
-
-
-@case(
-    "LIFE-11.a",
-    Level.MUST,
-    "the server asks nothing that the client did not declare",
-    source="basic/lifecycle#operation",
-    rules=("LIFE-11",),
-    revisions=since("2025-06-18", "2025-11-25"),
-    start=Start.LAST,
-    sends="a call of the tool that asks the client, if there is one",
-    expects="no sampling, elicitation or roots request in the whole run",
-    why="the client cannot answer, and the call fails or hangs",
-)
-async def respects_capabilities(subject: Subject) -> None:
-    tool = subject.facts.roles.get("ask")
-    if tool is not None:
-        params = {"name": tool["name"], "arguments": arguments_for(tool) or {}}
-        with contextlib.suppress(NoAnswer):
-            await subject.request("tools/call", params)
-    for each in subject.received:
-        is_asked = each.method in {
-            "sampling/createMessage",
-            "elicitation/create",
-            "roots/list",
-        }
-        subject.expect(not is_asked, "no such request", each.raw)
-
-
-# --- the version's header over HTTP ---------------------------------------------------
-
-exchange(
-    FAMILY,
-    "LHTTP-31.a",
-    Level.MUST,
-    "an unsupported `MCP-Protocol-Version` is answered with 400",
-    source="basic/transports#protocol-version-header",
-    revisions=WITH_HEADER,
-    transports=("http",),
-    send=(
-        Changed({}, f"a ping with {FUTURE}", headers={"MCP-Protocol-Version": FUTURE}),
-        Changed({}, "a ping with banana", headers={"MCP-Protocol-Version": "banana"}),
-    ),
-    expect=Status(400),
-    why="client and server go on by different rules",
-)
-
-exchange(
-    FAMILY,
-    "LHTTP-30.a",
-    Level.SHOULD,
-    "a request without `MCP-Protocol-Version` is taken",
-    source="basic/transports#protocol-version-header",
-    revisions=WITH_HEADER,
-    transports=("http",),
-    send=Changed({}, "a ping without it", headers={"MCP-Protocol-Version": None}),
-    expect=Result(),
-    why="clients of 2025-03-26 send none",
-)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.check.case import LEGACY, MODERN, Family, Level, Start
-from mcpwire.check.cases._calls import lasting
-from mcpwire.check.cases._exchange import Error, Request, Result, exchange
+from mcpwire.check.cases._calls import lasting, position
+from mcpwire.check.cases._exchange import Error, Refusal, Request, Result, exchange
 
 if TYPE_CHECKING:
     from mcpwire.check.subject import Answer, Message, Subject
@@ -98,7 +98,7 @@ exchange(
         Request("logging/setLevel", {"level": 3}),
         Request("logging/setLevel", {"level": None}),
     ),
-    expect=Error(-32602, -32600),
+    expect=Refusal(),
     lenient=Result(),
     why="a faulty call is found out much later",
 )
@@ -216,9 +216,9 @@ exchange(
 )
 async def none_behind(subject: Subject) -> None:
     answer, found = await _observed(subject)
-    at = subject.received.index(answer.message)
+    at = position(subject, answer.message)
     for each in found:
-        is_before = subject.received.index(each) < at
+        is_before = position(subject, each) < at
         subject.expect(is_before, "messages before the answer alone", each.raw)
 
 

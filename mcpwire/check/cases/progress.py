@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.check.case import Family, Level
-from mcpwire.check.cases._calls import lasting
+from mcpwire.check.cases._calls import lasting, position
 from mcpwire.check.cases._exchange import (
     AnyOf,
+    Changed,
     Error,
     Notification,
-    Request,
     Result,
     Silence,
     Status,
@@ -179,9 +179,9 @@ async def two_at_once(subject: Subject) -> None:
 )
 async def none_behind(subject: Subject) -> None:
     answer, found = await _observed(subject, "mcpwire-behind")
-    at = subject.received.index(answer.message)
+    at = position(subject, answer.message)
     for each in found:
-        is_before = subject.received.index(each) < at
+        is_before = position(subject, each) < at
         subject.expect(is_before, "progress before the answer alone", each.raw)
 
 
@@ -200,16 +200,20 @@ exchange(
     why="progress that comes late ends the connection",
 )
 
+
+def _with_token(token: Any, text: str) -> Changed:
+    return Changed({}, text, params={"_meta": {"progressToken": token}})
+
+
 exchange(
     FAMILY,
     "F03.c",
     Level.ROBUST,
     "a token that is neither a text nor a number does no harm",
     rules=("PROG-01",),
-    needs=("tools",),
     send=(
-        Request("tools/list", {"_meta": {"progressToken": {"a": 1}}}),
-        Request("tools/list", {"_meta": {"progressToken": None}}),
+        _with_token({"a": 1}, "a request whose token is an object"),
+        _with_token(None, "one whose token is null"),
     ),
     expect=AnyOf(Result(), Error(-32600, -32602)),
     why="one faulty client ends the work of all others",

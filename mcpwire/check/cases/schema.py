@@ -33,6 +33,7 @@ def _stems() -> dict[str, tuple[str, ...]]:
     for revision, schema in load().items():
         names = {schema.error, *schema.sendable["server"].values()}
         names |= {schema.result_of(m) or "" for m in schema.sendable["client"]}
+        names |= {"CreateTaskResult"} & schema.definitions.keys()
         for name in sorted(names - {""}):
             found.setdefault(stem_of(name), []).append(revision)
     return {stem: tuple(revisions) for stem, revisions in found.items()}

@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
+    from mcpwire.server.http.exchange import Headers
+
 __all__ = [
     "CREDENTIALS",
     "LONGEST_LEEWAY_S",
@@ -67,6 +69,7 @@ __all__ = [
     "check_scopes",
     "client_address",
     "has_query_token",
+    "read_audience",
     "read_credentials",
     "read_key",
     "safe_headers",
@@ -384,7 +387,7 @@ class Verifier(Protocol):
 
         Raises:
             InvalidToken: It is not believed; the next verifier is asked.
-            AuthError: It cannot be told now.
+            AuthError: It is not known now.
         """
         ...
 
@@ -451,14 +454,6 @@ def _principal(owner: TokenOwner) -> Principal:
 # The server
 
 
-class HeaderFields(Protocol):
-    """The header fields of a request."""
-
-    def all(self, name: str) -> Sequence[str]:
-        """Return each field of that lower-case name, in order."""
-        ...
-
-
 class ResourceServer:
     """Decides which clients may use an MCP server, over HTTP.
 
@@ -519,7 +514,9 @@ class ResourceServer:
         self._keys: dict[str, list[Verifier]] = {}
         self._bearers: list[Verifier] = []
         self._add_verifiers(verifiers)
-        self._audience = _check_audience(resource, audience)
+        # By default the resource: with the slash of a bare host or without it.
+        default = {resource, resource.removesuffix("/")}
+        self._audience = read_audience(default if audience is None else audience)
         required = tuple(dict.fromkeys(map(check_scope, required_scopes)))
         if OFFLINE_ACCESS in required:
             raise ValueError(f"no request needs {OFFLINE_ACCESS!r}: it is for clients")
@@ -551,8 +548,8 @@ class ResourceServer:
         # 2026-07-28 basic/authorization, "Authorization Server Location".
         if not (self._servers or all(isinstance(v, OwnTokens) for v in verifiers)):
             raise ValueError(
-                "clients must learn who gives them tokens: name at least one "
-                "of authorization_servers"
+                "clients must learn where to get tokens: name at least one of "
+                "authorization_servers"
             )
 
     def _make_realm(self, required: tuple[str, ...]) -> Realm:
@@ -596,9 +593,7 @@ class ResourceServer:
 
     # ... and of its clients.
 
-    async def authenticate(
-        self, headers: HeaderFields, verb: str, url: str
-    ) -> Principal:
+    async def authenticate(self, headers: Headers, verb: str, url: str) -> Principal:
         """Return the client of a request.
 
         Args:
@@ -627,7 +622,7 @@ class ResourceServer:
         check_scopes(known, self._required)
         return known
 
-    def _read(self, headers: HeaderFields, url: str) -> Credentials | None:
+    def _read(self, headers: Headers, url: str) -> Credentials | None:
         if "?" in url and has_query_token(url):
             raise MalformedCredentials("there is a token in the query")
         found = [read_credentials(headers.all("authorization"))]
@@ -703,7 +698,7 @@ class ResourceServer:
         self,
         principal: Principal,
         credentials: Credentials,
-        headers: HeaderFields,
+        headers: Headers,
         verb: str,
         url: str,
     ) -> None:
@@ -753,13 +748,9 @@ def _check_servers(servers: Sequence[str], *, allow_insecure: bool) -> tuple[str
     return tuple(servers)
 
 
-def _check_audience(
-    resource: str, audience: str | Collection[str] | None
-) -> frozenset[str]:
-    if audience is None:
-        # With the slash of a bare host or without: two spellings of one.
-        return frozenset({resource, resource.removesuffix("/")})
+def read_audience(audience: str | Collection[str]) -> frozenset[str]:
+    """Return the receivers that tokens may have. Raises `ValueError` for none."""
     found = frozenset([audience] if isinstance(audience, str) else audience)
     if not found:
-        raise ValueError("tokens must be for this server: audience must not be empty")
+        raise ValueError("tokens must be for somebody: audience must not be empty")
     return found

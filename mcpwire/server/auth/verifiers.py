@@ -55,6 +55,7 @@ from mcpwire.server.auth.resource_server import (
     Principal,
     TokenOwner,
     client_address,
+    read_audience,
 )
 from mcpwire.server.fair_pool import FairPool
 from mcpwire.wire.headers import is_token
@@ -431,7 +432,7 @@ class JwtVerifier:
             if jwks is None and key is None
             else GivenKeys(read_keys(jwks) if jwks is not None else [_read_key(key)])
         )
-        self._audience = _audience(audience)
+        self._audience = None if audience is None else read_audience(audience)
         self._leeway = check_leeway(leeway)
         self._clock = clock
         self._recent: TtlCache[Principal] = TtlCache()
@@ -535,15 +536,6 @@ def _read_key(key: str | bytes | Mapping[str, Any] | None) -> Any:
     return import_checking_jwk(key)
 
 
-def _audience(audience: str | Collection[str] | None) -> frozenset[str] | None:
-    if audience is None:
-        return None
-    found = frozenset([audience] if isinstance(audience, str) else audience)
-    if not found:
-        raise ValueError("tokens must be for somebody: an empty audience is nobody")
-    return found
-
-
 _WHAT: Final = "the introspection endpoint"
 
 MOST_AT_ONCE: Final = 64
@@ -592,7 +584,7 @@ class IntrospectionVerifier:
         # RFC 7662, 2.1: otherwise anybody could try tokens there.
         if has_client == (bearer is not None):
             raise ValueError(
-                "who asks is proved by client_id and client_secret, or by bearer"
+                "give either client_id and client_secret, or bearer, to authenticate"
             )
         self._place = check_place(endpoint, _WHAT)
         self.issuer = issuer

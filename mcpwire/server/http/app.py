@@ -113,7 +113,7 @@ class AsgiApp:
         ask_timeout: How long a client may take to answer a question.
         stream_after: How long a call may take before it is answered by a stream.
         heartbeat: How long a stream is silent before a comment is sent.
-        bound: The name that the server was told to listen on.
+        bound: The name of the address that the server listens on.
 
     Attributes:
         limits: Bounds on what one client may cost.
@@ -203,7 +203,7 @@ class AsgiApp:
         self._is_draining = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer what the web server brings: one request, or its lifespan."""
+        """Serve one ASGI scope: a request, or the lifespan."""
         if scope["type"] != "http":
             await self._serve_other(scope, receive, send)
             return
@@ -238,7 +238,7 @@ class AsgiApp:
                 access.write(exchange)
 
     async def _serve_other(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Take part in what is no request over HTTP."""
+        """Serve a scope that is not an HTTP request: the lifespan, a WebSocket."""
         kind = scope["type"]
         if kind == "lifespan":
             await self._follow(receive, send)
@@ -334,7 +334,7 @@ class AsgiApp:
         return type(params) is dict and self._dispatcher.opens_alone(params)
 
     async def _serve_stream(self, exchange: Exchange, *, is_alone: bool) -> None:
-        """Answer what is no POST at the endpoint."""
+        """Answer a GET, a DELETE or another verb at the endpoint."""
         sessions = self._sessions
         # 2026-07-28 streamable-http, "Earlier Streamable HTTP Revisions".
         if sessions is None or is_alone:
@@ -504,8 +504,8 @@ _EXPOSED: Final = b"Mcp-Session-Id, MCP-Protocol-Version, WWW-Authenticate, Retr
 class RequestGuard:
     """Lets requests in, by the rules of `OriginPolicy` and of the resource server.
 
-    `bound` is the name that the server was told to listen on. Raises `ValueError` for a
-    malformed host or origin.
+    `bound` is the name of the address that the server listens on. Raises `ValueError`
+    for a malformed host or origin.
     """
 
     def __init__(

@@ -46,15 +46,15 @@ It is the name that the official SDKs use, and that some clients look for.
 
 
 class _Connection(ServerConnection):
-    """A connection of which each message may come with another head."""
+    """A connection whose messages come with a head each."""
 
-    def heard_with(self, info: RequestInfo) -> None:
-        """Take what comes next as coming with these."""
+    def set_request_info(self, info: RequestInfo) -> None:
+        """Set the head that the next messages come with."""
         self._request_info = info
 
 
 class _Link(Duplex):
-    """The server's end: what it writes are events, what it reads are posts."""
+    """The server's end of a connection: it writes events and reads POSTs."""
 
     def __init__(self, dispatcher: Dispatcher, principal: Principal | None) -> None:
         self.connection = _Connection(dispatcher, transport="http")
@@ -75,11 +75,11 @@ class _Link(Duplex):
 
     def post(self, line: bytes, info: RequestInfo) -> None:
         """Take in one message."""
-        self.connection.heard_with(info)
+        self.connection.set_request_info(info)
         self.receive(line)
 
     def hang_up(self) -> None:
-        """Take note that the client is gone."""
+        """End the connection: its client is gone."""
         self.give_up(TransportError("the client closed it", target=self.target))
 
 

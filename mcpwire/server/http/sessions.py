@@ -8,7 +8,7 @@
                              └─ unknown, ended, another client's: one and the same 404
 
 2025-11-25 basic/transports, "Session Management" and "Protocol Version Header";
-2025-03-26 basic, "Batching". The application has checked what is no matter of sessions:
+2025-03-26 basic, "Batching". The application has checked the rest before:
 authentication, formats, sizes, and that a POST does not stand alone.
 """
 

@@ -61,7 +61,7 @@ class Stateless:
         """Answer a POST with that message. Raises `HttpProblem` and `ClientGone`."""
         if type(message) is Notification:
             _check_notification(exchange, message)
-            # There is none that a server would have to act on.
+            # No notification makes a server do anything.
             await exchange.reply(202)
             return
         if type(message) is not Request:

@@ -177,7 +177,7 @@ class SseWriter:
                     await self._sleep(exchange)
             if not (self.is_complete or exchange.is_gone):
                 await self._write(exchange.write(b"", is_last=True))
-        except (ClientGone, _Stalled):
+        except ClientGone:
             pass
         finally:
             self.is_over = True
@@ -208,10 +208,8 @@ class SseWriter:
             async with asyncio.timeout(self._exchange.timeouts.stall) as timeout:
                 self._write_timeout = timeout
                 await step
-        except TimeoutError:
-            if timeout.expired():
-                raise _Stalled from None
-            raise
+        except TimeoutError:  # nothing was read for too long, or it is aborted
+            raise ClientGone from None
         finally:
             self._write_timeout = None
 
@@ -250,10 +248,6 @@ class SseWriter:
         if not watcher.cancelled():
             watcher.exception()
         self.stop()
-
-
-class _Stalled(Exception):
-    """The client has not read what it was sent, for too long."""
 
 
 # The streams of a session

@@ -184,9 +184,8 @@ class HttpConnection(asyncio.Protocol):
         self._url = b""
         self._fields: list[tuple[bytes, bytes]] = []
         self._is_in_head = False
-        # Bytes of the target and the fields, and those since the last part of a body.
-        self._field_size = 0
-        self._framing = 0
+        self._room = 0  # how much of the target and the fields may still come
+        self._framing = 0  # bytes since the last part of a body
         # What ends it, unless something comes.
         self._timers: TimerQueue | None = None
         self._stall_size = 0
@@ -354,20 +353,20 @@ class HttpConnection(asyncio.Protocol):
         """Begin a head."""
         self._url = b""
         self._fields = []
-        self._field_size = 0
+        self._room = self.shared.limits.head
         self._is_in_head = not self._is_ended
 
     def on_url(self, url: bytes) -> None:
         """Keep a part of the request's target."""
         self._url += url
-        self._field_size += len(url)
-        if self._field_size > self.shared.limits.head:
+        self._room -= len(url)
+        if self._room < 0:
             raise httptools.HttpParserError("the head is too long")
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Keep a field of the head, and drop one of the trailer."""
-        self._field_size += len(name) + len(value) + FIELD_COST
-        if self._field_size > self.shared.limits.head:
+        self._room -= len(name) + len(value) + FIELD_COST
+        if self._room < 0:
             raise httptools.HttpParserError("the head is too long")
         # RFC 9110, 6.5.1: a trailer field is not taken for a field of the head.
         if self._is_in_head:
@@ -613,7 +612,7 @@ class HttpRequest:
         self._notify()
 
     def lose(self) -> None:
-        """Take it that the peer is gone."""
+        """Note that the peer is gone."""
         self._is_gone = True
         self._notify()
 
@@ -816,7 +815,7 @@ _OPTIONS: Final[Mapping[str, Any]] = {
     "backlog": BURST,
     "timeout_graceful_shutdown": LAST_GRACE_S,
 }
-"""What uvicorn is told, unless somebody says otherwise."""
+"""The settings of uvicorn that a caller may change."""
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
@@ -875,21 +874,21 @@ def run_http(
 
     Raises:
         LocalProtocolError: uvicorn is not installed.
-        ValueError: The address, or an option, is none.
+        ValueError: The address or an option is malformed.
         CannotListen: Nothing can listen there; it is an `OSError`.
     """
     _import_uvicorn()
     known = threading.enumerate()
     if quiet:
         options.setdefault("announce", bool)  # which says nothing
-    told = contextlib.nullcontext if quiet else access_log_on_stderr
+    access_log = contextlib.nullcontext if quiet else access_log_on_stderr
 
     async def serve() -> list[threading.Timer]:
         async with around():
             await serve_http(server, address, has_signals=True, **options)
         return end_soon(0)
 
-    with told():
+    with access_log():
         timers = asyncio.run(serve())
     for timer in timers:
         timer.cancel()
@@ -923,7 +922,7 @@ async def serve_http(
 
     Raises:
         LocalProtocolError: uvicorn is not installed.
-        ValueError: The address, or an option, is none.
+        ValueError: The address or an option is malformed.
         CannotListen: Nothing can listen there; it is an `OSError`.
     """
     host, port = read_address(address)
@@ -1149,7 +1148,7 @@ def _warn(server: Served, listening: socket.socket) -> None:
     host = listening.getsockname()[0]
     if server.auth is None and not is_loopback(host):
         logger.warning(
-            "everybody who reaches %s may use this server: it has no auth", host
+            "every client that reaches %s may use this server: it has no auth", host
         )
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import datetime as dt
+import json
 import socket
 import ssl
 
@@ -16,13 +17,15 @@ from faulty import (
     answering,
     client_of,
     connected,
+    outcome,
 )
 from legacy_server import legacy_server
 from mcp_server import scripted_mcp
-from raw_server import json_reply, raw_server, reply
+from raw_server import head, json_reply, raw_server, reply
 
 import mcpwire
 from mcpwire import ConnectError, Era, HTTPError, MCPError, NegotiationError
+from mcpwire.transports.http import streamable as channel
 
 pytestmark = pytest.mark.anyio
 
@@ -210,6 +213,26 @@ async def test_a_program_that_fails_at_the_probe_is_asked_to_initialize():
         server.on["server/discover"] = fails
         async with connected(server) as client:
             assert client.protocol_version == "2025-11-25"
+
+
+@pytest.mark.pain("P26")
+async def test_the_late_body_of_a_refused_probe_is_waited_for(monkeypatch):
+    monkeypatch.setattr(channel, "DECIDING_S", HANG_S)
+
+    def late(request, conn):
+        error = {"code": -32022, "message": "no", "data": {"supported": ["2099-01-01"]}}
+        body = json.dumps({"jsonrpc": "2.0", "id": request.json["id"], "error": error})
+        conn.send(head(400, content_type="application/json", content_length=len(body)))
+        conn.wait_closed(0.6)
+        conn.send(body.encode())
+        return True
+
+    with scripted_mcp("stateless") as server:
+        server.on["server/discover"] = late
+        client = mcpwire.Client(server.url, recovery=ONCE)
+        error = await outcome(client.connect())
+        await client.aclose()
+        assert "initialize" not in server.verbs(), error
 
 
 PROBE_FAILS = {

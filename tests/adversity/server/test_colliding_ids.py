@@ -9,20 +9,15 @@ import asyncio
 import json
 
 import pytest
-from asgi_driver import Visit, scope
 from by_hand import META, Hand, notice, request, session
+from ways import OverHttp
+from wires import events
 
 import mcpwire
 
 pytestmark = [pytest.mark.anyio, pytest.mark.attack("S10")]
 
 ROUNDS = 300
-
-HEAD = [
-    ("host", "127.0.0.1:8000"),
-    ("content-type", "application/json"),
-    ("accept", "application/json, text/event-stream"),
-]
 
 
 @pytest.fixture
@@ -122,52 +117,20 @@ async def test_questions_of_one_id_on_two_streams_are_not_crossed():
         await hand.connection.aclose()
 
 
-class Visitor:
-    """A client over HTTP."""
-
-    def __init__(self, app, *, is_later):
-        self._app = app
-        self._meta = META if is_later else {}
-        version = "2026-07-28" if is_later else "2025-11-25"
-        self._head = [*HEAD, ("mcp-protocol-version", version)]
-
-    def post(self, message, *fields):
-        body = json.dumps(message).encode()
-        return Visit(scope(headers=[*self._head, *fields]), body).begin(self._app)
-
-    async def open(self):
-        opened = await self.post(request("init", "initialize", session())).done()
-        id = ("mcp-session-id", opened.headers["mcp-session-id"])
-        self._head.append(id)
-        ready = await self.post(notice("notifications/initialized")).done()
-        assert ready.status == 202
-
-    def swap(self, id, secret):
-        named = [("mcp-method", "tools/call"), ("mcp-name", "swap")]
-        message = call(id, "swap", secret, self._meta)
-        return self.post(message, *(named if self._meta else ()))
-
-
-@pytest.mark.parametrize("is_later", [False, True])
-async def test_calls_of_one_id_over_http_are_not_crossed(is_later):
-    app = server_of_pairs().asgi()
-    clients = [Visitor(app, is_later=is_later) for _ in range(2)]
-    if not is_later:
-        for client in clients:
-            await client.open()
+@pytest.mark.parametrize("version", ["2025-11-25", None])
+async def test_calls_of_one_id_over_http_are_not_crossed(version):
+    server = server_of_pairs()
+    app = server.asgi()
+    clients = [await OverHttp(server, version, app=app).open() for _ in range(2)]
+    meta = {} if version else META
     for id in range(ROUNDS):
         visits = [
-            client.swap(id, f"{name}{id}")
+            client.begin(
+                "POST", json.dumps(call(id, "swap", f"{name}{id}", meta)).encode()
+            )
             for name, client in zip("ab", clients, strict=True)
         ]
         for name, visit in zip("ab", visits, strict=True):
             await visit.done()
-            check(id, f"{name}{id}", messages(visit))
+            check(id, f"{name}{id}", events(visit))
     await app.aclose()
-
-
-def messages(visit):
-    """Return what an event stream carried, whatever else its events have."""
-    lines = visit.body.splitlines()
-    data = [line.removeprefix(b"data: ") for line in lines if line[:6] == b"data: "]
-    return [json.loads(each) for each in data if each]

@@ -70,6 +70,21 @@ async def post(app, message, **more):
     return await posted(message, **more).begin(app).done()
 
 
+def opening(version="2025-11-25"):
+    return by_hand.request(1, "initialize", by_hand.session(version))
+
+
+async def opened(made, version="2025-11-25"):
+    """Return the head of requests in a session that has just been opened."""
+    visit = await post(made, opening(version), mcp_protocol_version=None)
+    assert visit.status == 200
+    headers = {name.lower(): value for name, value in visit.headers.items()}
+    return {
+        "mcp_protocol_version": version,
+        "mcp_session_id": headers["mcp-session-id"],
+    }
+
+
 async def ask(app, verb, path="/mcp", body=b"", *, headers=None, **more):
     named = [("host", "127.0.0.1:8000")] if headers is None else headers
     return await visit(app, scope(verb, path, named, **more), body)

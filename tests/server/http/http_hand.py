@@ -199,6 +199,14 @@ def call(id, **arguments):
     return request(id, "tools/call", {"name": "t", "arguments": arguments})
 
 
+@contextlib.asynccontextmanager
+async def called(work, **options):
+    """Give a server, a client with a session there, and a call that it has posted."""
+    async with Bench(work, **options) as bench:
+        hand = await bench.open()
+        yield bench, hand, hand.post(call(1))
+
+
 def content(text="done"):
     return {"content": [{"type": "text", "text": text}]}
 

@@ -6,7 +6,19 @@ import re
 
 import by_hand
 import pytest
-from hosted import app, ask, call, echo, fields, post, posted, text, tools
+from hosted import (
+    app,
+    ask,
+    call,
+    echo,
+    fields,
+    opened,
+    opening,
+    post,
+    posted,
+    text,
+    tools,
+)
 
 from mcpwire.versions import REVISIONS
 
@@ -26,21 +38,6 @@ async def both():
     made = app(dispatcher=tools(echo, revisions=REVISIONS))
     yield made
     await made.aclose()
-
-
-def opening(version="2025-11-25"):
-    return by_hand.request(1, "initialize", by_hand.session(version))
-
-
-async def opened(made, version="2025-11-25"):
-    """Return the head of requests in a session that has just been opened."""
-    visit = await post(made, opening(version), mcp_protocol_version=None)
-    assert visit.status == 200
-    headers = {name.lower(): value for name, value in visit.headers.items()}
-    return {
-        "mcp_protocol_version": version,
-        "mcp_session_id": headers["mcp-session-id"],
-    }
 
 
 @pytest.mark.rule("LHTTP-01")

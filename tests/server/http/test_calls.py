@@ -4,7 +4,17 @@ import asyncio
 
 import pytest
 from by_hand import failure, notice, request, success
-from http_hand import QUICK, Bench, Work, call, content, progress, running, turns
+from http_hand import (
+    QUICK,
+    Bench,
+    Work,
+    call,
+    called,
+    content,
+    progress,
+    running,
+    turns,
+)
 
 from mcpwire.server.http.exchange import Timeouts
 
@@ -181,9 +191,7 @@ async def test_what_waits_in_line_counts_as_running_and_can_be_cancelled():
 @pytest.mark.rule("CAN-05")
 async def test_a_cancelled_request_stops_and_is_not_answered():
     work = Work()
-    async with Bench(work) as bench:
-        hand = await bench.open()
-        visit = hand.post(call(1))
+    async with called(work) as (bench, hand, visit):
         await work.began.wait()
         await hand.tell(notice("notifications/cancelled", requestId="1"))
         await hand.tell(notice("notifications/cancelled"))
@@ -251,9 +259,7 @@ async def test_a_client_that_goes_away_cancels_nothing():
 @pytest.mark.case("D11")
 async def test_a_web_server_that_gives_up_on_a_request_cancels_no_handler():
     work = Work()
-    async with Bench(work) as bench:
-        hand = await bench.open()
-        visit = hand.post(call(1))
+    async with called(work) as (bench, _hand, visit):
         await work.began.wait()
         visit.task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -268,9 +274,7 @@ async def test_a_web_server_that_gives_up_on_a_request_cancels_no_handler():
 @pytest.mark.case("D11")
 async def test_one_that_gives_up_just_when_a_stream_begins_leaves_none_behind():
     work = Work()
-    async with Bench(work) as bench:
-        hand = await bench.open()
-        visit = hand.post(call(1))
+    async with called(work) as (bench, _hand, visit):
         await work.began.wait()
         work.requests[0].log("info", "unheard")
         visit.task.cancel()
@@ -289,9 +293,7 @@ async def test_one_that_gives_up_just_when_a_stream_begins_leaves_none_behind():
 @pytest.mark.system("O57")
 async def test_deleting_a_session_cancels_its_calls_and_ends_its_streams():
     work = Work()
-    async with Bench(work) as bench:
-        hand = await bench.open()
-        visit = hand.post(call(1))
+    async with called(work) as (_bench, hand, visit):
         await work.began.wait()
         stream = hand.get()
         await stream.until(lambda: stream.events)

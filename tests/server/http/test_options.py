@@ -1,12 +1,10 @@
 """What the options of `Server.asgi` do, seen by who sends requests."""
 
 import asyncio
-import json
 
 import by_hand
 import pytest
-from asgi_driver import Visit, scope
-from hosted import post as post_alone
+from hosted import opened, opening, post
 
 from mcpwire import Context, Server
 from mcpwire.server.http.event_store import MemoryEventStore
@@ -14,7 +12,6 @@ from mcpwire.testing import VirtualClockLoop
 
 pytestmark = pytest.mark.anyio
 
-INITIALIZE = by_hand.request(0, "initialize", by_hand.session())
 CALL = by_hand.request(1, "tools/call", {"name": "tell", "arguments": {}})
 CALL["params"]["_meta"] = {"progressToken": "t"}
 
@@ -27,33 +24,12 @@ async def tell(ctx: Context) -> str:
     return "told"
 
 
-async def post(app, message, **more):
-    fields = {
-        "host": "127.0.0.1:8000",
-        "content-type": "application/json",
-        "accept": "application/json, text/event-stream",
-        **more,
-    }
-    visit = Visit(scope(headers=list(fields.items())), json.dumps(message).encode())
-    return await visit.begin(app).done()
-
-
-async def opened(app):
-    """Open a session; return the field that names it."""
-    answer = await post(app, INITIALIZE)
-    assert answer.status == 200
-    named = {"mcp-session-id": answer.headers["mcp-session-id"]}
-    ready = {"jsonrpc": "2.0", "method": "notifications/initialized"}
-    assert (await post(app, ready, **named)).status == 202
-    return named
-
-
 @pytest.mark.case("C09")
 async def test_without_sessions_requests_of_older_revisions_stand_alone():
     app = server.asgi(stateless=True)
-    answer = await post(app, INITIALIZE)
+    answer = await post(app, opening(), mcp_protocol_version=None)
     assert (answer.status, "mcp-session-id" in answer.headers) == (200, False)
-    answer = await post(app, CALL, **{"mcp-protocol-version": "2025-11-25"})
+    answer = await post(app, CALL, mcp_protocol_version="2025-11-25")
     assert answer.sse()[-1]["result"]["content"][0]["text"] == "told"
     await app.aclose()
 
@@ -96,17 +72,14 @@ def test_a_call_that_takes_a_tenth_of_a_second_is_answered_by_a_stream(era):
 
     async def main():
         app = timed.asgi()
-        if era == "2026-07-28":
-            send, fields = post_alone, {}
-        else:
-            send, fields = post, await opened(app)
+        fields = {} if era == "2026-07-28" else await opened(app)
         kinds = []
         for seconds in (0.09, 0.11):
             params = {"name": "wait", "arguments": {"seconds": seconds}}
             message = by_hand.request(1, "tools/call", params)
             if era == "2026-07-28":
                 message = by_hand.modern(1, "tools/call", params)
-            kinds.append((await send(app, message, **fields)).headers["content-type"])
+            kinds.append((await post(app, message, **fields)).headers["content-type"])
         await app.aclose()
         return kinds
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from by_hand import success
-from http_hand import Bench, Steps, call, content, data_of, turns
+from http_hand import Bench, Steps, call, called, content, data_of, turns
 
 from mcpwire.limits import Limits
 from mcpwire.server.http.event_store import MemoryEventStore
@@ -55,9 +55,7 @@ class SlowStore(MemoryEventStore):
 
 async def test_sending_does_not_wait_for_the_store_and_nothing_is_missing():
     steps, store = Steps(), SlowStore()
-    async with Bench(steps, event_store=store) as bench:
-        hand = await bench.open()
-        visit = hand.post(call(1))
+    async with called(steps, event_store=store) as (_bench, hand, visit):
         steps.log("a")
         await visit.next()
         store.gate.clear()
@@ -83,9 +81,7 @@ async def test_sending_does_not_wait_for_the_store_and_nothing_is_missing():
 
 async def test_a_store_that_fails_harms_nobody_who_stays(caplog):
     steps, store = Steps(), SlowStore()
-    async with Bench(steps, event_store=store) as bench:
-        hand = await bench.open()
-        visit = hand.post(call(1))
+    async with called(steps, event_store=store) as (bench, hand, visit):
         store.error = OSError("disk full")
         steps.log("a", "b")
         await visit.until(lambda: len(visit.messages) == 2)
@@ -103,9 +99,7 @@ async def test_a_store_in_memory_that_fails_harms_nobody_either(caplog):
             raise ValueError("broken")
 
     steps = Steps()
-    async with Bench(steps, event_store=Broken()) as bench:
-        hand = await bench.open()
-        visit = hand.post(call(1))
+    async with called(steps, event_store=Broken()) as (_bench, _hand, visit):
         steps.log("a")
         steps.end()
         await visit.done()
@@ -133,9 +127,7 @@ async def test_what_a_slow_store_has_not_taken_is_bounded(caplog):
 
 async def test_a_session_that_ends_is_dropped_from_the_store_after_what_is_stored():
     steps, store = Steps(), SlowStore()
-    async with Bench(steps, event_store=store) as bench:
-        hand = await bench.open()
-        visit = hand.post(call(1))
+    async with called(steps, event_store=store) as (_bench, hand, visit):
         store.gate.clear()
         steps.log("a", "b", "c")
         await visit.until(lambda: len(visit.messages) == 3)
@@ -150,9 +142,7 @@ async def test_a_session_that_ends_is_dropped_from_the_store_after_what_is_store
 
 async def test_a_session_may_end_while_its_stream_is_looked_for():
     steps, store = Steps(), SlowStore()
-    async with Bench(steps, event_store=store) as bench:
-        hand = await bench.open()
-        visit = hand.post(call(1))
+    async with called(steps, event_store=store) as (_bench, hand, visit):
         steps.log("a")
         await visit.next()
         store.gate.clear()

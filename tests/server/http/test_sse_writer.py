@@ -4,7 +4,7 @@ import asyncio
 import time
 
 import pytest
-from http_hand import QUICK, Bench, Visit, call, content, turns
+from http_hand import QUICK, Bench, Visit, call, called, content, turns
 
 from mcpwire.errors import RequestTimeout
 from mcpwire.server.http.exchange import Timeouts
@@ -180,9 +180,7 @@ async def test_an_error_of_the_kind_of_a_timeout_is_the_clients_answer():
             outcome.append(error)
         return content()
 
-    async with Bench(ask) as bench:
-        hand = await bench.open()
-        visit = hand.post(call(1))
+    async with called(ask) as (bench, _hand, visit):
         await visit.next()
         (session,) = bench.sessions
         assert len(session._server_requests) == 1

@@ -6,7 +6,7 @@ import weakref
 
 import pytest
 from by_hand import notice, request, success
-from http_hand import QUICK, Bench, Steps, call, content, data_of, turns
+from http_hand import QUICK, Bench, Steps, call, called, content, data_of, turns
 
 from mcpwire.limits import Limits
 from mcpwire.server.http.event_store import MemoryEventStore, parse_event_id
@@ -157,9 +157,7 @@ async def test_a_client_that_does_not_read_loses_its_connection_and_no_message()
 @pytest.mark.case("D09")
 async def test_a_stream_is_gone_on_with_from_after_the_place_that_is_named():
     steps = Steps()
-    async with Bench(steps) as bench:
-        hand = await bench.open()
-        visit = hand.post(call(1))
+    async with called(steps) as (_bench, hand, visit):
         steps.log("a", "b", "c")
         await visit.until(lambda: len(visit.messages) == 3)
         # While it was away, the rest came; then it goes on as before.
@@ -220,9 +218,7 @@ async def test_the_stream_of_a_get_can_be_gone_on_with_beside_others():
 @pytest.mark.rule("LHTTP-19")
 async def test_who_goes_on_takes_the_place_of_a_connection_that_is_not_noticed_dead():
     steps = Steps()
-    async with Bench(steps) as bench:
-        hand = await bench.open()
-        visit = hand.post(call(1))
+    async with called(steps) as (_bench, hand, visit):
         steps.log("a")
         await visit.next()
         again = hand.get(last_event_id=visit.ids[0])
@@ -267,9 +263,11 @@ async def test_an_id_that_is_unknown_or_of_another_session_is_refused():
 
 async def test_what_is_not_kept_any_more_is_refused_and_not_given_with_a_gap():
     steps = Steps()
-    async with Bench(steps, event_store=MemoryEventStore(events=2)) as bench:
-        hand = await bench.open()
-        visit = hand.post(call(1))
+    async with called(steps, event_store=MemoryEventStore(events=2)) as (
+        _bench,
+        hand,
+        visit,
+    ):
         steps.log("a", "b", "c")
         await visit.until(lambda: len(visit.messages) == 3)
         visit.leave()
@@ -302,9 +300,7 @@ async def test_streams_that_ended_long_ago_are_forgotten():
 @pytest.mark.case("D10")
 async def test_a_handler_can_end_the_connection_and_the_answer_comes_to_who_returns():
     steps = Steps()
-    async with Bench(steps) as bench:
-        hand = await bench.open()
-        visit = hand.post(call(1))
+    async with called(steps) as (_bench, hand, visit):
         steps.pause(0.5)
         await visit.done()
         assert visit.is_complete
@@ -324,12 +320,10 @@ async def test_a_handler_can_end_the_connection_and_the_answer_comes_to_who_retu
 @pytest.mark.case("D10")
 async def test_after_500_rounds_the_answer_has_come_once():
     steps = Steps()
-    async with Bench(steps) as bench:
-        hand = await bench.open()
-        visit = hand.post(call(1))
+    async with called(steps) as (_, hand, first):
         steps.pause()
-        await visit.done()
-        place, got = visit.ids[-1], []
+        await first.done()
+        place, got = first.ids[-1], []
         for turn in range(500):
             visit = hand.get(last_event_id=place)
             steps.log(turn)
@@ -359,9 +353,7 @@ async def test_before_2025_11_25_a_stream_does_not_end_before_its_answer(version
 
 async def test_without_a_store_no_stream_ends_before_its_answer():
     steps = Steps()
-    async with Bench(steps, event_store=False) as bench:
-        hand = await bench.open()
-        visit = hand.post(call(1))
+    async with called(steps, event_store=False) as (_bench, _hand, visit):
         await turns()
         assert steps.request.info.close_stream is None
         steps.end()
@@ -370,9 +362,7 @@ async def test_without_a_store_no_stream_ends_before_its_answer():
 
 async def test_pausing_after_the_answer_does_nothing():
     steps = Steps()
-    async with Bench(steps) as bench:
-        hand = await bench.open()
-        visit = hand.post(call(1))
+    async with called(steps) as (_bench, _hand, visit):
         steps.end()
         await visit.done()
         steps.request.info.close_stream(1)

@@ -9,7 +9,7 @@ import pytest
 from asgi_driver import Visit, scope
 from turns import until
 
-from mcpwire import Server
+from mcpwire import Limits, Server
 
 PATIENCE = 30
 REVISION = "2025-11-25"
@@ -205,4 +205,39 @@ async def test_one_that_reads_slowly_does_not():
     assert not slow.task.done()
     slow.leave()
     await slow.done()
+    await app.aclose()
+
+
+@pytest.mark.anyio
+async def test_requests_that_wait_in_a_session_are_bounded_by_their_bytes_too():
+    limits = Limits(inbound=2, unwritten=50_000)
+    server = Server("waiting", "1", limits=limits)
+    may_end = asyncio.Event()
+
+    @server.tool
+    async def wait(text: str) -> int:
+        await may_end.wait()
+        return len(text)
+
+    app = server.asgi(stream_after=30)
+    session = await opened(app)
+
+    def post(id, method, params):
+        return visit(message(method, params, id), session).begin(app)
+
+    long = {"name": "wait", "arguments": {"text": "x" * 20_000}}
+    calls = [post(id, "tools/call", long) for id in range(1, 9)]
+    # Two run, and two more fit in.
+    async with asyncio.timeout(30):
+        for refused in calls[4:]:
+            await refused.done()
+            assert refused.json()["error"]["code"] == -32603
+        assert not any(call.task.done() for call in calls[:4])
+        may_end.set()
+        for call in calls[:4]:
+            await call.done()
+            assert "result" in call.json()
+        # What has been answered takes no room any more.
+        again = await post(9, "tools/call", long).done()
+        assert "result" in again.json()
     await app.aclose()

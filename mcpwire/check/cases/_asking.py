@@ -1,0 +1,61 @@
+"""What the cases of questions share: tools that ask, and answers for what they ask."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from mcpwire.check.roles import arguments_for, is_named_like
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mcpwire.check.subject import Subject
+
+__all__ = ["ALL", "QUESTIONS", "answer_to", "answering", "asking_tools"]
+
+ALL: Final[dict[str, Any]] = {
+    "elicitation": {"form": {}, "url": {}},
+    "sampling": {"tools": {}, "context": {}},
+    "roots": {},
+}
+QUESTIONS: Final = frozenset(
+    {"elicitation/create", "sampling/createMessage", "roots/list"}
+)
+
+
+def asking_tools(subject: Subject) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Return the tools that may be called and ask the client, with arguments."""
+    found = []
+    role = subject.facts.roles.get("ask")
+    for tool in subject.facts.callable_tools:
+        arguments = arguments_for(tool)
+        if arguments is not None and (tool is role or is_named_like(tool, "ask")):
+            found.append((tool, arguments))
+    return found
+
+
+def answer_to(
+    method: str, params: Mapping[str, Any], action: str = "accept"
+) -> dict[str, Any]:
+    """Return the result that a client gives to a question."""
+    if method == "roots/list":
+        return {"roots": [{"uri": "file:///mcpwire-check", "name": "check"}]}
+    if method == "sampling/createMessage":
+        return {
+            "role": "assistant",
+            "content": {"type": "text", "text": "mcpwire"},
+            "model": "mcpwire-check",
+            "stopReason": "endTurn",
+        }
+    if action != "accept" or params.get("mode") == "url":
+        return {"action": action}
+    content = arguments_for({"inputSchema": params.get("requestedSchema")})
+    return {"action": "accept", "content": content or {}}
+
+
+def answering(subject: Subject, action: str = "accept") -> None:
+    """Let a connection answer all questions."""
+    for method in QUESTIONS:
+        subject.answer_with[method] = lambda params, method=method: answer_to(  # type: ignore[misc]
+            method, params, action
+        )

@@ -1,0 +1,238 @@
+"""What the cases of features share: the four lists, calls of all tools, walks.
+
+Calls of all tools leave out what takes long, asks or changes something, and stop when
+their time is over: a tool that is slow by its nature is no finding.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from mcpwire.check.case import NoAnswer
+from mcpwire.check.roles import arguments_for, is_named_like
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator, Mapping
+
+    from mcpwire.check.subject import Answer, Message, Subject
+
+__all__ = [
+    "LISTS",
+    "PROMPTS",
+    "RESOURCES",
+    "TEMPLATES",
+    "TIMESTAMP",
+    "TOOLS",
+    "Listed",
+    "Page",
+    "base64_problem",
+    "call_all",
+    "check_one_list",
+    "declaring",
+    "fit_tools",
+    "has_header",
+    "names_of",
+    "pages",
+    "results",
+    "walk",
+]
+
+CAPABILITIES: Final = "io.modelcontextprotocol/clientCapabilities"
+TIMESTAMP: Final = re.compile(
+    r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}([.,]\d+)?)?(Z|[+-]\d{2}(:?\d{2})?)?"
+)
+
+ROOM_S: Final = 4.0  # seconds for the calls of one case
+PAGES: Final = 50
+
+
+@attrs.frozen
+class Listed:
+    """One of the lists that servers have."""
+
+    word: str
+    """The name of its items in `Facts`."""
+    capability: str
+    method: str
+    key: str
+    name: str
+    """The member that tells its items apart."""
+    one: str
+
+
+TOOLS: Final = Listed("tools", "tools", "tools/list", "tools", "name", "tool")
+RESOURCES: Final = Listed(
+    "resources", "resources", "resources/list", "resources", "uri", "resource"
+)
+TEMPLATES: Final = Listed(
+    "templates",
+    "resources",
+    "resources/templates/list",
+    "resourceTemplates",
+    "uriTemplate",
+    "template",
+)
+PROMPTS: Final = Listed(
+    "prompts", "prompts", "prompts/list", "prompts", "name", "prompt"
+)
+LISTS: Final = (TOOLS, RESOURCES, TEMPLATES, PROMPTS)
+
+
+def declaring(
+    capabilities: Mapping[str, Any], params: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Return params with which a request of 2026-07-28 declares capabilities."""
+    return {**(params or {}), "_meta": {CAPABILITIES: dict(capabilities)}}
+
+
+@attrs.frozen
+class Page:
+    """One page of a list."""
+
+    answer: Answer
+    items: list[dict[str, Any]]
+    cursor: str | None
+    """That of the next page."""
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """Its result."""
+        return self.answer.result or {}
+
+
+async def pages(subject: Subject, listed: Listed) -> list[Page]:
+    """Return a list page by page, up to the first error."""
+    found: list[Page] = []
+    params: dict[str, Any] = {}
+    for _ in range(PAGES):
+        answer = await subject.request(listed.method, params)
+        if answer.result is None:
+            break
+        items, cursor = answer.result.get(listed.key), answer.result.get("nextCursor")
+        items = items if isinstance(items, list) else []
+        cursor = cursor if isinstance(cursor, str) else None
+        found.append(Page(answer, [e for e in items if isinstance(e, dict)], cursor))
+        if cursor is None:
+            break
+        params = {"cursor": cursor}
+    return found
+
+
+async def names_of(subject: Subject, listed: Listed) -> list[str]:
+    """Return what tells the items of a list apart, in their order."""
+    found = await pages(subject, listed)
+    return [str(item.get(listed.name)) for page in found for item in page.items]
+
+
+async def check_one_list(subject: Subject, listed: Listed) -> None:
+    """Find a list that differs between this connection and another one.
+
+    Lists may change with time: over HTTP both are read now, and over stdio a process
+    that has just begun is compared with what the first one had when it began.
+    """
+    here = sorted(set(await names_of(subject, listed)))
+    if subject.http is not None:
+        there = sorted(set(await names_of(await subject.another(), listed)))
+    else:
+        items = getattr(subject.facts, listed.word)
+        there = sorted({str(item.get(listed.name)) for item in items})
+    subject.expect(here == there, str(there), here)
+
+
+def fit_tools(subject: Subject) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Return the tools that may be called, with arguments, and answer at once."""
+    found = []
+    for tool in subject.facts.callable_tools:
+        arguments = arguments_for(tool)
+        execution = tool.get("execution")
+        is_task = isinstance(execution, dict) and execution.get("taskSupport")
+        is_other = any(is_named_like(tool, role) for role in ("slow", "ask", "change"))
+        is_mapped = any(
+            tool is subject.facts.roles.get(role) for role in ("slow", "ask", "change")
+        )
+        if (
+            arguments is not None
+            and not (is_other or is_mapped)
+            and is_task != "required"
+            and tool["name"] not in subject.facts.unfit
+            and not (subject.http is not None and has_header(tool))
+        ):
+            found.append((tool, arguments))
+    return found
+
+
+def has_header(tool: Mapping[str, Any]) -> bool:
+    """Tell whether a tool wants arguments in header fields too."""
+    return "x-mcp-header" in str(tool.get("inputSchema"))
+
+
+async def call_all(
+    subject: Subject, *, limit: int = 8
+) -> AsyncIterator[tuple[dict[str, Any], Answer]]:
+    """Call the tools of `fit_tools`, one after the other, while there is time."""
+    began = monotonic()
+    for tool, arguments in fit_tools(subject)[:limit]:
+        if monotonic() - began > ROOM_S:
+            return
+        try:
+            answer = await subject.request(
+                "tools/call", {"name": tool["name"], "arguments": arguments}
+            )
+        except NoAnswer:
+            subject.facts.unfit.add(tool["name"])
+            continue
+        yield tool, answer
+
+
+_OPAQUE: Final = frozenset(
+    {
+        "arguments",
+        "data",
+        "experimental",
+        "extensions",
+        "inputSchema",
+        "outputSchema",
+        "requestedSchema",
+        "structuredContent",
+    }
+)
+
+
+def walk(value: Any) -> Iterator[dict[str, Any]]:
+    """Yield all objects of the protocol in a message; opaque members are left out."""
+    if isinstance(value, list):
+        for each in value:
+            yield from walk(each)
+    elif isinstance(value, dict):
+        yield value
+        for name, each in value.items():
+            if name not in _OPAQUE and name != "_meta":
+                yield from walk(each)
+
+
+def results(subject: Subject) -> Iterator[tuple[str, Message, dict[str, Any]]]:
+    """Yield the method, message and result of all answers that have come."""
+    for message in subject.received:
+        if message.is_answer and isinstance(
+            result := message.value.get("result"), dict
+        ):
+            method = subject.method_of(message)
+            if method is not None:
+                yield method, message, result
+
+
+def base64_problem(value: object) -> str | None:
+    """Say why a value is no strict Base64; ``None``: it is."""
+    if not isinstance(value, str):
+        return "it is no text"
+    try:
+        base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError) as error:
+        return str(error)
+    return None

@@ -1,0 +1,148 @@
+"""Lists and resources that change, and who hears of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from mcpwire.check.case import LEGACY, Case, Family, Level, NoAnswer, Run, Start, since
+from mcpwire.check.cases._items import PROMPTS, RESOURCES, TOOLS, Listed, names_of
+from mcpwire.check.cases._listening import change, hearing
+
+if TYPE_CHECKING:
+    from mcpwire.check.subject import Message, Subject
+
+__all__ = ["FAMILY"]
+
+FAMILY: Final = Family("list_changed")
+case = FAMILY.case
+
+UPDATED: Final = "notifications/resources/updated"
+WAIT_S: Final = 2.0  # seconds for an event that shows that there is something to judge
+_WATCHED: Final = 20  # resources that a case subscribes to
+
+
+def _told(listed: Listed) -> Run:
+    method = f"notifications/{listed.capability}/list_changed"
+
+    async def run(subject: Subject) -> None:
+        before = await names_of(subject, listed)
+        async with hearing(subject):
+            mark = len(subject.received)
+            await change(subject)
+            try:
+                if await names_of(subject, listed) == before:
+                    subject.absent(f"tool that changes {listed.method}")
+                await subject.wait_for(
+                    lambda each: each.method == method, method, after=mark
+                )
+            except NoAnswer as found:
+                subject.broken(found.expected, found.actual)
+            finally:
+                await change(subject)
+
+    return run
+
+
+for _id, _listed in (("TOOL-05", TOOLS), ("RES-03", RESOURCES), ("PROMPT-03", PROMPTS)):
+    FAMILY.add(
+        Case(
+            id=f"{_id}.a",
+            family=FAMILY.name,
+            level=Level.SHOULD,
+            title=f"a change of {_listed.method} is told to clients that listen",
+            source=f"server/{_listed.capability}#list-changed-notification",
+            rules=("SUB-15",),
+            needs=(f"{_listed.capability}.listChanged", "role:change"),
+            sends="a call of the tool for the role change, while the client listens",
+            expects=f"notifications/{_listed.capability}/list_changed, if it changed",
+            why="clients show what is gone, and not what came",
+            run=_told(_listed),
+        )
+    )
+
+
+def _updates(subject: Subject, mark: int) -> list[Message]:
+    return [each for each in subject.received[mark:] if each.method == UPDATED]
+
+
+async def _quiet_change(subject: Subject, when: str) -> None:
+    """Change something and back, and find nothing told of it."""
+    mark = len(subject.received)
+    await change(subject)
+    await change(subject)
+    await subject.barrier()
+    await subject.barrier()
+    told = [each.raw for each in _updates(subject, mark)]
+    subject.expect(
+        not told, f"nothing of resources {when} a subscription", b"".join(told[:1])
+    )
+
+
+@case(
+    "F06.d",
+    Level.ROBUST,
+    "updates of resources come while a client subscribes, and at no other time",
+    rules=("RES-13",),
+    revisions=LEGACY,
+    needs=("resources.subscribe", "resource:", "role:change"),
+    sends="calls of the tool for the role change before, in and after a subscription",
+    expects="notifications/resources/updated in the subscription only",
+    why="clients read resources again that nobody looks at",
+)
+async def updates(subject: Subject) -> None:
+    uris = [str(each.get("uri")) for each in subject.facts.resources[:_WATCHED]]
+    async with hearing(subject):
+        await _quiet_change(subject, "before")
+        mark = len(subject.received)
+        for uri in uris:
+            await subject.request("resources/subscribe", {"uri": uri})
+        try:
+            await change(subject)
+            await subject.wait_for(
+                lambda each: each.method == UPDATED, UPDATED, timeout=WAIT_S, after=mark
+            )
+        except NoAnswer:
+            subject.absent("tool that updates a resource")
+        finally:
+            for uri in uris:
+                await subject.request("resources/unsubscribe", {"uri": uri})
+            await change(subject)
+        await _quiet_change(subject, "after")
+        found = _updates(subject, mark)[0].params.get("uri")
+        fits = any(str(found).startswith(uri) for uri in uris)
+        subject.expect(fits, "the URI of the subscription, or one below it", found)
+
+
+_CHANGED: Final = "notifications/{}/list_changed"
+
+
+def _undeclared(subject: Subject) -> list[Message]:
+    """Return the notifications of changes of lists that the server does not declare."""
+    found = []
+    for each in subject.received:
+        for word in ("tools", "prompts", "resources"):
+            declares = subject.facts.declares(f"{word}.listChanged")
+            if each.method == _CHANGED.format(word) and not declares:
+                found.append(each)
+    return found
+
+
+@case(
+    "LIFE-11.a",
+    Level.MUST,
+    "changes of lists are told by servers that declare listChanged",
+    source="basic/lifecycle#operation",
+    revisions=since("2025-06-18", "2025-11-25"),
+    start=Start.LAST,
+    sends="nothing by itself: it looks at all messages of the connection",
+    expects="no list_changed of a list without the capability listChanged",
+    why="the client has no handler for what was not agreed",
+)
+async def declared(subject: Subject) -> None:
+    seen = [
+        each for each in subject.received if str(each.method).endswith("/list_changed")
+    ]
+    if not seen:
+        subject.absent("notification that a list changed")
+    found: list[Any] = [each.raw for each in _undeclared(subject)]
+    subject.expect(not found, "none without listChanged", b"".join(found[:1]))

@@ -1,0 +1,236 @@
+"""Completion of arguments."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from mcpwire.check.case import Family, Level, since
+from mcpwire.check.cases._exchange import Error, Request, exchange
+from mcpwire.check.cases.prompts import prompt_arguments
+from mcpwire.wire.uri_template import TemplateError, UriTemplate
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from mcpwire.check.subject import Answer, Subject
+
+__all__ = ["FAMILY"]
+
+FAMILY: Final = Family("completions")
+case = FAMILY.case
+
+TRIED: Final = 8  # arguments that a case completes
+LARGEST: Final = 100
+
+_UNKNOWN: Final = {
+    "ref": {"type": "ref/prompt", "name": "mcpwire-no-such-prompt"},
+    "argument": {"name": "mcpwire", "value": ""},
+}
+
+
+def _completable(subject: Subject) -> Iterator[tuple[dict[str, Any], str]]:
+    """Yield references with the names of arguments that may be completed."""
+    for prompt in subject.facts.prompts:
+        for argument in prompt_arguments(prompt):
+            ref = {"type": "ref/prompt", "name": prompt.get("name")}
+            yield ref, argument["name"]
+    for template in subject.facts.templates:
+        text = str(template.get("uriTemplate"))
+        try:
+            parts = UriTemplate(text).parts
+        except TemplateError:
+            continue
+        for part in parts:
+            if not isinstance(part, str):
+                for variable in part.variables:
+                    yield {"type": "ref/resource", "uri": text}, variable.name
+
+
+async def _completed(
+    subject: Subject, **more: Any
+) -> AsyncIterator[tuple[Answer, dict[str, Any]]]:
+    """Complete the first arguments with nothing typed."""
+    for ref, name in list(_completable(subject))[:TRIED]:
+        params = {"ref": ref, "argument": {"name": name, "value": ""}, **more}
+        answer = await subject.request("completion/complete", params)
+        found = (answer.result or {}).get("completion")
+        if isinstance(found, dict):
+            yield answer, found
+
+
+@case(
+    "COMP-01.a",
+    Level.MUST,
+    "a server that completes declares the capability",
+    source="server/utilities/completion#capabilities",
+    revisions=since("2025-03-26"),
+    sends="completion/complete, where the capability completions is not declared",
+    expects="an error, or no values",
+    why="clients do not ask a server for what it does not declare",
+)
+async def completions_are_declared(subject: Subject) -> None:
+    if subject.facts.declares("completions"):
+        async for _ in _completed(subject):
+            return
+        subject.absent("argument that is completed")
+    async for answer, found in _completed(subject):
+        values = found.get("values")
+        subject.expect(not values, "no values without the capability", answer)
+
+
+@case(
+    "COMP-03.a",
+    Level.SHOULD,
+    "a server that does not complete answers with -32601",
+    source="server/utilities/completion#error-handling",
+    revisions=since("2025-03-26"),
+    sends="completion/complete, where the capability completions is not declared",
+    expects="an error -32601",
+    why="clients probe for the feature by this code",
+)
+async def not_supported(subject: Subject) -> None:
+    if subject.facts.declares("completions"):
+        subject.absent("server without completions")
+    answer = await subject.request("completion/complete", _UNKNOWN)
+    subject.expect_error(answer, [-32601])
+
+
+exchange(
+    FAMILY,
+    "COMP-03.b",
+    Level.SHOULD,
+    "completion for an unknown prompt is answered with -32602",
+    source="server/utilities/completion#error-handling",
+    revisions=since("2025-03-26"),
+    needs=("completions",),
+    send=Request("completion/complete", _UNKNOWN),
+    expect=Error(-32602),
+    why="a prompt that is gone looks like one without choices",
+)
+
+exchange(
+    FAMILY,
+    "F08.a",
+    Level.ROBUST,
+    "completion for an unknown template is answered with -32602",
+    revisions=since("2025-03-26"),
+    needs=("completions",),
+    send=Request(
+        "completion/complete",
+        {
+            "ref": {"type": "ref/resource", "uri": "mcpwire-check://no-such/{name}"},
+            "argument": {"name": "name", "value": ""},
+        },
+    ),
+    expect=Error(-32602, -32002),
+    why="a template that is gone looks like one without choices",
+)
+
+exchange(
+    FAMILY,
+    "F08.b",
+    Level.ROBUST,
+    "completion for what is no reference is answered with -32602",
+    revisions=since("2025-03-26"),
+    needs=("completions",),
+    send=(
+        Request("completion/complete", {"argument": {"name": "a", "value": ""}}),
+        Request(
+            "completion/complete",
+            {"ref": {"type": "ref/none"}, "argument": {"name": "a", "value": ""}},
+        ),
+    ),
+    expect=Error(-32602, -32600),
+    why="the fault of the request looks like one of the server",
+)
+
+
+@case(
+    "COMP-02.a",
+    Level.MUST,
+    "a completion has at most 100 values",
+    source="server/utilities/completion#completion-results",
+    revisions=since("2025-03-26"),
+    needs=("completions",),
+    sends="completion/complete for the first arguments, with nothing typed",
+    expects="at most 100 values each",
+    why="clients cut the list, or refuse it",
+)
+async def at_most_100(subject: Subject) -> None:
+    seen = 0
+    async for answer, found in _completed(subject):
+        seen += 1
+        values = found.get("values")
+        fits = isinstance(values, list) and len(values) <= LARGEST
+        subject.expect(fits, "at most 100 values", answer)
+    if not seen:
+        subject.absent("argument that is completed")
+
+
+@case(
+    "F08.c",
+    Level.ROBUST,
+    "the total of a completion fits its values",
+    rules=("COMP-02",),
+    revisions=since("2025-03-26"),
+    needs=("completions",),
+    sends="completion/complete for the first arguments, with nothing typed",
+    expects="a total of no less than the values; more of them where hasMore is set",
+    why="clients show a wrong count, or do not offer the rest",
+)
+async def total_fits(subject: Subject) -> None:
+    seen = 0
+    async for answer, found in _completed(subject):
+        total, values = found.get("total"), found.get("values")
+        if not isinstance(total, int) or not isinstance(values, list):
+            continue
+        seen += 1
+        subject.expect(total >= len(values), "a total that counts the values", answer)
+        contradicts = found.get("hasMore") is (total == len(values))
+        subject.expect(not contradicts, "hasMore and total that agree", answer)
+    if not seen:
+        subject.absent("completion with a total")
+
+
+@case(
+    "F08.d",
+    Level.ROBUST,
+    "the other arguments may come with a completion",
+    rules=("COMP-05",),
+    revisions=since("2025-06-18"),
+    needs=("completions",),
+    sends="completion/complete with context.arguments",
+    expects="a completion, as without them",
+    why="completions of newer clients fail",
+)
+async def with_context(subject: Subject) -> None:
+    async for _ in _completed(subject):
+        break
+    else:
+        subject.absent("argument that is completed")
+    context = {"arguments": {"mcpwire": "check"}}
+    async for _ in _completed(subject, context=context):
+        return
+    subject.broken("a completion", "none with context.arguments")
+
+
+@case(
+    "F08.e",
+    Level.ROBUST,
+    "an argument that is not there has no values",
+    revisions=since("2025-03-26"),
+    needs=("completions",),
+    sends="completion/complete for an argument that is not there",
+    expects="an error -32602, or no values",
+    why="values of another argument are offered",
+)
+async def no_such_argument(subject: Subject) -> None:
+    for ref, _ in _completable(subject):
+        params = {"ref": ref, "argument": {"name": "mcpwire-none", "value": ""}}
+        answer = await subject.request("completion/complete", params)
+        found = (answer.result or {}).get("completion")
+        values = found.get("values") if isinstance(found, dict) else None
+        fits = answer.code == -32602 or values == []
+        subject.expect(fits, "an error -32602, or no values", answer)
+        return
+    subject.absent("argument that may be completed")

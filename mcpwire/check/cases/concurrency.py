@@ -1,0 +1,233 @@
+"""Many at once over HTTP: calls, sessions, connections that are left."""
+
+from __future__ import annotations
+
+import asyncio
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final
+
+from mcpwire.check.case import Absent, Family, Level, NoAnswer
+from mcpwire.check.cases._http import HTTP, SESSIONS, call_lasting, messages_on
+from mcpwire.check.roles import arguments_for
+from mcpwire.wire.json import encode
+
+if TYPE_CHECKING:
+    from mcpwire.check.subject import Answer, Subject
+
+__all__ = ["FAMILY"]
+
+FAMILY: Final = Family("concurrency")
+case = FAMILY.case
+
+_LASTING_S: Final = 0.5
+_NOTICEABLE_S: Final = 0.2
+_BRIEF_S: Final = 0.3
+
+
+def _echo(subject: Subject, text: str) -> dict[str, Any]:
+    """Return the params of a call that gives a text back."""
+    tool = subject.need_tool("echo")
+    return {"name": tool["name"], "arguments": arguments_for(tool, text) or {}}
+
+
+def _expect_text(subject: Subject, answer: Answer, text: str) -> None:
+    got = encode(answer.value).decode()
+    subject.expect(text in got, f"an answer with {text}", answer)
+
+
+async def _at_once(subject: Subject, count: int) -> None:
+    """Make many calls at once; each must get its own text back."""
+    texts = {subject.next_id(): "" for _ in range(count)}
+    texts = {id: f"mcpwire-{id}-of-{count}" for id in texts}
+
+    async def call(id: int) -> None:
+        answer = await subject.request("tools/call", _echo(subject, texts[id]), id=id)
+        _expect_text(subject, answer, texts[id])
+
+    calls = [asyncio.ensure_future(call(id)) for id in texts]
+    try:
+        await asyncio.gather(*calls)
+    finally:
+        for each in calls:
+            each.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
+
+
+for id, count, is_hostile in (("D15.a", 100, False), ("D15.b", 1_000, True)):
+
+    async def many(subject: Subject, count: int = count) -> None:
+        patience, subject.bound_s = subject.bound_s, max(subject.bound_s, 15.0)
+        try:
+            await _at_once(subject, count)
+        finally:
+            subject.bound_s = patience
+
+    case(
+        id,
+        Level.ROBUST,
+        f"{count:,} calls at once each get their own answer",
+        transports=HTTP,
+        needs=("role:echo",),
+        is_hostile=is_hostile,
+        is_quick=count < 1_000,
+        bound_s=60.0,
+        sends=f"{count:,} calls at once, each with its own text",
+        expects="the same text in each answer",
+        why="under load, callers get the answers of others",
+    )(many)
+
+
+@case(
+    "D15.c",
+    Level.ROBUST,
+    "equal ids in two sessions are kept apart",
+    is_quick=False,
+    transports=HTTP,
+    needs=("role:echo",),
+    sends="ten calls in each of two sessions at once, with the same ids",
+    expects="the text of its own session in each answer",
+    why="one user gets the answers of another",
+)
+async def equal_ids(subject: Subject) -> None:
+    both = [await subject.another(), await subject.another()]
+
+    async def call(session: int, id: int) -> None:
+        its = both[session]
+        text = f"mcpwire-session-{session}-call-{id}"
+        answer = await its.request("tools/call", _echo(its, text), id=id)
+        _expect_text(subject, answer, text)
+
+    await asyncio.gather(*(call(s, id) for id in range(1, 11) for s in (0, 1)))
+
+
+@case(
+    "D15.d",
+    Level.ROBUST,
+    "equal progress tokens in two sessions are kept apart",
+    is_quick=False,
+    transports=HTTP,
+    needs=("role:notify",),
+    sends="a call in each of two sessions at once, with the same id and token",
+    expects="as many reports in each as one call alone brings",
+    why="one user sees the progress of another",
+)
+async def equal_tokens(subject: Subject) -> None:
+    tool = subject.need_tool("notify")
+    params = {
+        **call_lasting(tool, _BRIEF_S),
+        "_meta": {"progressToken": "mcpwire-same"},
+    }
+
+    async def reports(its: Subject, id: int) -> int:
+        try:
+            answer = await its.request("tools/call", params, id=id)
+        except NoAnswer as late:
+            raise Absent(f"tool that is done in time: {late.expected}") from None
+        response = answer.response
+        found = messages_on(its, response) if response is not None else []
+        return sum(each.method == "notifications/progress" for each in found)
+
+    alone = await reports(await subject.another(), 1)
+    if not alone:
+        subject.absent("report of progress on the response to a call")
+    both = [await subject.another(), await subject.another()]
+    got = await asyncio.gather(*(reports(its, 1) for its in both))
+    subject.expect(got == [alone, alone], f"{alone} reports in each", f"{got}")
+
+
+@case(
+    "D15.e",
+    Level.ROBUST,
+    "a call that takes long keeps no other waiting",
+    transports=HTTP,
+    needs=("role:slow",),
+    is_quick=False,
+    sends="a call that takes a while, and two requests behind it",
+    expects="their answers before that to the call",
+    why="one slow call stops the server for all",
+)
+async def slow_and_quick(subject: Subject) -> None:
+    params = call_lasting(subject.need_tool("slow"), _LASTING_S)
+    began = monotonic()
+    try:
+        await subject.request("tools/call", params)
+    except NoAnswer as found:
+        raise Absent(f"tool that is done in time: {found.expected}") from None
+    if monotonic() - began < _NOTICEABLE_S:
+        subject.absent("tool that takes a while")
+    id = subject.next_id()
+    response = await subject.send(subject.message("tools/call", params, id=id))
+    for _ in range(2):  # the first may be read before the call
+        await subject.request(
+            subject.facts.barrier, timeout=subject.bound_s + _LASTING_S
+        )
+    is_first = not subject.answers_to(id)
+    await subject.answer(id, response, timeout=subject.bound_s + _LASTING_S)
+    subject.expect(is_first, "the quick answer first", "it came behind the slow one")
+
+
+@case(
+    "D15.f",
+    Level.ROBUST,
+    "50 idle connections keep nobody waiting",
+    transports=HTTP,
+    sends="50 connections without a request, and a request",
+    expects="an answer",
+    why="clients that keep connections stop the server for all",
+)
+async def idle_connections(subject: Subject) -> None:
+    http = subject.need_http()
+    idle = [await http.raw(b"") for _ in range(50)]
+    try:
+        await subject.request(subject.facts.barrier)
+    finally:
+        for response in idle:
+            await http.abandon(response)
+
+
+@case(
+    "D15.g",
+    Level.ROBUST,
+    "200 sessions that are left do not stop the server",
+    revisions=SESSIONS,
+    transports=HTTP,
+    is_hostile=True,
+    is_quick=False,
+    bound_s=60.0,
+    sends="initialize, 200 times, and nothing more in those sessions",
+    expects="an answer in the first session and in a new one",
+    why="clients that crash use the server up",
+)
+async def left_sessions(subject: Subject) -> None:
+    for _ in range(200):
+        other = await subject.another()
+        other.session_id = None  # so that nothing ends it
+    await subject.request(subject.facts.barrier)
+    fresh = await subject.another()
+    await fresh.request(fresh.facts.barrier)
+
+
+@case(
+    "D15.h",
+    Level.ROBUST,
+    "200 calls whose clients left do not stop the server",
+    transports=HTTP,
+    needs=("role:slow",),
+    is_hostile=True,
+    is_quick=False,
+    bound_s=60.0,
+    sends="200 calls that take a while, each connection closed meanwhile",
+    expects="an answer to the next request",
+    why="clients that crash use the server up",
+)
+async def left_calls(subject: Subject) -> None:
+    http = subject.need_http()
+    params = call_lasting(subject.need_tool("slow"), _LASTING_S)
+    for _ in range(200):
+        message = subject.message("tools/call", params, id=subject.next_id())
+        response = await subject.send(message)
+        if response is not None:
+            await http.abandon(response)
+    await subject.request(subject.facts.barrier)
+    await asyncio.sleep(_LASTING_S)
+    await subject.request(subject.facts.barrier)

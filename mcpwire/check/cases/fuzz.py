@@ -1,0 +1,451 @@
+"""Arguments made from schemas, with one deviation at a time.
+
+What was sent last before a finding is the least that shows it: arguments that fit, but
+for one member. Each case sends at most `CALLS` requests within `ROOM_S`; the seed of
+the run chooses which.
+"""
+
+from __future__ import annotations
+
+import re
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from mcpwire.check.case import Case, Family, Level, NoAnswer, Start
+from mcpwire.check.cases._items import fit_tools
+from mcpwire.check.cases.prompts import prompt_arguments
+from mcpwire.check.roles import arguments_for
+from mcpwire.protocol.json_schema import properties_of, required_of
+from mcpwire.transports.targets import Stdio
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from mcpwire.check.subject import Answer, Subject
+
+__all__ = ["FAMILY"]
+
+FAMILY: Final = Family("fuzz")
+case = FAMILY.case
+
+CALLS: Final = 40
+ROOM_S: Final = 2.5
+FINE: Final = frozenset({-32600, -32602, -32002})
+"""The codes that say that the request was wrong."""
+
+Arguments: TypeAlias = dict[str, Any]
+
+_OF_TYPE: Final[dict[str, Any]] = {
+    "null": None,
+    "boolean": True,
+    "integer": 7,
+    "number": 1.5,
+    "string": "mcpwire",
+    "array": ["mcpwire"],
+    "object": {"mcpwire": 1},
+}
+TEXTS: Final = (
+    "",
+    " ",
+    "\0",
+    "a\r\nb: c\n",
+    "'; DROP TABLE users; --",
+    "$(id) `id` && id",
+    "%s%n%x {0} {{7*7}} ${7*7}",
+    "<script>alert(1)</script>",
+    "../../../../etc/passwd",
+    "\u202e\u200b\ufeff\u0000\u001f",
+    "\U0001f9d1\u200d\U0001f4bb" * 50,
+    "e\u0301" * 100,
+    "null",
+    "-1e400",
+    "x" * 20_000,
+)
+ODD: Final = (1e308, -0.0, 2**53 + 1, -(2**63), "\u0000" * 100)
+
+
+def _deep(levels: int = 100) -> Any:
+    value: Any = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+def _schemas(tool: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """Return the arguments of a tool with their schemas."""
+    schema = tool.get("inputSchema")
+    if not isinstance(schema, dict):
+        return []
+    found = properties_of(schema).items()
+    return [(name, each) for name, each in found if isinstance(each, dict)]
+
+
+def _types(schema: Mapping[str, Any]) -> set[str]:
+    kind = schema.get("type")
+    found = {kind} if isinstance(kind, str) else set(kind or ())
+    return found | ({"integer"} if "number" in found else set())
+
+
+def _wrong_types(tool: Mapping[str, Any], fit: Arguments) -> Iterator[Arguments]:
+    for name, schema in _schemas(tool):
+        types = _types(schema)
+        for kind, value in _OF_TYPE.items():
+            if types and kind not in types:
+                yield {**fit, name: value}
+
+
+def _missing(tool: Mapping[str, Any], fit: Arguments) -> Iterator[Arguments]:
+    for name in required_of(tool.get("inputSchema") or {}):
+        yield {key: value for key, value in fit.items() if key != name}
+
+
+def _beyond(tool: Mapping[str, Any], fit: Arguments) -> Iterator[Arguments]:
+    """Yield arguments just outside of what the schema bounds."""
+    for name, schema in _schemas(tool):
+        types = _types(schema)
+        for keyword, step in (("minimum", -1), ("maximum", 1)):
+            if types & {"integer", "number"} and _is_number(schema.get(keyword)):
+                yield {**fit, name: schema[keyword] + step}
+        if "string" in types and _is_number(schema.get("maxLength")):
+            yield {**fit, name: "x" * min(schema["maxLength"] + 1, 100_000)}
+        least: Any = schema.get("minLength")
+        if "string" in types and _is_number(least) and least > 0:
+            yield {**fit, name: "x" * min(least - 1, 100_000)}
+        if isinstance(schema.get("enum"), list) and "string" in types:
+            yield {**fit, name: "mcpwire-none-of-these"}
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _texts(tool: Mapping[str, Any], fit: Arguments) -> Iterator[Arguments]:
+    for name, schema in _schemas(tool):
+        if "string" in _types(schema):
+            for text in TEXTS:
+                yield {**fit, name: text}
+
+
+def _extra(_: Mapping[str, Any], fit: Arguments) -> Iterator[Arguments]:
+    for name in ("mcpwire_extra", "__proto__", "constructor", "", "self", "a.b"):
+        yield {**fit, name: {"mcpwire": 1}}
+
+
+def _odd(tool: Mapping[str, Any], fit: Arguments) -> Iterator[Arguments]:
+    for name, schema in _schemas(tool):
+        types = _types(schema)
+        if not types & {"number", "integer"}:  # a number may say how much to do
+            for value in (*ODD, _deep()):
+                yield {**fit, name: value}
+
+
+def _more(tool: Mapping[str, Any], fit: Arguments) -> Iterator[Arguments]:
+    """Yield arguments that fit, with one more of those that may be left out."""
+    for name, schema in _schemas(tool):
+        if name not in fit:
+            only = {"properties": {name: schema}, "required": [name]}
+            found = arguments_for({"inputSchema": only})
+            if found:
+                yield {**fit, **found}
+
+
+Deviate: TypeAlias = "Callable[[Mapping[str, Any], Arguments], Iterator[Arguments]]"
+
+
+def _chosen(subject: Subject, deviate: Deviate) -> list[tuple[str, Arguments]]:
+    """Return the calls of a case; where there are too many, by the seed."""
+    found = [
+        (str(tool["name"]), arguments)
+        for tool, fit in fit_tools(subject)
+        for arguments in deviate(tool, fit)
+    ]
+    if len(found) > CALLS:
+        found = subject.random.sample(found, CALLS)
+    return found or subject.absent("tool with such arguments")
+
+
+def _check(subject: Subject, answer: Answer) -> None:
+    """Find an error that does not say that the request was wrong."""
+    fits = answer.error is None or answer.code in FINE
+    subject.expect(fits, "a result, or an error -32602", answer)
+
+
+def _fuzz(deviate: Deviate, *, is_wrong: bool) -> Any:
+    """Return a case's function.
+
+    What is wrong must be refused at once. What fits may take as long as it likes: a
+    tool that is not done within the bound is left out.
+    """
+
+    async def run(subject: Subject) -> None:
+        began = monotonic()
+        for name, arguments in _chosen(subject, deviate):
+            if name in subject.facts.unfit:
+                continue
+            params = {"name": name, "arguments": arguments}
+            try:
+                answer = await subject.request("tools/call", params)
+            except NoAnswer:
+                if is_wrong:
+                    raise
+                subject.facts.unfit.add(name)
+                continue
+            _check(subject, answer)
+            if monotonic() - began > ROOM_S:
+                break
+
+    return run
+
+
+_ANSWER: Final = "a result with isError or an error -32602, and the server goes on"
+
+for _id, _title, _sends, _deviate, _is_wrong, _is_quick in (
+    (
+        "F09.i",
+        "arguments of a wrong type",
+        "each argument of each tool as a value of each other JSON type",
+        _wrong_types,
+        True,
+        True,
+    ),
+    (
+        "F09.j",
+        "a missing argument",
+        "calls of each tool without each argument that it requires",
+        _missing,
+        True,
+        True,
+    ),
+    (
+        "F09.k",
+        "an argument out of bounds",
+        "each argument just outside of its minimum, maximum, length or choices",
+        _beyond,
+        True,
+        True,
+    ),
+    (
+        "F09.l",
+        "texts that are odd or long",
+        "each text as an empty, long, right-to-left one, with NUL, quotes or paths",
+        _texts,
+        False,
+        True,
+    ),
+    (
+        "F09.m",
+        "arguments that the tool does not know",
+        "one more argument, with names such as __proto__",
+        _extra,
+        False,
+        False,
+    ),
+    (
+        "F09.n",
+        "values that are deep or extreme",
+        "each argument that is no number as 100 lists in each other, or 1e308",
+        _odd,
+        True,
+        False,
+    ),
+    (
+        "F09.o",
+        "arguments that may be left out",
+        "each argument that may be left out, with a value of its schema",
+        _more,
+        False,
+        False,
+    ),
+):
+    FAMILY.add(
+        Case(
+            id=_id,
+            family=FAMILY.name,
+            level=Level.ROBUST,
+            title=f"{_title}: no internal error, no crash",
+            rules=("TOOL-18",),
+            needs=("call:",),
+            sends=_sends,
+            expects=_ANSWER if _is_wrong else "a result or an error -32602",
+            why="a model that errs breaks the server, and learns nothing",
+            run=_fuzz(_deviate, is_wrong=_is_wrong),
+            is_quick=_is_quick,
+        )
+    )
+
+
+@case(
+    "TOOL-18.c",
+    Level.MUST,
+    "a call with an argument out of its bounds is refused",
+    source="server/tools#security-considerations",
+    rules=("TOOL-16",),
+    needs=("call:",),
+    sends="arguments just outside of their minimum, maximum, length or choices",
+    expects="an error, or a result with isError; lenient: another result",
+    why="the tool runs with what its schema excludes",
+)
+async def out_of_bounds(subject: Subject) -> None:
+    for name, arguments in _chosen(subject, _beyond)[:8]:
+        params = {"name": name, "arguments": arguments}
+        answer = await subject.request("tools/call", params)
+        failed = answer.result is None or answer.result.get("isError") is True
+        if not failed:
+            subject.lenient("an error, or a result with isError", answer)
+
+
+# --- prompts and resources ------------------------------------------------------------
+
+
+@case(
+    "F09.p",
+    Level.ROBUST,
+    "arguments of prompts that are odd: no internal error, no crash",
+    rules=("PROMPT-05", "PROMPT-07"),
+    needs=("prompt:",),
+    sends="each argument of a prompt as a number, a list and an odd text",
+    expects="a result or an error -32602",
+    why="a client that errs breaks the server",
+)
+async def prompts(subject: Subject) -> None:
+    began, sent = monotonic(), 0
+    for prompt in subject.facts.prompts:
+        arguments = prompt_arguments(prompt)
+        fit = {e["name"]: "mcpwire" for e in arguments if e.get("required") is True}
+        for argument in arguments:
+            for value in (7, ["a"], *subject.random.sample(TEXTS, 3)):
+                if sent == CALLS or monotonic() - began > ROOM_S:
+                    return
+                sent += 1
+                given = {**fit, argument["name"]: value}
+                params = {"name": prompt.get("name"), "arguments": given}
+                _check(subject, await subject.request("prompts/get", params))
+    if not sent:
+        subject.absent("prompt with arguments")
+
+
+_VALUES: Final = (
+    "",
+    "..",
+    "%2e%2e%2fa",
+    "%00",
+    "a%25",
+    "%C3%BC",
+    "%7Bx%7D",
+    "a" * 2_000,
+)
+
+
+@case(
+    "F13.l",
+    Level.ROBUST,
+    "variables of templates that are odd: no internal error, no crash",
+    rules=("RES-08",),
+    needs=("template:",),
+    sends="reads of each template with empty, encoded, long and foreign values",
+    expects="contents or an error that the request was wrong",
+    why="a client that errs breaks the server",
+)
+async def templates(subject: Subject) -> None:
+    began, sent = monotonic(), 0
+    for template in subject.facts.templates:
+        before, brace, rest = str(template.get("uriTemplate")).partition("{")
+        for value in _VALUES:
+            if not brace or sent == CALLS or monotonic() - began > ROOM_S:
+                break
+            sent += 1
+            uri = before + value + re.sub(r"^[^}]*\}|\{[^}]*\}", "", rest)
+            try:
+                answer = await subject.request("resources/read", {"uri": uri})
+            except NoAnswer:
+                return  # it may have to be fetched; whether the server goes on is asked
+            fits = answer.error is None or answer.code in FINE | {-32020}
+            subject.expect(fits, "contents, or an error -32602 or -32002", answer)
+    if not sent:
+        subject.absent("template with variables")
+
+
+# --- what answers tell ----------------------------------------------------------------
+
+TRACES: Final = re.compile(
+    r"Traceback \(most recent call last\)"
+    r"|File \\*\"[^\"]+\", line \d+, in "
+    r"|\n\s+at .+\(.+:\d+:\d+\)"
+    r"|goroutine \d+ \[running\]"
+    r"|thread '.*' panicked at"
+    r"|\n\s+at [\w.<>`]+\(.*\) in .+:line \d+"
+    r"|\n\s+at [\w.$]+\([\w]+\.java:\d+\)"
+)
+
+
+def _failures(subject: Subject) -> Iterator[str]:
+    """Yield the texts of all errors and failed results."""
+    for message in subject.received:
+        if not message.is_answer:
+            continue
+        result = message.value.get("result")
+        is_failed = isinstance(result, dict) and result.get("isError") is True
+        if is_failed or "error" in message.value:
+            found = result if is_failed else message.value["error"]
+            yield _text(found)
+
+
+def _text(value: Any) -> str:
+    """Return all texts in a value."""
+    if isinstance(value, dict):
+        return "\n".join(_text(each) for each in value.values())
+    if isinstance(value, list):
+        return "\n".join(_text(each) for each in value)
+    return str(value)
+
+
+@case(
+    "D19.a",
+    Level.ROBUST,
+    "no error shows a stack trace",
+    start=Start.LAST,
+    sends="nothing by itself: it looks at all errors of the connection",
+    expects="no stack trace of Python, JavaScript, Go, Rust, C# or Java",
+    why="clients see paths and internals of the server",
+)
+async def no_traces(subject: Subject) -> None:
+    seen = 0
+    for text in _failures(subject):
+        seen += 1
+        subject.expect(not TRACES.search(text), "no stack trace", text)
+    if not seen:
+        subject.absent("error")
+
+
+def _secrets(subject: Subject) -> list[str]:
+    """Return what only the server and its user know."""
+    env = subject.target.env if isinstance(subject.target, Stdio) else None
+    found = [
+        value
+        for name, value in (env or {}).items()
+        if re.search(r"(?i)token|secret|password|key|credential", name)
+    ]
+    found += subject.facts.tokens.values()
+    if subject.http is not None:
+        for name, value in subject.http.headers.items():
+            if name.lower() in {"authorization", "x-api-key", "cookie"}:
+                found.append(value.rpartition(" ")[2])
+    return [each for each in found if len(each) >= 8]
+
+
+@case(
+    "D19.b",
+    Level.ROBUST,
+    "no error shows a secret that the server was given",
+    start=Start.LAST,
+    sends="nothing by itself: it looks at all errors of the connection",
+    expects="no token or password of the environment or of the header fields",
+    why="secrets come into logs and into the context of models",
+)
+async def no_secrets(subject: Subject) -> None:
+    secrets = _secrets(subject)
+    if not secrets:
+        subject.absent("secret that was given to the server")
+    for text in _failures(subject):
+        shows = any(secret in text for secret in secrets)
+        subject.expect(not shows, "no secret", "an error with a secret")

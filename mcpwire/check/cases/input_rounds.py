@@ -1,0 +1,399 @@
+"""Calls that come back for more input (2026-07-28)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from mcpwire.check.case import MODERN, Family, Level, Start
+from mcpwire.check.cases._asking import ALL, QUESTIONS, answer_to, asking_tools
+from mcpwire.check.cases._items import declaring, fit_tools, results
+from mcpwire.check.schemas import load
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mcpwire.check.subject import Answer, Subject
+
+__all__ = ["FAMILY"]
+
+FAMILY: Final = Family("input_rounds")
+case = FAMILY.case
+
+NEEDS: Final = ("role:ask",)
+ROUNDS: Final = 8
+MAY_ASK: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
+ASKED: Final = "a call of a tool that asks, from a client that can answer everything"
+_MISSING: Final = -32021
+
+
+@attrs.frozen
+class Round:
+    """A call, and the answer that asks for more."""
+
+    params: dict[str, Any]
+    answer: Answer
+
+    @property
+    def requests(self) -> dict[str, Any]:
+        """What it asks for."""
+        found = (self.answer.result or {}).get("inputRequests")
+        return found if isinstance(found, dict) else {}
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """The state that comes back with the next round."""
+        result = self.answer.result or {}
+        return {k: result[k] for k in ("requestState",) if k in result}
+
+    @property
+    def responses(self) -> dict[str, Any]:
+        """Answers to all that it asks for."""
+        return {
+            key: answer_to(str(each.get("method")), _params(each))
+            for key, each in self.requests.items()
+            if isinstance(each, dict)
+        }
+
+
+def _params(request: Mapping[str, Any]) -> dict[str, Any]:
+    found = request.get("params")
+    return found if isinstance(found, dict) else {}
+
+
+def _asks(answer: Answer) -> bool:
+    return (answer.result or {}).get("resultType") == "input_required"
+
+
+async def _call(
+    subject: Subject,
+    params: Mapping[str, Any],
+    capabilities: Mapping[str, Any] = ALL,
+    **more: Any,
+) -> Answer:
+    return await subject.request(
+        "tools/call", declaring(capabilities, {**params, **more})
+    )
+
+
+async def _begin(
+    subject: Subject, capabilities: Mapping[str, Any] = ALL, *, with_state: bool = False
+) -> Round:
+    """Call the tools that ask until one comes back for input."""
+    for tool, arguments in asking_tools(subject)[:4]:
+        params = {"name": tool["name"], "arguments": arguments}
+        found = Round(params, await _call(subject, params, capabilities))
+        if _asks(found.answer) and (found.state or not with_state):
+            return found
+    return subject.absent(
+        "call with a requestState" if with_state else "call that asks for input"
+    )
+
+
+@case(
+    "MRTR-05.a",
+    Level.MUST,
+    "a result that asks for input has inputRequests or requestState",
+    source="basic/patterns/mrtr#server-requirements-basic-workflow",
+    revisions=MODERN,
+    needs=NEEDS,
+    sends=ASKED,
+    expects="at least one of the two",
+    why="the client does not know what to do",
+)
+async def asks_for_something(subject: Subject) -> None:
+    found = await _begin(subject)
+    has_any = {"inputRequests", "requestState"} & (found.answer.result or {}).keys()
+    subject.expect(has_any, "inputRequests or requestState", found.answer)
+
+
+@case(
+    "MRTR-03.a",
+    Level.MUST,
+    "what is asked for is elicitation, sampling or roots, as the schema has it",
+    source="basic/patterns/mrtr#server-requirements-basic-workflow",
+    revisions=MODERN,
+    needs=NEEDS,
+    sends=ASKED,
+    expects="values that fit ElicitRequest, CreateMessageRequest or ListRootsRequest",
+    why="the client cannot answer, and the call cannot go on",
+)
+async def valid_requests(subject: Subject) -> None:
+    found = await _begin(subject)
+    schema = load()[subject.revision.name]
+    if not found.requests:
+        subject.absent("inputRequests")
+    for each in found.requests.values():
+        method = each.get("method") if isinstance(each, dict) else None
+        subject.expect(method in QUESTIONS, "one of the three methods", found.answer)
+        name = {"elicitation/create": "ElicitRequest", "roots/list": "ListRootsRequest"}
+        problem = schema.problem(name.get(str(method), "CreateMessageRequest"), each)
+        subject.expect(problem is None, f"a valid request: {problem}", found.answer)
+
+
+def _check_declared(subject: Subject, found: Round, allowed: Mapping[str, str]) -> None:
+    """Find a request for what was not declared; `allowed`: method -> mode or ""."""
+    for each in found.requests.values():
+        method = str(each.get("method")) if isinstance(each, dict) else ""
+        mode = _params(each).get("mode", "form") if method[:4] == "elic" else ""
+        fits = allowed.get(method) == mode
+        subject.expect(fits, f"only what was declared: {dict(allowed)}", found.answer)
+
+
+@case(
+    "MRTR-06.a",
+    Level.MUST,
+    "a client that declares nothing is asked for nothing",
+    source="basic/patterns/mrtr#server-requirements-basic-workflow",
+    rules=("META-09",),
+    revisions=MODERN,
+    needs=NEEDS,
+    sends="a call of a tool that asks, from a client without capabilities",
+    expects="no inputRequests",
+    why="the client cannot answer, and the call cannot go on",
+)
+async def nothing_declared(subject: Subject) -> None:
+    for tool, arguments in asking_tools(subject)[:4]:
+        params = {"name": tool["name"], "arguments": arguments}
+        _check_declared(
+            subject, Round(params, await _call(subject, params, {})), allowed={}
+        )
+
+
+@case(
+    "MRTR-06.b",
+    Level.MUST,
+    "a client is asked for the kinds that this request declares",
+    source="basic/patterns/mrtr#server-requirements-basic-workflow",
+    rules=("META-09", "META-14"),
+    revisions=MODERN,
+    needs=NEEDS,
+    sends="calls that declare forms only, URLs only, sampling only and roots only",
+    expects="inputRequests of that kind only",
+    why="the client cannot answer, and the call cannot go on",
+)
+async def only_declared(subject: Subject) -> None:
+    await _begin(subject)  # which declares everything: it must not be remembered
+    for capabilities, allowed in (
+        ({"elicitation": {"form": {}}}, {"elicitation/create": "form"}),
+        ({"elicitation": {"url": {}}}, {"elicitation/create": "url"}),
+        ({"sampling": {}}, {"sampling/createMessage": ""}),
+        ({"roots": {}}, {"roots/list": ""}),
+    ):
+        for tool, arguments in asking_tools(subject)[:4]:
+            params = {"name": tool["name"], "arguments": arguments}
+            answer = await _call(subject, params, capabilities)
+            _check_declared(subject, Round(params, answer), allowed)
+
+
+async def _refusals(subject: Subject) -> list[Answer]:
+    """Return what comes back where a client cannot answer."""
+    await _begin(subject)
+    found = []
+    for tool, arguments in asking_tools(subject)[:4]:
+        params = {"name": tool["name"], "arguments": arguments}
+        answer = await _call(subject, params)
+        if _asks(answer):
+            found.append(await _call(subject, params, {}))
+    return found
+
+
+@case(
+    "META-10.a",
+    Level.MUST,
+    "a capability that is missing is answered with -32021, and named",
+    source="basic/index#meta",
+    revisions=MODERN,
+    needs=NEEDS,
+    sends="a call of a tool that asks, from a client without capabilities",
+    expects="a result without input, or an error -32021 with requiredCapabilities; "
+    "lenient: a result with isError",
+    why="the client cannot tell what it lacks",
+)
+async def missing_capability(subject: Subject) -> None:
+    for answer in await _refusals(subject):
+        if answer.error is None:
+            if (answer.result or {}).get("isError") is True:
+                subject.lenient("an error -32021", answer)
+            continue
+        subject.expect_error(answer, [_MISSING])
+        data = answer.error.get("data")
+        named = data.get("requiredCapabilities") if isinstance(data, dict) else None
+        is_map = isinstance(named, dict) and bool(named)
+        subject.expect(is_map, "data.requiredCapabilities", answer)
+
+
+@case(
+    "META-10.b",
+    Level.MUST,
+    "over HTTP a capability that is missing has the status 400",
+    source="basic/index#meta",
+    revisions=MODERN,
+    transports=("http",),
+    needs=NEEDS,
+    sends="a call of a tool that asks, from a client without capabilities",
+    expects="the status 400 with the error -32021",
+    why="intermediaries take the failure for a success",
+)
+async def missing_status(subject: Subject) -> None:
+    seen = 0
+    for answer in await _refusals(subject):
+        if answer.code == _MISSING:
+            seen += 1
+            subject.expect(answer.status == 400, "the status 400", answer)
+    if not seen:
+        subject.absent("error -32021")
+
+
+@case(
+    "F16.a",
+    Level.ROBUST,
+    "a call that is given all that it asks for has a result",
+    revisions=MODERN,
+    needs=NEEDS,
+    sends="a call of a tool that asks, and its rounds with answers that fit",
+    expects="a complete result within 8 rounds",
+    why="the tool cannot be used",
+)
+async def completes(subject: Subject) -> None:
+    found = await _begin(subject)
+    for _ in range(ROUNDS):
+        more = {"inputResponses": found.responses} if found.requests else {}
+        answer = await _call(subject, found.params, **more, **found.state)
+        if not _asks(answer):
+            subject.expect(answer.result is not None, "a complete result", answer)
+            return
+        found = Round(found.params, answer)
+    subject.broken(f"a complete result within {ROUNDS} rounds", found.answer)
+
+
+@case(
+    "MRTR-19.a",
+    Level.SHOULD,
+    "an answer that is missing is asked for again",
+    source="basic/patterns/mrtr#error-handling",
+    revisions=MODERN,
+    needs=NEEDS,
+    sends="the second round of a call, with no inputResponses",
+    expects="a result that asks for input again",
+    why="a client that has only a part cannot go on",
+)
+async def asked_again(subject: Subject) -> None:
+    found = await _begin(subject)
+    if not found.requests:
+        subject.absent("inputRequests")
+    answer = await _call(subject, found.params, inputResponses={}, **found.state)
+    subject.expect(_asks(answer), "a result that asks for input", answer)
+
+
+@case(
+    "MRTR-18.a",
+    Level.SHOULD,
+    "an answer that nobody asked for is ignored",
+    source="basic/patterns/mrtr#error-handling",
+    revisions=MODERN,
+    needs=NEEDS,
+    sends="the second round of a call, with all answers and one more",
+    expects="no error",
+    why="clients that answer more than once fail",
+)
+async def one_more(subject: Subject) -> None:
+    found = await _begin(subject)
+    responses = {**found.responses, "mcpwire-none": {"action": "cancel"}}
+    answer = await _call(subject, found.params, inputResponses=responses, **found.state)
+    subject.expect(answer.error is None, "no error", answer)
+
+
+@case(
+    "MRTR-17.a",
+    Level.SHOULD,
+    "answers that are none are refused with an error",
+    source="basic/patterns/mrtr#error-handling",
+    revisions=MODERN,
+    needs=NEEDS,
+    sends="the second round of a call, with a list as its inputResponses",
+    expects="an error",
+    why="the tool runs without what it asked for",
+)
+async def malformed(subject: Subject) -> None:
+    found = await _begin(subject)
+    answer = await _call(subject, found.params, inputResponses=[1], **found.state)
+    subject.expect(answer.error is not None, "an error", answer)
+
+
+@case(
+    "MRTR-08.a",
+    Level.MUST,
+    "a requestState that was changed is not accepted",
+    source="basic/patterns/mrtr#server-requirements-basic-workflow",
+    rules=("MRTR-07",),
+    revisions=MODERN,
+    needs=NEEDS,
+    sends="the second round of a call, with another text as its requestState",
+    expects="an error, or to be asked again; lenient: a result",
+    why="clients can change what the server believes",
+)
+async def tampered(subject: Subject) -> None:
+    found = await _begin(subject, with_state=True)
+    state = str(found.state["requestState"])
+    for other in (
+        "mcpwire",
+        state[: len(state) // 2] + "AAAA" + state[len(state) // 2 :],
+    ):
+        answer = await _call(
+            *(subject, found.params),
+            inputResponses=found.responses,
+            requestState=other,
+        )
+        if answer.result is None or _asks(answer):
+            continue
+        if answer.result.get("isError") is not True:
+            subject.lenient("an error", answer)
+
+
+@case(
+    "MRTR-09.a",
+    Level.SHOULD,
+    "a requestState is good for the request that it was given to",
+    source="basic/patterns/mrtr#server-requirements-basic-workflow",
+    revisions=MODERN,
+    needs=NEEDS,
+    sends="a call of another tool with the requestState of the first",
+    expects="an error; lenient: a result, where that tool asks for nothing",
+    why="consent to one thing is used for another",
+)
+async def of_another_request(subject: Subject) -> None:
+    found = await _begin(subject, with_state=True)
+    others = [
+        each for each in fit_tools(subject) if each[0]["name"] != found.params["name"]
+    ]
+    if not others:
+        subject.absent("other tool that may be called")
+    tool, arguments = others[0]
+    params = {"name": tool["name"], "arguments": arguments}
+    answer = await _call(subject, params, inputResponses=found.responses, **found.state)
+    if answer.error is None and (answer.result or {}).get("isError") is not True:
+        subject.lenient("an error", answer)
+
+
+@case(
+    "MRTR-02.a",
+    Level.MUST,
+    "only calls, prompts and reads ask for input",
+    source="basic/patterns/mrtr#supported-requests",
+    revisions=MODERN,
+    start=Start.LAST,
+    sends="nothing by itself: it looks at all results of the connection",
+    expects="resultType input_required for no other method",
+    why="the client has no way to go on",
+)
+async def only_three_methods(subject: Subject) -> None:
+    seen = 0
+    for method, message, result in results(subject):
+        if method not in MAY_ASK:
+            seen += 1
+            fits = result.get("resultType") != "input_required"
+            subject.expect(fits, f"a complete result of {method}", message.raw)
+    if not seen:
+        subject.absent("result of another method")

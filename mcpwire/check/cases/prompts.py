@@ -1,0 +1,194 @@
+"""Prompts: their list, what they give, what is refused."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from mcpwire.check.case import MODERN, Family, Level, NoAnswer, Start
+from mcpwire.check.cases._exchange import Error, Request, exchange
+from mcpwire.check.cases._items import PROMPTS, base64_problem, check_one_list, walk
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from mcpwire.check.subject import Answer, Subject
+
+__all__ = ["FAMILY", "prompt_arguments"]
+
+FAMILY: Final = Family("prompts")
+case = FAMILY.case
+
+GETS: Final = 8  # prompts that a case gets
+
+
+def prompt_arguments(prompt: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the arguments of a prompt that have a name."""
+    found = prompt.get("arguments")
+    return [
+        each
+        for each in (found if isinstance(found, list) else ())
+        if isinstance(each, dict) and isinstance(each.get("name"), str)
+    ]
+
+
+@case(
+    "PROMPT-01.a",
+    Level.MUST,
+    "a server that has prompts declares the capability",
+    source="server/prompts#capabilities",
+    sends="prompts/list, where the capability prompts is not declared",
+    expects="an error, or no prompts",
+    why="clients do not ask a server for what it does not declare",
+)
+async def prompts_are_declared(subject: Subject) -> None:
+    if subject.facts.declares("prompts"):
+        if not subject.facts.prompts:
+            subject.absent("prompts")
+        return
+    answer = await subject.request("prompts/list", {})
+    found = (answer.result or {}).get("prompts")
+    subject.expect(not found, "no prompts without the capability", answer)
+
+
+@case(
+    "PROMPT-02.a",
+    Level.MUST,
+    "a server that declares prompts lists them",
+    source="server/prompts#capabilities",
+    revisions=MODERN,
+    needs=("prompts",),
+    sends="prompts/list",
+    expects="a result",
+    why="the client shows no prompt at all",
+)
+async def prompts_are_listed(subject: Subject) -> None:
+    answer = await subject.request("prompts/list", {})
+    subject.expect(answer.result is not None, "a result", answer)
+
+
+@case(
+    "PROMPT-02.b",
+    Level.MUST,
+    "the list of prompts does not differ from connection to connection",
+    source="server/prompts#capabilities",
+    revisions=MODERN,
+    needs=("prompt:",),
+    start=Start.OWN,
+    is_quick=False,
+    sends="prompts/list, page by page, on two connections",
+    expects="the prompts on both",
+    why="requests of one client may come over many connections",
+)
+async def one_list_for_all(subject: Subject) -> None:
+    await check_one_list(subject, PROMPTS)
+
+
+exchange(
+    FAMILY,
+    "PROMPT-05.a",
+    Level.SHOULD,
+    "an unknown prompt is answered with -32602",
+    source="server/prompts#error-handling",
+    needs=("prompts",),
+    send=Request("prompts/get", {"name": "mcpwire-no-such-prompt"}),
+    expect=Error(-32602),
+    why="clients cannot tell a prompt that is gone from a fault",
+)
+
+
+@case(
+    "PROMPT-05.b",
+    Level.SHOULD,
+    "a prompt without an argument that it requires is answered with -32602",
+    source="server/prompts#error-handling",
+    needs=("prompt:",),
+    sends="prompts/get without an argument that the list calls required",
+    expects="an error -32602",
+    why="the model gets a prompt with a hole",
+)
+async def missing_argument(subject: Subject) -> None:
+    for prompt in subject.facts.prompts:
+        if any(each.get("required") is True for each in prompt_arguments(prompt)):
+            params: dict[str, Any] = {"name": prompt.get("name"), "arguments": {}}
+            answer = await subject.request("prompts/get", params)
+            subject.expect_error(answer, [-32602])
+            return
+    subject.absent("prompt that requires an argument")
+
+
+exchange(
+    FAMILY,
+    "F09.g",
+    Level.ROBUST,
+    "a request for a prompt without a name is answered with -32602",
+    needs=("prompts",),
+    send=Request("prompts/get", {}),
+    expect=Error(-32602, -32600, -32020),
+    why="the fault of the request looks like one of the server",
+)
+
+
+async def _gets(subject: Subject) -> AsyncIterator[Answer]:
+    """Get the first prompts, with a plain text for each argument they require."""
+    for prompt in subject.facts.prompts[:GETS]:
+        arguments = {
+            each["name"]: "mcpwire"
+            for each in prompt_arguments(prompt)
+            if each.get("required") is True
+        }
+        params: dict[str, Any] = {"name": prompt.get("name")}
+        if arguments:
+            params["arguments"] = arguments
+        try:
+            answer = await subject.request("prompts/get", params)
+        except NoAnswer:
+            continue
+        if answer.result is not None:
+            yield answer
+
+
+@case(
+    "F09.h",
+    Level.ROBUST,
+    "prompts give messages",
+    needs=("prompt:",),
+    sends="prompts/get of the first prompts, with a text for each required argument",
+    expects="at least one message, with content, of one of the prompts",
+    why="the prompt has nothing for the model",
+)
+async def messages(subject: Subject) -> None:
+    seen = 0
+    async for answer in _gets(subject):
+        seen += 1
+        found = (answer.result or {}).get("messages")
+        if found:
+            return
+    if not seen:
+        subject.absent("prompt that takes any text")
+    subject.broken("messages", f"{seen} results without any")
+
+
+@case(
+    "PROMPT-04.a",
+    Level.MUST,
+    "pictures and sounds of prompts are Base64 and have a media type",
+    source="server/prompts#image-content",
+    needs=("prompt:",),
+    sends="prompts/get of the first prompts, with a text for each required argument",
+    expects="data that decodes, and a mimeType such as image/png",
+    why="the picture is not shown",
+)
+async def media(subject: Subject) -> None:
+    seen = 0
+    async for answer in _gets(subject):
+        for block in walk((answer.result or {}).get("messages")):
+            if block.get("type") in {"image", "audio"}:
+                seen += 1
+                problem = base64_problem(block.get("data"))
+                subject.expect(problem is None, f"Base64: {problem}", answer)
+                kind = str(block.get("mimeType"))
+                fits = re.fullmatch(r"[\w.+-]+/[\w.+-]+(;.*)?", kind)
+                subject.expect(fits, "a media type", answer)
+    if not seen:
+        subject.absent("picture or sound")

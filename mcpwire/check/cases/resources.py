@@ -1,0 +1,399 @@
+"""Resources: their lists, what reading gives, what is no resource, subscriptions."""
+
+from __future__ import annotations
+
+import base64
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from mcpwire.check.case import LEGACY, MODERN, Family, Level, NoAnswer, Start, since
+from mcpwire.check.cases._exchange import Error, Request, exchange
+from mcpwire.check.cases._items import RESOURCES, base64_problem, check_one_list
+from mcpwire.wire.uri_template import TemplateError, UriTemplate, is_uri
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from mcpwire.check.subject import Answer, Subject
+
+__all__ = ["FAMILY"]
+
+FAMILY: Final = Family("resources")
+case = FAMILY.case
+
+NOWHERE: Final = "mcpwire-check://no-such/resource"
+READS: Final = 8  # resources that a case reads
+LISTED: Final = "nothing by itself: it looks at what is listed"
+
+
+# --- the lists ------------------------------------------------------------------------
+
+
+@case(
+    "RES-01.a",
+    Level.MUST,
+    "a server that has resources declares the capability",
+    source="server/resources#capabilities",
+    sends="resources/list, where the capability resources is not declared",
+    expects="an error, or no resources",
+    why="clients do not ask a server for what it does not declare",
+)
+async def resources_are_declared(subject: Subject) -> None:
+    if subject.facts.declares("resources"):
+        if not subject.facts.resources:
+            subject.absent("resources")
+        return
+    answer = await subject.request("resources/list", {})
+    found = (answer.result or {}).get("resources")
+    subject.expect(not found, "no resources without the capability", answer)
+
+
+@case(
+    "RES-02.a",
+    Level.MUST,
+    "a server that declares resources lists them",
+    source="server/resources#capabilities",
+    revisions=MODERN,
+    needs=("resources",),
+    sends="resources/list",
+    expects="a result",
+    why="the client shows no resource at all",
+)
+async def resources_are_listed(subject: Subject) -> None:
+    answer = await subject.request("resources/list", {})
+    subject.expect(answer.result is not None, "a result", answer)
+
+
+@case(
+    "RES-02.b",
+    Level.MUST,
+    "the list of resources does not differ from connection to connection",
+    source="server/resources#capabilities",
+    revisions=MODERN,
+    needs=("resource:",),
+    start=Start.OWN,
+    is_quick=False,
+    sends="resources/list, page by page, on two connections",
+    expects="the resources on both",
+    why="requests of one client may come over many connections",
+)
+async def one_list_for_all(subject: Subject) -> None:
+    await check_one_list(subject, RESOURCES)
+
+
+@case(
+    "RES-11.a",
+    Level.MUST,
+    "URIs of resources are URIs of RFC 3986",
+    source="server/resources#custom-uri-schemes",
+    revisions=since("2025-06-18"),
+    needs=("resource:",),
+    sends=LISTED,
+    expects="a scheme, a colon, and no character that a URI must encode",
+    why="clients with typed URIs refuse the list",
+)
+async def uris(subject: Subject) -> None:
+    for resource in subject.facts.resources:
+        uri = resource.get("uri")
+        subject.expect(isinstance(uri, str) and is_uri(uri), "a URI", uri)
+
+
+@case(
+    "RES-14.a",
+    Level.MUST,
+    "URI templates are templates of RFC 6570",
+    source="schema#ResourceTemplate",
+    needs=("template:",),
+    sends=LISTED,
+    expects="each uriTemplate has the grammar of RFC 6570",
+    why="clients cannot expand the template",
+)
+async def templates(subject: Subject) -> None:
+    for each in subject.facts.templates:
+        text = each.get("uriTemplate")
+        try:
+            UriTemplate(str(text))
+        except TemplateError as error:
+            subject.broken(f"a template: {error}", text)
+
+
+# --- what is no resource --------------------------------------------------------------
+
+
+@case(
+    "RES-04.a",
+    Level.MUST,
+    "a resource that is not there is answered with -32602",
+    source="server/resources#error-handling",
+    revisions=MODERN,
+    needs=("resources",),
+    sends="resources/read with a URI of a scheme that no server has",
+    expects="an error -32602",
+    why="clients cannot tell a resource that is gone from a fault",
+)
+async def not_found(subject: Subject) -> None:
+    answer = await subject.request("resources/read", {"uri": NOWHERE})
+    if (answer.result or {}).get("contents"):
+        subject.absent("URI that has no resource")
+    if answer.result is not None:
+        subject.absent("error for a URI that has no resource")  # RES-06.a tells
+    subject.expect_error(answer, [-32602])
+
+
+exchange(
+    FAMILY,
+    "RES-05.a",
+    Level.SHOULD,
+    "a resource that is not there is answered with -32002",
+    source="server/resources#error-handling",
+    revisions=LEGACY,
+    needs=("resources",),
+    send=Request("resources/read", {"uri": NOWHERE}),
+    expect=Error(-32002),
+    why="clients cannot tell a resource that is gone from a fault",
+)
+
+
+@case(
+    "RES-06.a",
+    Level.MUST,
+    "a resource that is not there has no empty contents",
+    source="server/resources#error-handling",
+    revisions=MODERN,
+    needs=("resources",),
+    sends="resources/read with a URI of a scheme that no server has",
+    expects="no result with an empty list of contents",
+    why="an empty resource looks the same",
+)
+async def no_empty_contents(subject: Subject) -> None:
+    answer = await subject.request("resources/read", {"uri": NOWHERE})
+    contents = (answer.result or {}).get("contents")
+    subject.expect(contents != [], "an error instead of no contents", answer)
+
+
+@case(
+    "RES-08.b",
+    Level.MUST,
+    "what is no URI is not read",
+    source="server/resources#security-considerations",
+    needs=("resources",),
+    sends="resources/read with an empty text, and with a text that is no URI",
+    expects="an error each time; lenient: contents",
+    why="a server that does not look at URIs reads what it should not",
+)
+async def no_uri(subject: Subject) -> None:
+    for uri in ("", "no uri at all"):
+        answer = await subject.request("resources/read", {"uri": uri})
+        if (answer.result or {}).get("contents"):
+            subject.lenient("an error", answer)
+
+
+PASSWORDS: Final = re.compile(r"^root:[^:]*:0:0:", re.MULTILINE)
+CLIMBS: Final = ("/../" * 12 + "etc/passwd", "/..%2f" * 12 + "etc%2fpasswd")
+
+
+def _climbing(subject: Subject) -> list[str]:
+    """Return URIs that lead out of the places where the server has resources."""
+    found = ["file:///etc/passwd", "file:///mcpwire" + CLIMBS[0]]
+    for template in subject.facts.templates[:4]:
+        for climb in ("../" * 12 + "etc/passwd", "..%2f" * 12 + "etc%2fpasswd"):
+            before, _, rest = str(template.get("uriTemplate")).partition("{")
+            found.append(before + climb + rest.partition("}")[2])
+    for resource in subject.facts.resources[:2]:
+        found += [f"{resource.get('uri')}{climb}" for climb in CLIMBS]
+    return found
+
+
+@case(
+    "RES-09.a",
+    Level.MUST,
+    "paths in URIs do not lead out of what the server offers",
+    source="server/resources#security-considerations",
+    rules=("RES-08",),
+    needs=("resources",),
+    sends="resources/read with file URIs, and with .. in the server's own URIs",
+    expects="no contents of a file of the system",
+    why="any client reads any file of the machine",
+)
+async def no_way_out(subject: Subject) -> None:
+    for uri in _climbing(subject):
+        answer = await subject.request("resources/read", {"uri": uri})
+        contents = (answer.result or {}).get("contents")
+        for each in contents if isinstance(contents, list) else ():
+            text = each.get("text") if isinstance(each, dict) else None
+            is_out = isinstance(text, str) and PASSWORDS.search(text)
+            subject.expect(not is_out, f"no file of the system for {uri}", "a file")
+
+
+exchange(
+    FAMILY,
+    "F13.b",
+    Level.ROBUST,
+    "a read without a URI is answered with -32602",
+    needs=("resources",),
+    send=Request("resources/read", {}),
+    expect=Error(-32602, -32600, -32020),
+    why="the fault of the request looks like one of the server",
+)
+
+
+# --- what reading gives ---------------------------------------------------------------
+
+
+async def _reads(
+    subject: Subject,
+) -> AsyncIterator[tuple[dict[str, Any], list[dict[str, Any]], Answer]]:
+    """Read the first resources that are listed, those that can be."""
+    for resource in subject.facts.resources[:READS]:
+        try:
+            answer = await subject.request(
+                "resources/read", {"uri": resource.get("uri")}
+            )
+        except NoAnswer:
+            continue  # it may have to be fetched; whether the server goes on is asked
+        contents = (answer.result or {}).get("contents")
+        if isinstance(contents, list):
+            yield resource, [e for e in contents if isinstance(e, dict)], answer
+
+
+@case(
+    "RES-08.a",
+    Level.MUST,
+    "binary contents are strict Base64",
+    source="server/resources#security-considerations",
+    needs=("resource:",),
+    sends="resources/read of the first resources that are listed",
+    expects="each blob decodes as Base64, with padding and without line ends",
+    why="the client cannot decode the resource",
+)
+async def blobs(subject: Subject) -> None:
+    seen = 0
+    async for _, contents, answer in _reads(subject):
+        for each in contents:
+            if "blob" in each:
+                seen += 1
+                problem = base64_problem(each["blob"])
+                subject.expect(problem is None, f"Base64: {problem}", answer)
+    if not seen:
+        subject.absent("binary resource")
+
+
+@case(
+    "F13.c",
+    Level.ROBUST,
+    "contents are a text or a blob",
+    rules=("RES-12",),
+    needs=("resource:",),
+    sends="resources/read of the first resources that are listed",
+    expects="each of the contents has a text or a blob, not both",
+    why="clients take the one or the other",
+)
+async def one_form(subject: Subject) -> None:
+    seen = 0
+    async for _, contents, answer in _reads(subject):
+        for each in contents:
+            seen += 1
+            is_one = ("text" in each) != ("blob" in each)
+            subject.expect(is_one, "a text or a blob", answer)
+    if not seen:
+        subject.absent("resource that can be read")
+
+
+@case(
+    "F13.d",
+    Level.ROBUST,
+    "each resource that is listed can be read",
+    needs=("resource:",),
+    sends="resources/read of the first resources that are listed",
+    expects="no answer that there is no such resource",
+    why="clients offer what is not there",
+)
+async def listed_is_there(subject: Subject) -> None:
+    for resource in subject.facts.resources[:READS]:
+        try:
+            answer = await subject.request(
+                "resources/read", {"uri": resource.get("uri")}
+            )
+        except NoAnswer:
+            continue
+        is_there = answer.code not in {-32002, -32602, -32601}
+        subject.expect(is_there, f"contents of {resource.get('uri')}", answer)
+
+
+@case(
+    "F13.e",
+    Level.ROBUST,
+    "the size of a resource is that of its contents",
+    needs=("resource:",),
+    sends="resources/read of the first resources that have a size",
+    expects="as many octets as the list says",
+    why="clients reckon their room by it",
+)
+async def sizes(subject: Subject) -> None:
+    seen = 0
+    async for resource, contents, answer in _reads(subject):
+        size = resource.get("size")
+        if not isinstance(size, int) or len(contents) != 1:
+            continue
+        (one,) = contents
+        if isinstance(one.get("text"), str):
+            found = len(one["text"].encode("utf-8", "surrogatepass"))
+        elif base64_problem(one.get("blob")) is None:
+            found = len(base64.b64decode(one["blob"]))
+        else:
+            continue
+        seen += 1
+        subject.expect(found == size, f"{size} octets", f"{found} octets, {answer}")
+    if not seen:
+        subject.absent("resource with a size")
+
+
+# --- subscriptions --------------------------------------------------------------------
+
+
+@case(
+    "F06.a",
+    Level.ROBUST,
+    "a subscription to a resource and its end are answered",
+    rules=("RES-13",),
+    revisions=LEGACY,
+    needs=("resources.subscribe", "resource:"),
+    sends="resources/subscribe, then resources/unsubscribe, of the first resource",
+    expects="a result for each",
+    why="clients do not hear of changes, or cannot stop hearing of them",
+)
+async def subscribed(subject: Subject) -> None:
+    uri = {"uri": subject.facts.resources[0].get("uri")}
+    first = await subject.request("resources/subscribe", uri)
+    second = await subject.request("resources/unsubscribe", uri)
+    subject.expect(first.result is not None, "a result for the subscription", first)
+    subject.expect(second.result is not None, "a result for its end", second)
+
+
+@case(
+    "F06.b",
+    Level.ROBUST,
+    "the end of a subscription that never was does no harm",
+    revisions=LEGACY,
+    needs=("resources.subscribe",),
+    sends="resources/unsubscribe of a URI that was not subscribed to",
+    expects="a result, or an error -32602 or -32002",
+    why="clients that clean up see a failure of the server",
+)
+async def never_subscribed(subject: Subject) -> None:
+    answer = await subject.request("resources/unsubscribe", {"uri": NOWHERE})
+    fits = answer.result is not None or answer.code in {-32602, -32002}
+    subject.expect(fits, "a result, or an error -32602 or -32002", answer)
+
+
+exchange(
+    FAMILY,
+    "F06.c",
+    Level.ROBUST,
+    "a subscription without a URI is answered with -32602",
+    revisions=LEGACY,
+    needs=("resources.subscribe",),
+    send=Request("resources/subscribe", {}),
+    expect=Error(-32602, -32600),
+    why="the client believes that it hears of changes",
+)

@@ -1,0 +1,333 @@
+"""Sessions over HTTP: their ids, their end, and the version header within them."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+from mcpwire.check.case import Family, Level, NoAnswer, since
+from mcpwire.check.cases._exchange import Changed, Result, exchange
+from mcpwire.check.cases._http import (
+    EVENTS,
+    HTTP,
+    SESSIONS,
+    call_lasting,
+    head_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from mcpwire.check.peer import HeaderValue
+    from mcpwire.check.subject import Subject
+
+__all__ = ["FAMILY"]
+
+FAMILY: Final = Family("sessions")
+case = FAMILY.case
+
+_PAGE: Final = "basic/transports#session-management"
+_ID: Final = "Mcp-Session-Id"
+_OPENED: Final = 12
+_ENTROPY_BITS: Final = 48  # estimated from what varies; a UUID of any kind has more
+_UNKNOWN: Final = "00000000-0000-4000-8000-000000000000"
+_LONG: Final = "x" * 4_096
+
+
+def _need_session(subject: Subject) -> str:
+    """Return the id of the connection's session."""
+    if subject.session_id is None:
+        subject.absent("session")
+    return subject.session_id or ""
+
+
+async def _status(subject: Subject, method: str, fields: dict[str, HeaderValue]) -> int:
+    """Return the status of a request with other header fields."""
+    if method == "POST":
+        message = subject.message(subject.facts.barrier, id=subject.next_id())
+        reaction = await subject.provoke(message, headers=fields)
+        return reaction.status or 0
+    accept = {"Accept": EVENTS} if method == "GET" else {}
+    return (await head_of(subject, method, {**accept, **fields})).status
+
+
+@case(
+    "LHTTP-23.a",
+    Level.MUST,
+    "the id of a session has visible ASCII characters alone",
+    source=_PAGE,
+    revisions=SESSIONS,
+    transports=HTTP,
+    sends="initialize",
+    expects="characters from 0x21 to 0x7E in Mcp-Session-Id",
+    why="HTTP libraries of clients refuse to send the id",
+)
+async def visible_ascii(subject: Subject) -> None:
+    id = _need_session(subject)
+    is_visible = id != "" and all("!" <= c <= "~" for c in id)
+    subject.expect(is_visible, "characters from 0x21 to 0x7E", repr(id))
+
+
+@case(
+    "LHTTP-23.b",
+    Level.SHOULD,
+    "ids of sessions are unique and cannot be guessed",
+    source=_PAGE,
+    rules=("LHTTP-33",),
+    revisions=SESSIONS,
+    transports=HTTP,
+    sends=f"initialize, {_OPENED} times",
+    expects=f"{_OPENED} ids that differ in at least {_ENTROPY_BITS} bits",
+    why="who guesses an id takes the session over",
+)
+async def unguessable(subject: Subject) -> None:
+    _need_session(subject)
+    ids = []
+    for _ in range(_OPENED):
+        other = await subject.another()
+        ids.append(other.session_id or "")
+    expected = f"{_OPENED} different ids"
+    subject.expect(len(set(ids)) == _OPENED, expected, f"such as {ids[:2]}")
+    columns = zip(*(id.ljust(max(map(len, ids))) for id in ids), strict=True)
+    bits = sum(math.log2(len(set(column))) for column in columns)
+    subject.expect(
+        bits >= _ENTROPY_BITS,
+        f"ids that differ in at least {_ENTROPY_BITS} bits",
+        f"about {bits:.0f} bits, such as {', '.join(ids[:3])}",
+    )
+
+
+# --- no id, and ids that are not there ------------------------------------------------
+
+
+for letter, method in zip("abc", ("POST", "GET", "DELETE"), strict=True):
+    also = () if method == "POST" else (405,)
+
+    async def no_id(
+        subject: Subject, method: str = method, also: tuple[int, ...] = also
+    ) -> None:
+        _need_session(subject)
+        status = await _status(subject, method, {_ID: None})
+        if 200 <= status < 300:
+            subject.absent("need for the id of a session")
+        subject.expect(status in {400, *also}, "the status 400", status)
+
+    async def unknown_id(
+        subject: Subject, method: str = method, also: tuple[int, ...] = also
+    ) -> None:
+        _need_session(subject)
+        status = await _status(subject, method, {_ID: _UNKNOWN})
+        subject.expect(status in {404, *also}, "the status 404", status)
+
+    async def ended(
+        subject: Subject, method: str = method, also: tuple[int, ...] = also
+    ) -> None:
+        _need_session(subject)
+        other = await subject.another()
+        gone, other.session_id = other.session_id, None
+        deleted = await _status(other, "DELETE", {_ID: gone})
+        if not 200 <= deleted < 300:
+            subject.absent("end of sessions by DELETE")
+        status = await _status(other, method, {_ID: gone})
+        subject.expect(status in {404, *also}, "the status 404", status)
+
+    more = " (405 where it is not served)" if also else ""
+    common: dict[str, Any] = {"revisions": SESSIONS, "transports": HTTP}
+    case(
+        f"LHTTP-25.{letter}",
+        Level.SHOULD,
+        f"a {method} without the id of a session is answered with 400",
+        source=_PAGE,
+        sends=f"a {method} without Mcp-Session-Id",
+        expects=f"the status 400{more}",
+        why="a client cannot tell that its session is lost from what it did wrong",
+        **common,
+    )(no_id)
+    case(
+        f"D04.{letter}",
+        Level.ROBUST,
+        f"a {method} with the id of a session that never was is answered with 404",
+        sends=f"a {method} with a made-up Mcp-Session-Id",
+        expects=f"the status 404{more}",
+        why="after a restart of the server, clients do not begin a new session",
+        **common,
+    )(unknown_id)
+    case(
+        f"LHTTP-26.{letter}",
+        Level.MUST,
+        f"a {method} with the id of a session that has ended is answered with 404",
+        source=_PAGE,
+        sends=f"initialize, DELETE, and a {method} with that id",
+        expects=f"the status 404{more}",
+        why="clients do not begin a new session, or go on in one that is not there",
+        **common,
+    )(ended)
+
+
+@case(
+    "D04.d",
+    Level.ROBUST,
+    "strange ids of sessions are refused and cause no failure of the server",
+    revisions=SESSIONS,
+    transports=HTTP,
+    sends="requests with an id of 4 KiB, one that looks like a path, and two ids",
+    expects="a status from 400 to 499 for each",
+    why="an id may reach the disk or a database",
+)
+async def strange_ids(subject: Subject) -> None:
+    id = _need_session(subject)
+    for text, value in (
+        ("an id of 4 KiB", _LONG),
+        ("a path", "../../../../etc/passwd"),
+        ("two ids", (id, _UNKNOWN)),
+    ):
+        status = await _status(subject, "POST", {_ID: value})
+        expected = f"a status from 400 to 499 for {text}"
+        subject.expect(400 <= status < 500, expected, status)
+
+
+# --- DELETE ---------------------------------------------------------------------------
+
+
+@case(
+    "LHTTP-28.a",
+    Level.ROBUST,
+    "a DELETE ends the session, or is answered with 405",
+    revisions=SESSIONS,
+    transports=HTTP,
+    sends="initialize and DELETE",
+    expects="a status from 200 to 299, or 405",
+    why="sessions stay behind for ever",
+)
+async def delete(subject: Subject) -> None:
+    _need_session(subject)
+    other = await subject.another()
+    id, other.session_id = other.session_id, None
+    status = await _status(other, "DELETE", {_ID: id})
+    is_fine = 200 <= status < 300 or status == 405
+    subject.expect(is_fine, "a status from 200 to 299, or 405", status)
+
+
+@case(
+    "D04.e",
+    Level.ROBUST,
+    "a DELETE ends no other session",
+    revisions=SESSIONS,
+    transports=HTTP,
+    sends="two sessions; a DELETE of one, and one with a made-up id",
+    expects="an answer in the other session",
+    why="one client ends the work of others",
+)
+async def delete_of_another(subject: Subject) -> None:
+    _need_session(subject)
+    kept, ended = await subject.another(), await subject.another()
+    id, ended.session_id = ended.session_id, None
+    await _status(ended, "DELETE", {_ID: id})
+    await _status(ended, "DELETE", {_ID: _UNKNOWN})
+    message = kept.message(kept.facts.barrier, id=kept.next_id())
+    reaction = await kept.provoke(message)
+    subject.expect(Result().holds(reaction), "a result", reaction)
+
+
+@case(
+    "D04.f",
+    Level.ROBUST,
+    "the end of a session ends its stream",
+    revisions=SESSIONS,
+    transports=HTTP,
+    sends="a GET that opens a stream, and a DELETE of its session",
+    expects="the end of the stream",
+    why="connections of sessions that are gone stay open",
+)
+async def delete_ends_stream(subject: Subject) -> None:
+    _need_session(subject)
+    other = await subject.another()
+    stream = await other.exchange("GET", {"Accept": EVENTS}, complete=False)
+    if not stream.is_stream or stream.status != 200:
+        subject.absent("stream by GET")
+    id, other.session_id = other.session_id, None
+    deleted = await _status(other, "DELETE", {_ID: id})
+    if not 200 <= deleted < 300:
+        subject.absent("end of sessions by DELETE")
+    await _over(subject, other.ended(stream), "the end of the stream")
+
+
+@case(
+    "D04.g",
+    Level.ROBUST,
+    "the end of a session leaves no call without an end",
+    revisions=SESSIONS,
+    transports=HTTP,
+    needs=("role:slow",),
+    sends="a call that takes a while, and a DELETE of its session meanwhile",
+    expects="the end of the response to the call",
+    why="the caller waits for ever",
+)
+async def delete_during_call(subject: Subject) -> None:
+    _need_session(subject)
+    other = await subject.another()
+    params = call_lasting(subject.need_tool("slow"), 1.0)
+    calling = await other.send(other.message("tools/call", params, id=other.next_id()))
+    id, other.session_id = other.session_id, None
+    await _status(other, "DELETE", {_ID: id})
+    if calling is not None:
+        await _over(subject, other.ended(calling), "the end of the response")
+
+
+async def _over(subject: Subject, ended: Awaitable[None], expected: str) -> None:
+    """Find the rule broken where something does not end."""
+    try:
+        await ended
+    except NoAnswer as found:
+        subject.broken(expected, found.actual)
+
+
+# --- the version header ---------------------------------------------------------------
+
+_VERSION: Final = "MCP-Protocol-Version"
+_VERSION_PAGE: Final = "basic/transports#protocol-version-header"
+_WITH_VERSION: Final = since("2025-06-18", SESSIONS[-1])
+
+for letter, method, version, text in (
+    ("a", "POST", "2999-01-01", "an unsupported version"),
+    ("d", "POST", "banana", "an invalid version"),
+    ("b", "GET", "1999-01-01", "an unsupported version"),
+    ("c", "DELETE", "1999-01-01", "an unsupported version"),
+):
+
+    async def wrong_version(
+        subject: Subject, method: str = method, version: str = version
+    ) -> None:
+        # A DELETE that is served would end the session: it gets one of its own.
+        its = await subject.another() if method == "DELETE" else subject
+        status = await _status(its, method, {_VERSION: version})
+        if method == "DELETE" and 200 <= status < 300:
+            its.session_id = None
+        allowed = {400} if method == "POST" else {400, 405}
+        subject.expect(status in allowed, "the status 400", status)
+
+    case(
+        f"LHTTP-31.{letter}",
+        Level.MUST,
+        f"a {method} with {text} is answered with 400",
+        source=_VERSION_PAGE,
+        revisions=_WITH_VERSION,
+        transports=HTTP,
+        sends=f"a {method} with {_VERSION}: {version}",
+        expects="the status 400 (405 where it is not served)",
+        why="server and client go on with different rules",
+    )(wrong_version)
+
+
+exchange(
+    FAMILY,
+    "LHTTP-30.a",
+    Level.SHOULD,
+    "a request of a session without the version header is answered",
+    source=_VERSION_PAGE,
+    revisions=_WITH_VERSION,
+    transports=HTTP,
+    send=Changed({}, f"a request without {_VERSION}", headers={_VERSION: None}),
+    expect=Result(),
+    why="clients that are older than the header lose their connection",
+)

@@ -1,0 +1,197 @@
+"""Skills, the extension io.modelcontextprotocol/skills (2026-07-28)."""
+
+from __future__ import annotations
+
+import base64
+import re
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final
+
+from mcpwire.check.case import MODERN, Family, Level
+from mcpwire.check.cases._exchange import Error, Request, exchange
+from mcpwire.check.cases._items import declaring
+
+if TYPE_CHECKING:
+    from mcpwire.check.subject import Answer, Subject
+
+__all__ = ["FAMILY"]
+
+FAMILY: Final = Family("skills")
+case = FAMILY.case
+
+ID: Final = "io.modelcontextprotocol/skills"
+DECLARED: Final[dict[str, Any]] = {"extensions": {ID: {}}}
+NEEDS: Final = ("extension:skills",)
+NAME: Final = re.compile(r"(?!.*--)[a-z0-9]([a-z0-9-]{0,62}[a-z0-9])?")
+DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
+_FILES: Final = 8  # files that a case reads
+
+
+async def _skills(subject: Subject) -> tuple[list[dict[str, Any]], Answer]:
+    answer = await subject.request("skills/list", declaring(DECLARED))
+    found = (answer.result or {}).get("skills")
+    subject.expect(isinstance(found, list), "a list of skills", answer)
+    skills = [each for each in found or () if isinstance(each, dict)]
+    if not skills:
+        subject.absent("skill")
+    return skills, answer
+
+
+def _name(skill: dict[str, Any]) -> str:
+    head = skill.get("frontmatter")
+    return str(head.get("name")) if isinstance(head, dict) else ""
+
+
+@case(
+    "SKILL-01.a",
+    Level.ROBUST,
+    "a server with skills has resources too",
+    revisions=MODERN,
+    needs=NEEDS,
+    sends="nothing by itself: it looks at the capabilities",
+    expects="the capability resources",
+    why="the files of a skill cannot be read",
+)
+async def has_resources(subject: Subject) -> None:
+    declares = subject.facts.declares("resources")
+    subject.expect(declares, "the capability resources", subject.facts.capabilities)
+
+
+@case(
+    "SKILL-02.a",
+    Level.ROBUST,
+    "each skill has a URI, a frontmatter with a name, and its files",
+    revisions=MODERN,
+    needs=NEEDS,
+    sends="skills/list",
+    expects=".../<name>/SKILL.md as its URI, and that file among its resources",
+    why="clients refuse the skill",
+)
+async def entries(subject: Subject) -> None:
+    skills, answer = await _skills(subject)
+    for skill in skills:
+        name, uri = _name(skill), str(skill.get("uri"))
+        subject.expect(NAME.fullmatch(name), "a name of a-z, 0-9 and -", answer)
+        ends = uri.endswith(f"/{name}/SKILL.md")
+        subject.expect(ends, f"a URI that ends with /{name}/SKILL.md", answer)
+        files = skill.get("resources")
+        if files == "dynamic":
+            continue
+        fits = isinstance(files, list) and uri in [
+            each.get("uri") for each in files if isinstance(each, dict)
+        ]
+        subject.expect(fits, "SKILL.md among its resources", answer)
+
+
+@case(
+    "SKILL-02.b",
+    Level.ROBUST,
+    "names of skills are unique",
+    revisions=MODERN,
+    needs=NEEDS,
+    sends="skills/list",
+    expects="no name twice",
+    why="the model cannot choose one of them",
+)
+async def unique(subject: Subject) -> None:
+    skills, answer = await _skills(subject)
+    names = [_name(skill) for skill in skills]
+    subject.expect(len(set(names)) == len(names), "no name twice", answer)
+
+
+@case(
+    "SKILL-03.a",
+    Level.ROBUST,
+    "files of a skill are what their digest and size say",
+    revisions=MODERN,
+    needs=NEEDS,
+    sends="skills/list, then resources/read of the first files",
+    expects="contents with that size and SHA-256",
+    why="clients refuse the file as changed by somebody",
+)
+async def digests(subject: Subject) -> None:
+    skills, answer = await _skills(subject)
+    files = [
+        each
+        for skill in skills
+        for each in (
+            skill["resources"] if isinstance(skill.get("resources"), list) else ()
+        )
+    ]
+    if not files:
+        subject.absent("file with a digest")
+    for each in files[:_FILES]:
+        digest = str(each.get("digest"))
+        subject.expect(DIGEST.fullmatch(digest), "sha256: and 64 digits", answer)
+        read = await subject.request("resources/read", {"uri": each.get("uri")})
+        (contents,) = (read.result or {}).get("contents", [{}])[:1]
+        if isinstance(contents.get("text"), str):
+            data = contents["text"].encode("utf-8", "surrogatepass")
+        else:
+            data = base64.b64decode(str(contents.get("blob", "")))
+        subject.expect(
+            len(data) == each.get("size"), f"{each.get('size')} octets", read
+        )
+        subject.expect(f"sha256:{sha256(data).hexdigest()}" == digest, digest, read)
+
+
+@case(
+    "SKILL-04.a",
+    Level.ROBUST,
+    "a skill by itself is the one of the list",
+    revisions=MODERN,
+    needs=NEEDS,
+    sends="skills/list, then skills/get of the first",
+    expects="the same entry",
+    why="clients that load one skill get another",
+)
+async def one(subject: Subject) -> None:
+    skills, _ = await _skills(subject)
+    params = declaring(DECLARED, {"uri": skills[0].get("uri")})
+    answer = await subject.request("skills/get", params)
+    subject.expect((answer.result or {}).get("skill") == skills[0], "the entry", answer)
+
+
+exchange(
+    FAMILY,
+    "SKILL-04.b",
+    Level.ROBUST,
+    "a skill that is not there is answered with -32602",
+    revisions=MODERN,
+    needs=NEEDS,
+    send=Request(
+        "skills/get", declaring(DECLARED, {"uri": "skill://mcpwire-none/SKILL.md"})
+    ),
+    expect=Error(-32602),
+    why="clients cannot tell a skill that is gone from a fault",
+)
+
+
+def _root(uri: str) -> str:
+    return uri.removesuffix("/SKILL.md")
+
+
+@case(
+    "SKILL-05.a",
+    Level.ROBUST,
+    "the folder of a skill can be read, and a file is no folder",
+    revisions=MODERN,
+    needs=NEEDS,
+    sends="resources/directory/read of the first skill's folder, and of its SKILL.md",
+    expects="SKILL.md among its resources; an error -32602 for the file",
+    why="clients cannot look at what a skill has",
+)
+async def folders(subject: Subject) -> None:
+    settings = subject.facts.capabilities["extensions"][ID]
+    if settings.get("directoryRead") is not True:
+        subject.absent("directoryRead")
+    skills, _ = await _skills(subject)
+    uri = str(skills[0].get("uri"))
+    method = "resources/directory/read"
+    params = declaring(DECLARED, {"uri": _root(uri)})
+    answer = await subject.request(method, params)
+    found = (answer.result or {}).get("resources")
+    uris = [e.get("uri") for e in found or () if isinstance(e, dict)]
+    subject.expect(uri in uris, f"{uri} among the resources", answer)
+    of_file = await subject.request(method, declaring(DECLARED, {"uri": uri}))
+    subject.expect_error(of_file, [-32602])

@@ -1,0 +1,386 @@
+"""The extension io.modelcontextprotocol/tasks of 2026-07-28."""
+
+from __future__ import annotations
+
+import asyncio
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final
+
+from mcpwire.check.case import MODERN, Family, Level, NoAnswer
+from mcpwire.check.cases._exchange import Error, Request, exchange
+from mcpwire.check.cases._items import TIMESTAMP, declaring
+from mcpwire.check.cases._listening import listen, listening
+from mcpwire.check.cases.tasks import FINAL
+from mcpwire.check.roles import arguments_for, is_named_like
+
+if TYPE_CHECKING:
+    from mcpwire.check.subject import Answer, Subject
+
+__all__ = ["FAMILY"]
+
+FAMILY: Final = Family("task_extension")
+case = FAMILY.case
+
+ID: Final = "io.modelcontextprotocol/tasks"
+DECLARED: Final[dict[str, Any]] = {"extensions": {ID: {}}}
+NEEDS: Final = ("extension:tasks", "call:")
+SOURCE: Final = "extensions/tasks#"
+STATUSES: Final = FINAL | {"working", "input_required"}
+BEGUN: Final = "calls of tools that declare the extension, until one becomes a task"
+
+_POLL_S: Final = 0.05
+_MISSING: Final = -32021
+_TOOLS: Final = 8
+_UNKNOWN: Final = {"taskId": "mcpwire-no-such-task"}
+_MORE: Final[dict[str, Any]] = {"tasks/update": {"inputResponses": {}}}
+
+
+def _candidates(subject: Subject) -> list[dict[str, Any]]:
+    """Return params of calls that may become tasks, the likely ones first."""
+    tools = [t for t in subject.facts.callable_tools if not is_named_like(t, "ask")]
+    role = subject.facts.roles.get("task")
+    tools.sort(key=lambda tool: tool is not role)
+    found = [(tool["name"], arguments_for(tool)) for tool in tools[:_TOOLS]]
+    return [{"name": n, "arguments": a} for n, a in found if a is not None]
+
+
+async def _begin(subject: Subject) -> tuple[dict[str, Any], Answer]:
+    """Begin a task, and return the params of its call with the answer."""
+    for params in _candidates(subject):
+        try:
+            answer = await subject.request("tools/call", declaring(DECLARED, params))
+        except NoAnswer:
+            continue
+        result = answer.result or {}
+        if result.get("resultType") == "task":
+            if not isinstance(result.get("taskId"), str):
+                subject.broken("a taskId", answer)
+            return params, answer
+    return subject.absent("call that becomes a task")
+
+
+async def _of(subject: Subject, method: str, answer: Answer, **more: Any) -> Answer:
+    """Send a request about the task of an answer."""
+    params = {"taskId": (answer.result or {})["taskId"], **more}
+    return await subject.request(method, declaring(DECLARED, params))
+
+
+async def _end(subject: Subject, begun: Answer) -> Answer:
+    """Ask for a task until it is over; absent where it is not within the bound."""
+    began = monotonic()
+    while True:
+        answer = await _of(subject, "tasks/get", begun)
+        status = (answer.result or {}).get("status")
+        if answer.result is None or status in FINAL:
+            return answer
+        if monotonic() - began > subject.bound_s:
+            subject.absent("task that ends within the bound")
+        await asyncio.sleep(_POLL_S)
+
+
+@case(
+    "TX-02.a",
+    Level.MUST,
+    "a client that does not declare the extension gets no task",
+    source=f"{SOURCE}capability-negotiation",
+    rules=("TX-04",),
+    revisions=MODERN,
+    needs=NEEDS,
+    sends="the call that became a task, without the extension",
+    expects="a result, or an error -32021",
+    why="the client takes the task for the result",
+)
+async def not_declared(subject: Subject) -> None:
+    params, _ = await _begin(subject)
+    answer = await subject.request("tools/call", params)
+    is_task = (answer.result or {}).get("resultType") == "task"
+    subject.expect(not is_task, "no task", answer)
+    if answer.error is not None:
+        subject.expect_error(answer, [_MISSING])
+
+
+def _check_task(subject: Subject, result: dict[str, Any], answer: object) -> None:
+    for name in ("createdAt", "lastUpdatedAt"):
+        fits = TIMESTAMP.fullmatch(str(result.get(name)))
+        subject.expect(fits, f"{name} as a time of ISO 8601", answer)
+    status = result.get("status")
+    subject.expect(status in STATUSES, "a status of tasks", answer)
+    ttl = result.get("ttlMs", "none")
+    is_ttl = ttl is None or (isinstance(ttl, int) and not isinstance(ttl, bool))
+    subject.expect(is_ttl, "ttlMs as an integer or null", answer)
+
+
+@case(
+    "TX-08.a",
+    Level.MUST,
+    "a task has an id, a status, its times and how long it is kept",
+    source=f"{SOURCE}tasks",
+    revisions=MODERN,
+    needs=NEEDS,
+    sends=BEGUN,
+    expects="taskId, status, createdAt, lastUpdatedAt and ttlMs in the result itself",
+    why="the client cannot ask for the task",
+)
+async def shape(subject: Subject) -> None:
+    _, answer = await _begin(subject)
+    _check_task(subject, answer.result or {}, answer)
+
+
+@case(
+    "TX-06.a",
+    Level.MUST,
+    "a task is there when its call is answered",
+    source=f"{SOURCE}task-creation",
+    revisions=MODERN,
+    needs=NEEDS,
+    sends=f"{BEGUN}; then tasks/get at once",
+    expects="a result",
+    why="clients take the task for one that is gone",
+)
+async def there_at_once(subject: Subject) -> None:
+    _, begun = await _begin(subject)
+    answer = await _of(subject, "tasks/get", begun)
+    subject.expect(answer.result is not None, "the task", answer)
+
+
+@case(
+    "TX-05.a",
+    Level.MUST,
+    "results of tasks/get, tasks/update and tasks/cancel are complete",
+    source=f"{SOURCE}polymorphic-results",
+    revisions=MODERN,
+    needs=NEEDS,
+    sends=f"{BEGUN}; then tasks/get, tasks/update and tasks/cancel",
+    expects="resultType complete",
+    why="the client takes the answer for a new task",
+)
+async def complete(subject: Subject) -> None:
+    _, begun = await _begin(subject)
+    for method in ("tasks/get", "tasks/update", "tasks/cancel"):
+        answer = await _of(subject, method, begun, **_MORE.get(method, {}))
+        if answer.result is not None:
+            kind = answer.result.get("resultType")
+            subject.expect(kind == "complete", "resultType complete", answer)
+
+
+@case(
+    "TX-09.a",
+    Level.MUST,
+    "a task that is over has its result or its error",
+    source=f"{SOURCE}response",
+    rules=("TX-10",),
+    revisions=MODERN,
+    needs=NEEDS,
+    sends=f"{BEGUN}; then tasks/get until it is over",
+    expects="result where it completed, error where it failed",
+    why="the client gets nothing for what it waited for",
+)
+async def has_result(subject: Subject) -> None:
+    _, begun = await _begin(subject)
+    answer = await _end(subject, begun)
+    found = answer.result or {}
+    name = {"completed": "result", "failed": "error"}.get(str(found.get("status")))
+    if name is None:
+        subject.absent("task that completes or fails")
+    subject.expect(isinstance(found.get(name), dict), f"{name} in the task", answer)
+
+
+@case(
+    "TX-15.a",
+    Level.MUST,
+    "tasks/cancel is acknowledged by an empty result",
+    source=f"{SOURCE}task-cancellation",
+    revisions=MODERN,
+    needs=NEEDS,
+    sends=f"{BEGUN}; then tasks/cancel",
+    expects="a result with nothing but resultType and _meta",
+    why="the client does not know whether it was heard",
+)
+async def acknowledged(subject: Subject) -> None:
+    _, begun = await _begin(subject)
+    answer = await _of(subject, "tasks/cancel", begun)
+    more = (answer.result or {"no": "result"}).keys() - {"resultType", "_meta"}
+    subject.expect(not more, "an empty result", answer)
+
+
+@case(
+    "TX-15.b",
+    Level.SHOULD,
+    "answers that a task did not ask for are ignored",
+    source=f"{SOURCE}response-1",
+    revisions=MODERN,
+    needs=NEEDS,
+    sends=f"{BEGUN}; then tasks/update with an answer for no question",
+    expects="no error",
+    why="clients that answer twice fail",
+)
+async def ignored(subject: Subject) -> None:
+    _, begun = await _begin(subject)
+    responses = {"mcpwire-none": {"action": "cancel"}}
+    answer = await _of(subject, "tasks/update", begun, inputResponses=responses)
+    subject.expect(answer.error is None, "no error", answer)
+
+
+for _id, _level, _method in (
+    ("TX-17.a", Level.MUST, "tasks/get"),
+    ("TX-17.b", Level.SHOULD, "tasks/update"),
+    ("TX-17.c", Level.SHOULD, "tasks/cancel"),
+):
+    exchange(
+        FAMILY,
+        _id,
+        _level,
+        f"{_method} of a task that is not there is answered with -32602",
+        source=f"{SOURCE}protocol-errors",
+        revisions=MODERN,
+        needs=("extension:tasks",),
+        send=Request(
+            _method, declaring(DECLARED, {**_UNKNOWN, **_MORE.get(_method, {})})
+        ),
+        expect=Error(-32602),
+        why="clients ask for ever for a task that is gone",
+    )
+
+exchange(
+    FAMILY,
+    "TX-18.a",
+    Level.MUST,
+    "requests for tasks from a client without the extension are answered with -32021",
+    source=f"{SOURCE}protocol-errors",
+    rules=("META-10",),
+    revisions=MODERN,
+    needs=("extension:tasks",),
+    send=Request("tasks/get", _UNKNOWN),
+    expect=Error(
+        _MISSING,
+        status=(400,),
+        data=lambda data: ID in str(data.get("requiredCapabilities")),
+        text="with requiredCapabilities",
+    ),
+    why="the client cannot tell what it lacks",
+)
+
+
+@case(
+    "TX-18.b",
+    Level.MUST,
+    "a subscription to tasks from a client without the extension is refused",
+    source=f"{SOURCE}task-status-notifications",
+    rules=("SUB-17",),
+    revisions=MODERN,
+    needs=("extension:tasks",),
+    sends="subscriptions/listen with taskIds, without the extension",
+    expects="an error -32021",
+    why="the client cannot tell what it lacks",
+)
+async def not_heard(subject: Subject) -> None:
+    found = await listen(subject, {"taskIds": ["mcpwire-no-such-task"]})
+    if not found.first.is_answer:
+        await found.end()
+        subject.broken("an error -32021", found.first.raw)
+    error = found.first.value.get("error")
+    code = error.get("code") if isinstance(error, dict) else None
+    if code == -32601:
+        subject.absent("subscriptions/listen")
+    subject.expect(code == _MISSING, "an error -32021", found.first.raw)
+
+
+@case(
+    "TX-20.a",
+    Level.MUST,
+    "what is told of a task is the whole task",
+    source=f"{SOURCE}task-status-notifications",
+    rules=("TX-19",),
+    revisions=MODERN,
+    needs=NEEDS,
+    sends=f"{BEGUN}; then subscriptions/listen with its id, until it is over",
+    expects="notifications/tasks with what tasks/get would give",
+    why="clients that listen get no result",
+)
+async def told(subject: Subject) -> None:
+    _, begun = await _begin(subject)
+    id = (begun.result or {})["taskId"]
+    mark = len(subject.received)
+    wanted = {"taskIds": [id]}
+    async with listening(subject, wanted, capabilities=DECLARED) as found:
+        if id not in (found.granted.get("taskIds") or ()):
+            subject.absent("task that can be listened to")
+        await _end(subject, begun)
+        try:
+            await subject.wait_for(
+                lambda each: (
+                    each.method == "notifications/tasks"
+                    and each.params.get("status") in FINAL
+                ),
+                "notifications/tasks",
+                timeout=1.0,
+                after=mark,
+            )
+        except NoAnswer:
+            subject.absent("notification of the task")  # which servers may send
+    for each in found.messages:
+        if each.method == "notifications/tasks":
+            _check_task(subject, each.params, each.raw)
+            is_done = each.params.get("status") == "completed"
+            has_it = not is_done or isinstance(each.params.get("result"), dict)
+            subject.expect(has_it, "the result of the task", each.raw)
+
+
+@case(
+    "TX-21.a",
+    Level.MUST,
+    "nothing of the tasks of 2025-11-25 is there",
+    source=f"{SOURCE}backward-compatibility",
+    revisions=MODERN,
+    needs=("extension:tasks",),
+    sends="tasks/result, with the extension; it looks at the capabilities too",
+    expects="an error -32601, and no capability tasks",
+    why="the client uses what this revision does not have",
+)
+async def nothing_old(subject: Subject) -> None:
+    declares = "tasks" in subject.facts.capabilities
+    subject.expect(not declares, "no capability tasks", subject.facts.capabilities)
+    answer = await subject.request("tasks/result", declaring(DECLARED, _UNKNOWN))
+    subject.expect_error(answer, [-32601])
+
+
+@case(
+    "TX-21.b",
+    Level.MUST,
+    "the task of a call of 2025-11-25 is ignored",
+    source=f"{SOURCE}backward-compatibility",
+    revisions=MODERN,
+    needs=("extension:tasks", "role:echo"),
+    sends="tools/call with task, without the extension",
+    expects="the result of the call",
+    why="the client takes the task for the result",
+)
+async def old_task(subject: Subject) -> None:
+    tool = subject.need_tool("echo")
+    params = {"name": tool["name"], "arguments": arguments_for(tool)}
+    plain = await subject.request("tools/call", params)
+    if "content" not in (plain.result or {}):
+        subject.absent("tool that gives a text back")
+    answer = await subject.request("tools/call", {**params, "task": {"ttl": 60_000}})
+    fits = "content" in (answer.result or {})
+    subject.expect(fits, "the result of the call", answer)
+
+
+@case(
+    "F17.a",
+    Level.ROBUST,
+    "ids of tasks cannot be guessed",
+    rules=("TX-23",),
+    revisions=MODERN,
+    needs=NEEDS,
+    sends=f"{BEGUN}, twice",
+    expects="two ids of 16 characters or more, that are not all digits",
+    why="anybody reads the results of others",
+)
+async def unguessable(subject: Subject) -> None:
+    _, first = await _begin(subject)
+    _, second = await _begin(subject)
+    ids = [(each.result or {})["taskId"] for each in (first, second)]
+    subject.expect(ids[0] != ids[1], "another id than that of the first task", second)
+    for id in ids:
+        subject.expect(len(id) >= 16 and not id.isdecimal(), "an id to trust", id)

@@ -1,0 +1,374 @@
+"""Tasks of 2025-11-25: calls that are answered at once, and go on."""
+
+from __future__ import annotations
+
+import asyncio
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final
+
+from mcpwire.check.case import Family, Level
+from mcpwire.check.cases._exchange import Error, Request, exchange
+from mcpwire.check.cases._items import TIMESTAMP
+from mcpwire.check.roles import arguments_for
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from mcpwire.check.subject import Answer, Subject
+
+__all__ = ["FAMILY", "FINAL"]
+
+FAMILY: Final = Family("tasks")
+case = FAMILY.case
+
+REVISION: Final = ("2025-11-25",)
+NEEDS: Final = ("tasks.requests.tools.call", "call:")
+SOURCE: Final = "basic/utilities/tasks#"
+RELATED: Final = "io.modelcontextprotocol/related-task"
+FINAL: Final = frozenset({"completed", "failed", "cancelled"})
+BEGUN: Final = "tools/call with task, of a tool that may run as one"
+
+_TTL: Final = 60_000
+_POLL_S: Final = 0.05
+_UNKNOWN: Final = {"taskId": "mcpwire-no-such-task"}
+
+
+def _support(tool: dict[str, Any]) -> str:
+    execution = tool.get("execution")
+    found = execution.get("taskSupport") if isinstance(execution, dict) else None
+    return str(found or "forbidden")
+
+
+def _tool(subject: Subject, wanted: Collection[str]) -> dict[str, Any]:
+    """Return params that call a tool with such a support of tasks."""
+    for tool in subject.facts.callable_tools:
+        arguments = arguments_for(tool)
+        if _support(tool) in wanted and arguments is not None:
+            return {"name": tool["name"], "arguments": arguments}
+    return subject.absent(f"tool that may be called, with taskSupport {set(wanted)}")
+
+
+async def _begin(subject: Subject) -> tuple[dict[str, Any], Answer]:
+    """Begin a task, and return it with the answer."""
+    params = _tool(subject, ("optional", "required"))
+    answer = await subject.request("tools/call", {**params, "task": {"ttl": _TTL}})
+    found = (answer.result or {}).get("task")
+    if not isinstance(found, dict) or not isinstance(found.get("taskId"), str):
+        subject.broken("a result with a task", answer)
+    return found, answer
+
+
+async def _end(subject: Subject, task: dict[str, Any]) -> Answer:
+    """Ask for a task until it is over; absent where it is not within the bound."""
+    began = monotonic()
+    params = {"taskId": task["taskId"]}
+    while True:
+        answer = await subject.request("tasks/get", params)
+        status = (answer.result or {}).get("status")
+        if answer.result is None or status in FINAL:
+            return answer
+        if monotonic() - began > subject.bound_s:
+            subject.absent("task that ends within the bound")
+        await asyncio.sleep(_POLL_S)
+
+
+@case(
+    "T11-05.a",
+    Level.MUST,
+    "a call that is to be a task is answered with the task",
+    source=f"{SOURCE}result-retrieval",
+    revisions=REVISION,
+    needs=NEEDS,
+    sends=BEGUN,
+    expects="a CreateTaskResult with the id of a task",
+    why="the client waits for a task that there is not",
+)
+async def begins(subject: Subject) -> None:
+    await _begin(subject)
+
+
+@case(
+    "T11-06.a",
+    Level.MUST,
+    "ids of tasks are unique",
+    source=f"{SOURCE}task-ids",
+    revisions=REVISION,
+    needs=NEEDS,
+    sends=f"{BEGUN}, twice",
+    expects="two ids",
+    why="one client reads the result of another",
+)
+async def unique(subject: Subject) -> None:
+    first, _ = await _begin(subject)
+    second, answer = await _begin(subject)
+    differ = first["taskId"] != second["taskId"]
+    subject.expect(differ, "another id than that of the first task", answer)
+
+
+@case(
+    "T11-06.b",
+    Level.MUST,
+    "a task that is over stays as it is",
+    source=f"{SOURCE}task-status-lifecycle",
+    revisions=REVISION,
+    needs=NEEDS,
+    sends=f"{BEGUN}, then tasks/get until it is over, and once more",
+    expects="the same status",
+    why="clients have acted on what was final",
+)
+async def stays(subject: Subject) -> None:
+    task, _ = await _begin(subject)
+    over = await _end(subject, task)
+    again = await subject.request("tasks/get", {"taskId": task["taskId"]})
+    status = [(each.result or {}).get("status") for each in (over, again)]
+    subject.expect(status[0] == status[1], f"{status[0]}", again)
+
+
+@case(
+    "T11-07.a",
+    Level.MUST,
+    "a task says when it was created and updated, and how long it is kept",
+    source=f"{SOURCE}ttl-and-resource-management",
+    revisions=REVISION,
+    needs=NEEDS,
+    sends=f"{BEGUN}, then tasks/get",
+    expects="createdAt and lastUpdatedAt as times of ISO 8601, and ttl",
+    why="clients do not know how long they may ask for it",
+)
+async def times(subject: Subject) -> None:
+    task, _ = await _begin(subject)
+    answer = await subject.request("tasks/get", {"taskId": task["taskId"]})
+    found = answer.result
+    if found is None:
+        subject.broken("a task", answer)
+    for name in ("createdAt", "lastUpdatedAt"):
+        fits = TIMESTAMP.fullmatch(str(found.get(name)))
+        subject.expect(fits, f"{name} as a time of ISO 8601", answer)
+    subject.expect("ttl" in found, "ttl", answer)
+
+
+@case(
+    "T11-09.a",
+    Level.MUST,
+    "the result of a task is that of the call",
+    source=f"{SOURCE}result-retrieval",
+    revisions=REVISION,
+    needs=NEEDS,
+    sends=f"{BEGUN}, then tasks/result",
+    expects="a result with content, or an error, when the task is over",
+    why="the client gets nothing for what it waited for",
+)
+async def result(subject: Subject) -> None:
+    task, _ = await _begin(subject)
+    await _end(subject, task)
+    answer = await subject.request("tasks/result", {"taskId": task["taskId"]})
+    fits = answer.result is None or "content" in answer.result
+    subject.expect(fits, "the result of the call", answer)
+
+
+@case(
+    "T11-09.b",
+    Level.MUST,
+    "tasks/result waits for the end of the task",
+    source=f"{SOURCE}result-retrieval",
+    revisions=REVISION,
+    needs=NEEDS,
+    sends=f"{BEGUN}, tasks/result at once, then tasks/get",
+    expects="a task that is over when its result has come",
+    why="clients take an early answer for the result",
+)
+async def waits(subject: Subject) -> None:
+    task, _ = await _begin(subject)
+    params = {"taskId": task["taskId"]}
+    early = await subject.request("tasks/result", params)
+    if early.result is None:
+        subject.absent("task with a result")
+    after = await subject.request("tasks/get", params)
+    if after.result is None:
+        subject.absent("task that is kept")
+    is_over = after.result.get("status") in FINAL
+    subject.expect(is_over, "a task that is over", after)
+
+
+@case(
+    "T11-10.a",
+    Level.MUST,
+    "the result of a task names the task",
+    source=f"{SOURCE}related-task-metadata",
+    revisions=REVISION,
+    needs=NEEDS,
+    sends=f"{BEGUN}, then tasks/result",
+    expects="io.modelcontextprotocol/related-task with its id in _meta",
+    why="clients cannot tell what the result is of",
+)
+async def related(subject: Subject) -> None:
+    task, _ = await _begin(subject)
+    await _end(subject, task)
+    answer = await subject.request("tasks/result", {"taskId": task["taskId"]})
+    if answer.result is None:
+        subject.absent("task with a result")
+    meta = answer.result.get("_meta")
+    found = meta.get(RELATED) if isinstance(meta, dict) else None
+    named = found.get("taskId") if isinstance(found, dict) else None
+    subject.expect(named == task["taskId"], f"{RELATED} {task['taskId']}", answer)
+
+
+@case(
+    "T11-12.a",
+    Level.MUST,
+    "a task that can be asked for is on the list",
+    source=f"{SOURCE}task-listing",
+    revisions=REVISION,
+    needs=(*NEEDS, "tasks.list"),
+    sends=f"{BEGUN}, then tasks/list, page by page",
+    expects="the id of the task",
+    why="clients that were started again do not find their tasks",
+)
+async def listed(subject: Subject) -> None:
+    task, _ = await _begin(subject)
+    params: dict[str, Any] = {}
+    for _ in range(20):
+        answer = await subject.request("tasks/list", params)
+        found = (answer.result or {}).get("tasks")
+        for each in found if isinstance(found, list) else ():
+            if isinstance(each, dict) and each.get("taskId") == task["taskId"]:
+                return
+        cursor = (answer.result or {}).get("nextCursor")
+        if not isinstance(cursor, str):
+            break
+        params = {"cursor": cursor}
+    subject.broken(f"the task {task['taskId']}", answer)
+
+
+@case(
+    "T11-13.a",
+    Level.MUST,
+    "a task that is over cannot be cancelled",
+    source=f"{SOURCE}task-cancellation",
+    revisions=REVISION,
+    needs=(*NEEDS, "tasks.cancel"),
+    sends=f"{BEGUN}, then tasks/cancel when it is over",
+    expects="an error -32602",
+    why="the client believes that the work was not done",
+)
+async def too_late(subject: Subject) -> None:
+    task, _ = await _begin(subject)
+    await _end(subject, task)
+    answer = await subject.request("tasks/cancel", {"taskId": task["taskId"]})
+    subject.expect_error(answer, [-32602])
+
+
+@case(
+    "T11-13.b",
+    Level.MUST,
+    "a task that was cancelled is cancelled in the answer, and stays so",
+    source=f"{SOURCE}task-cancellation",
+    revisions=REVISION,
+    needs=(*NEEDS, "tasks.cancel"),
+    sends=f"{BEGUN}, then tasks/cancel at once, and tasks/get",
+    expects="the status cancelled in both",
+    why="the client believes that the work goes on",
+)
+async def cancelled(subject: Subject) -> None:
+    task, _ = await _begin(subject)
+    params = {"taskId": task["taskId"]}
+    answer = await subject.request("tasks/cancel", params)
+    if answer.code == -32602:
+        subject.absent("task that is under way long enough")
+    status = (answer.result or {}).get("status")
+    subject.expect(status == "cancelled", "the status cancelled", answer)
+    after = await subject.request("tasks/get", params)
+    if after.result is None:
+        subject.absent("task that is kept")
+    is_same = after.result.get("status") == "cancelled"
+    subject.expect(is_same, "the status cancelled", after)
+
+
+for _letter, _method, _more in (
+    ("a", "tasks/get", ()),
+    ("b", "tasks/result", ()),
+    ("c", "tasks/cancel", ("tasks.cancel",)),
+):
+    exchange(
+        FAMILY,
+        f"T11-14.{_letter}",
+        Level.MUST,
+        f"{_method} of a task that is not there is answered with -32602",
+        source=f"{SOURCE}protocol-errors",
+        revisions=REVISION,
+        needs=("tasks", *_more),
+        send=Request(_method, _UNKNOWN),
+        expect=Error(-32602),
+        why="clients ask for ever for a task that is gone",
+    )
+
+exchange(
+    FAMILY,
+    "T11-14.d",
+    Level.MUST,
+    "an unknown cursor of tasks/list is answered with -32602",
+    source=f"{SOURCE}protocol-errors",
+    revisions=REVISION,
+    needs=("tasks.list",),
+    send=Request("tasks/list", {"cursor": "mcpwire-no-such-cursor"}),
+    expect=Error(-32602),
+    why="a client whose cursor is too old begins anew without knowing",
+)
+
+exchange(
+    FAMILY,
+    "T11-03.a",
+    Level.MUST,
+    "a tool that runs as a task only is answered with -32601 otherwise",
+    source=f"{SOURCE}tool-level-negotiation",
+    revisions=REVISION,
+    needs=NEEDS,
+    send=Request(
+        "tools/call",
+        lambda subject: _tool(subject, ("required",)),
+        text="tools/call without task, of a tool whose taskSupport is required",
+    ),
+    expect=Error(-32601),
+    why="the client waits for what takes long, or believes it done",
+)
+
+exchange(
+    FAMILY,
+    "T11-02.a",
+    Level.SHOULD,
+    "a tool that never runs as a task is answered with -32601 if it is to be one",
+    source=f"{SOURCE}tool-level-negotiation",
+    revisions=REVISION,
+    needs=NEEDS,
+    send=Request(
+        "tools/call",
+        lambda subject: {**_tool(subject, ("forbidden",)), "task": {"ttl": _TTL}},
+        text="tools/call with task, of a tool whose taskSupport is forbidden or absent",
+    ),
+    expect=Error(-32601),
+    why="the client waits for a task that there is not",
+)
+
+
+@case(
+    "T11-04.a",
+    Level.MUST,
+    "a server without tasks takes no notice of task",
+    source=f"{SOURCE}task-support-and-handling",
+    revisions=REVISION,
+    needs=("role:echo",),
+    sends="tools/call with task, where tasks.requests.tools.call is not declared",
+    expects="the result of the call",
+    why="calls of newer clients fail",
+)
+async def no_tasks(subject: Subject) -> None:
+    if subject.facts.declares("tasks.requests.tools.call"):
+        subject.absent("server without tasks")
+    tool = subject.need_tool("echo")
+    params = {"name": tool["name"], "arguments": arguments_for(tool)}
+    plain = await subject.request("tools/call", params)
+    if "content" not in (plain.result or {}):
+        subject.absent("tool that gives a text back")
+    answer = await subject.request("tools/call", {**params, "task": {"ttl": _TTL}})
+    fits = "content" in (answer.result or {})
+    subject.expect(fits, "the result of the call", answer)

@@ -1,0 +1,559 @@
+"""Tools: their list, their schemas, what calls give, what is refused."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from mcpwire.check.case import MODERN, Family, Level, Start, since
+from mcpwire.check.cases._exchange import Error, Request, exchange
+from mcpwire.check.cases._items import (
+    TOOLS,
+    base64_problem,
+    call_all,
+    check_one_list,
+    fit_tools,
+    has_header,
+    names_of,
+    walk,
+)
+from mcpwire.check.roles import arguments_for
+from mcpwire.check.schemas import load_validators
+from mcpwire.errors import MCPError
+from mcpwire.protocol.json_schema import properties_of, required_of
+from mcpwire.protocol.output_validation import SchemaValidator
+
+if TYPE_CHECKING:
+    from mcpwire.check.subject import Answer, Subject
+
+__all__ = ["FAMILY"]
+
+FAMILY: Final = Family("tools")
+case = FAMILY.case
+
+NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+LISTED: Final = "nothing by itself: it looks at the tools that are listed"
+CALLED: Final = "calls of the tools that only read, with arguments from their schemas"
+
+_DIALECTS: Final = re.compile(
+    r"https?://json-schema\.org/(draft-0[467]|draft/2019-09|draft/2020-12)/schema#?"
+)
+
+
+# --- the list -------------------------------------------------------------------------
+
+
+@case(
+    "TOOL-01.a",
+    Level.MUST,
+    "a server that has tools declares the capability",
+    source="server/tools#capabilities",
+    sends="tools/list, where the capability tools is not declared",
+    expects="an error, or no tools",
+    why="clients do not ask a server for what it does not declare",
+)
+async def tools_are_declared(subject: Subject) -> None:
+    if subject.facts.declares("tools"):
+        if not subject.facts.tools:
+            subject.absent("tools")
+        return
+    answer = await subject.request("tools/list", {})
+    found = (answer.result or {}).get("tools")
+    subject.expect(not found, "no tools without the capability", answer)
+
+
+@case(
+    "TOOL-02.a",
+    Level.MUST,
+    "a server that declares tools lists them",
+    source="server/tools#capabilities",
+    revisions=MODERN,
+    needs=("tools",),
+    sends="tools/list",
+    expects="a result",
+    why="the client shows no tool at all",
+)
+async def tools_are_listed(subject: Subject) -> None:
+    answer = await subject.request("tools/list", {})
+    subject.expect(answer.result is not None, "a result", answer)
+
+
+@case(
+    "TOOL-03.a",
+    Level.MUST,
+    "the list of tools does not differ from connection to connection",
+    source="server/tools#capabilities",
+    revisions=MODERN,
+    needs=("tool:",),
+    start=Start.OWN,
+    is_quick=False,
+    sends="tools/list, page by page, on two connections",
+    expects="the tools on both",
+    why="requests of one client may come over many connections",
+)
+async def one_list_for_all(subject: Subject) -> None:
+    await check_one_list(subject, TOOLS)
+
+
+@case(
+    "TOOL-04.a",
+    Level.SHOULD,
+    "tools are listed in the same order each time",
+    source="server/tools#capabilities",
+    revisions=MODERN,
+    needs=("tool:",),
+    sends="tools/list, page by page, twice",
+    expects="the same tools in the same order",
+    why="each change of the order empties the model's prompt cache",
+)
+async def same_order(subject: Subject) -> None:
+    first, second = await names_of(subject, TOOLS), await names_of(subject, TOOLS)
+    if sorted(first) != sorted(second):
+        subject.absent("list that stays")
+    subject.expect(first == second, str(first), second)
+
+
+def _check_schemas(subject: Subject, member: str) -> None:
+    """Hold a schema of each tool against that of its dialect."""
+    seen = 0
+    for tool in subject.facts.tools:
+        schema = tool.get(member)
+        if not isinstance(schema, dict):
+            continue
+        dialect = schema.get("$schema")
+        if dialect is not None and not _DIALECTS.fullmatch(str(dialect)):
+            continue
+        seen += 1
+        rs = load_validators()
+        try:
+            rs.meta.validate(schema)
+        except rs.ValidationError as error:
+            problem = error.message[:150]
+            subject.broken(f"a JSON Schema as {member}: {problem}", tool)
+    if not seen:
+        subject.absent(f"{member} of a dialect that is known")
+
+
+@case(
+    "TOOL-06.a",
+    Level.MUST,
+    "each inputSchema is a valid JSON Schema",
+    source="server/tools#tool",
+    revisions=since("2025-11-25"),
+    needs=("tool:",),
+    sends=LISTED,
+    expects="each inputSchema fits the schema of its dialect, by default 2020-12",
+    why="clients and models refuse the tool, and some the whole list",
+)
+async def input_schemas(subject: Subject) -> None:
+    _check_schemas(subject, "inputSchema")
+
+
+@case(
+    "SCH-05.a",
+    Level.MUST,
+    "each outputSchema is a valid JSON Schema",
+    source="basic/index#schema-validation",
+    revisions=since("2025-11-25"),
+    needs=("tool:",),
+    sends=LISTED,
+    expects="each outputSchema fits the schema of its dialect, by default 2020-12",
+    why="a client that validates results refuses all results of the tool",
+)
+async def output_schemas(subject: Subject) -> None:
+    _check_schemas(subject, "outputSchema")
+
+
+@case(
+    "F10.a",
+    Level.ROBUST,
+    "no schema of a tool refers to another place",
+    needs=("tool:",),
+    rules=("SCH-06", "SCH-09"),
+    sends=LISTED,
+    expects="each $ref stands within its own schema, or names one of the dialect",
+    why="clients must not fetch such schemas, and should refuse them",
+)
+async def schemas_stand_alone(subject: Subject) -> None:
+    for tool in subject.facts.tools:
+        for member in ("inputSchema", "outputSchema"):
+            for found in re.findall(
+                r'"\$ref": ?"([a-z][a-z0-9+.-]*:[^"]*)"', json.dumps(tool.get(member))
+            ):
+                is_dialect = found.startswith(
+                    ("http://json-schema.org/", "https://json-schema.org/")
+                )
+                subject.expect(is_dialect, f"no remote $ref in {member}", tool)
+
+
+@case(
+    "TOOL-08.a",
+    Level.SHOULD,
+    "names of tools have 1 to 128 characters of A-Z, a-z, 0-9, _, - and .",
+    source="server/tools#tool-names",
+    revisions=since("2025-11-25"),
+    needs=("tool:",),
+    sends=LISTED,
+    expects="each name has only these characters",
+    why="models' interfaces refuse other names, with all tools of the request",
+)
+async def names_fit(subject: Subject) -> None:
+    for tool in subject.facts.tools:
+        name = tool.get("name")
+        fits = isinstance(name, str) and NAME.fullmatch(name)
+        subject.expect(fits, "1 to 128 of these characters", name)
+
+
+@case(
+    "TOOL-08.b",
+    Level.SHOULD,
+    "names of tools are unique",
+    source="server/tools#tool-names",
+    revisions=since("2025-11-25"),
+    needs=("tool:",),
+    sends="tools/list, page by page",
+    expects="no name comes twice",
+    why="one of the tools cannot be called",
+)
+async def names_are_unique(subject: Subject) -> None:
+    names = await names_of(subject, TOOLS)
+    twice = sorted({name for name in names if names.count(name) > 1})
+    subject.expect(not twice, "no name twice", twice)
+
+
+# --- what is refused ------------------------------------------------------------------
+
+exchange(
+    FAMILY,
+    "F09.a",
+    Level.ROBUST,
+    "a call of an unknown tool is answered with -32602",
+    rules=("TOOL-15",),
+    needs=("tools",),
+    send=Request("tools/call", {"name": "mcpwire-no-such-tool", "arguments": {}}),
+    expect=Error(-32602),
+    why="a client cannot tell a tool that is gone from one that failed",
+)
+
+exchange(
+    FAMILY,
+    "F09.b",
+    Level.ROBUST,
+    "a call without the name of a tool is answered with an error",
+    rules=("TOOL-15",),
+    needs=("tools",),
+    send=Request("tools/call", {"arguments": {}}),
+    expect=Error(-32602, -32600, -32020),
+    why="the fault of the request looks like one of a tool",
+)
+
+
+def _echo_with(arguments: Any) -> Any:
+    return lambda subject: {
+        "name": subject.need_tool("echo")["name"],
+        "arguments": arguments,
+    }
+
+
+exchange(
+    FAMILY,
+    "F09.c",
+    Level.ROBUST,
+    "a call whose arguments are no object is answered with an error",
+    rules=("TOOL-15",),
+    needs=("role:echo",),
+    send=Request(
+        "tools/call",
+        _echo_with(["mcpwire"]),
+        text="a call of a tool with a list as its arguments",
+    ),
+    expect=Error(-32602, -32600),
+    why="the fault of the request looks like one of a tool",
+)
+
+
+async def _refused(subject: Subject, tool: dict[str, Any], arguments: Any) -> Answer:
+    """Call a tool with arguments that it must refuse."""
+    answer = await subject.request(
+        "tools/call", {"name": tool["name"], "arguments": arguments}
+    )
+    failed = answer.result is None or answer.result.get("isError") is True
+    if not failed:
+        subject.lenient("an error, or a result with isError", answer)
+    return answer
+
+
+def _required(subject: Subject) -> tuple[dict[str, Any], str, dict[str, Any]]:
+    """Return a tool, an argument that it requires, and arguments that fit."""
+    found = [
+        (tool, name, arguments)
+        for tool, arguments in fit_tools(subject)
+        for name in required_of(tool.get("inputSchema") or {})
+    ]
+    return found[0] if found else subject.absent("tool that requires an argument")
+
+
+@case(
+    "TOOL-18.a",
+    Level.MUST,
+    "a call without an argument that is required is refused",
+    source="server/tools#security-considerations",
+    rules=("TOOL-16",),
+    needs=("call:",),
+    sends="a call of a tool without an argument that its schema requires",
+    expects="an error, or a result with isError; lenient: another result",
+    why="the tool runs with what it cannot use",
+)
+async def missing_argument(subject: Subject) -> None:
+    tool, name, arguments = _required(subject)
+    await _refused(subject, tool, {k: v for k, v in arguments.items() if k != name})
+
+
+@case(
+    "TOOL-18.b",
+    Level.MUST,
+    "a call with an argument of another type is refused",
+    source="server/tools#security-considerations",
+    rules=("TOOL-16",),
+    needs=("call:",),
+    sends="a call with an object where the tool's schema wants a text or a number",
+    expects="an error, or a result with isError; lenient: another result",
+    why="the tool runs with what it cannot use",
+)
+async def wrong_type(subject: Subject) -> None:
+    tool, name, arguments = _required(subject)
+    schema = properties_of(tool["inputSchema"]).get(name)
+    kind = schema.get("type") if isinstance(schema, dict) else None
+    if kind not in {"string", "number", "integer", "boolean"}:
+        subject.absent("required argument of a plain type")
+    await _refused(subject, tool, {**arguments, name: {"mcpwire": [1]}})
+
+
+@case(
+    "F09.d",
+    Level.ROBUST,
+    "arguments that do not fit are told to the model",
+    rules=("TOOL-16",),
+    revisions=since("2025-11-25"),
+    needs=("call:",),
+    sends="a call without an argument that the tool's schema requires",
+    expects="a result with isError, not an error of the protocol",
+    why="the model does not see what it did wrong, and cannot mend it",
+)
+async def told_to_the_model(subject: Subject) -> None:
+    tool, name, arguments = _required(subject)
+    answer = await _refused(
+        subject, tool, {k: v for k, v in arguments.items() if k != name}
+    )
+    subject.expect(answer.result is not None, "a result with isError", answer)
+
+
+@case(
+    "F09.e",
+    Level.ROBUST,
+    "a call may leave out arguments where none is required",
+    needs=("call:",),
+    sends="a call of a tool that requires nothing, with {} and without arguments",
+    expects="a result as with empty arguments",
+    why="calls of clients that leave out empty arguments fail",
+)
+async def no_arguments(subject: Subject) -> None:
+    for tool, arguments in fit_tools(subject)[:8]:
+        if arguments:
+            continue
+        params = {"name": tool["name"]}
+        with_none = await subject.request("tools/call", {**params, "arguments": {}})
+        if not _succeeded(with_none):
+            continue
+        without = await subject.request("tools/call", params)
+        subject.expect(_succeeded(without), "a result as with empty arguments", without)
+        return
+    subject.absent("tool that succeeds without arguments")
+
+
+def _succeeded(answer: Answer) -> bool:
+    return answer.result is not None and answer.result.get("isError") is not True
+
+
+@case(
+    "TOOL-08.c",
+    Level.SHOULD,
+    "names of tools differ where their case does",
+    source="server/tools#tool-names",
+    revisions=since("2025-11-25"),
+    needs=("call:",),
+    sends="a call of a tool by its name with upper and lower case exchanged",
+    expects="an error, or a result with isError",
+    why="rules of a client for one name do not hold for the other",
+)
+async def case_of_names(subject: Subject) -> None:
+    names = {tool.get("name") for tool in subject.facts.tools}
+    for tool, arguments in fit_tools(subject):
+        name = tool["name"].swapcase()
+        if name in names:
+            continue
+        answer = await subject.request(
+            "tools/call", {"name": name, "arguments": arguments}
+        )
+        failed = answer.result is None or answer.result.get("isError") is True
+        subject.expect(failed, f"there is no tool {name!r}", answer)
+        return
+    subject.absent("tool with letters in its name")
+
+
+# --- what calls give ------------------------------------------------------------------
+
+
+@case(
+    "TOOL-11.a",
+    Level.MUST,
+    "structured results fit the outputSchema",
+    source="server/tools#output-schema",
+    revisions=since("2025-06-18"),
+    needs=("call:",),
+    sends=CALLED,
+    expects="structuredContent that fits the outputSchema, unless isError is set",
+    why="clients refuse the result, or programs read what is not there",
+)
+async def structured_results(subject: Subject) -> None:
+    seen = 0
+    async for tool, answer in call_all(subject):
+        schema = tool.get("outputSchema")
+        if not isinstance(schema, dict) or not _is_whole(answer):
+            continue
+        result = answer.result or {}
+        seen += 1
+        has_it = "structuredContent" in result
+        subject.expect(has_it, "structuredContent, as there is an outputSchema", answer)
+        try:
+            problem = SchemaValidator(schema).check(result["structuredContent"])
+        except MCPError:
+            continue  # SCH-05 and F10 tell what is wrong with the schema.
+        subject.expect(problem is None, f"a result that fits: {problem}", answer)
+    if not seen:
+        subject.absent("call with an outputSchema that succeeded")
+
+
+def _is_whole(answer: Answer) -> bool:
+    """Tell whether an answer is a result of a tool that succeeded."""
+    return _succeeded(answer) and "content" in (answer.result or {})
+
+
+@case(
+    "TOOL-10.a",
+    Level.SHOULD,
+    "structured results come as text too",
+    source="server/tools#structured-content",
+    revisions=since("2025-06-18"),
+    needs=("call:",),
+    sends=CALLED,
+    expects="a text block with the JSON of structuredContent, or of its only member",
+    why="clients that know no structured content see nothing",
+)
+async def mirrored(subject: Subject) -> None:
+    seen = 0
+    async for _, answer in call_all(subject):
+        result = answer.result or {}
+        if not _is_whole(answer) or "structuredContent" not in result:
+            continue
+        seen += 1
+        value = result["structuredContent"]
+        blocks = walk(result["content"])
+        texts = [b["text"] for b in blocks if isinstance(b.get("text"), str)]
+        allowed = [value]
+        if isinstance(value, dict) and len(value) == 1:
+            # Libraries wrap what is no object in one with a single member.
+            allowed += value.values()
+        mirrors = any(_is_json_of(text, each) for text in texts for each in allowed)
+        subject.expect(mirrors, "the same JSON in a text block", answer)
+    if not seen:
+        subject.absent("structured result")
+
+
+def _is_json_of(text: str, value: Any) -> bool:
+    if text == value:
+        return True
+    try:
+        return bool(json.loads(text) == value)
+    except ValueError:
+        return False
+
+
+@case(
+    "F13.a",
+    Level.ROBUST,
+    "pictures and sounds of tools are strict Base64 and have a media type",
+    needs=("call:",),
+    rules=("TOOL-18",),
+    sends=CALLED,
+    expects="data that decodes, and a mimeType such as image/png",
+    why="the picture is not shown",
+)
+async def media(subject: Subject) -> None:
+    seen = 0
+    async for _, answer in call_all(subject):
+        for block in walk((answer.result or {}).get("content")):
+            if block.get("type") in {"image", "audio"}:
+                seen += 1
+                problem = base64_problem(block.get("data"))
+                subject.expect(problem is None, f"Base64: {problem}", answer)
+                kind = str(block.get("mimeType"))
+                fits = re.fullmatch(rf"{block['type']}/[\w.+-]+(;.*)?", kind)
+                subject.expect(fits, f"a media type of {block['type']}", answer)
+    if not seen:
+        subject.absent("picture or sound")
+
+
+@case(
+    "TOOL-14.a",
+    Level.SHOULD,
+    "a server whose tools embed resources declares resources",
+    source="server/tools#embedded-resources",
+    revisions=since("2025-06-18"),
+    needs=("call:",),
+    sends=CALLED,
+    expects="the capability resources, where a result has an embedded resource",
+    why="the client cannot read the resource again",
+)
+async def embedded(subject: Subject) -> None:
+    seen = 0
+    async for _, answer in call_all(subject):
+        for block in walk((answer.result or {}).get("content")):
+            if block.get("type") == "resource":
+                seen += 1
+                has_it = subject.facts.declares("resources")
+                subject.expect(has_it, "the capability resources", answer)
+    if not seen:
+        subject.absent("embedded resource")
+
+
+@case(
+    "F09.f",
+    Level.ROBUST,
+    "a tool that takes a text takes every text",
+    needs=("role:echo",),
+    sends="calls with texts of many scripts, controls, quotes and line ends",
+    expects="the same text in the result",
+    why="texts of users are lost or changed",
+)
+async def texts(subject: Subject) -> None:
+    tool = subject.need_tool("echo")
+    if has_header(tool) and subject.http is not None:
+        subject.absent("tool for texts without header fields")
+    for at, text in enumerate(
+        (
+            "\u00fc\u4e2d\u6587\U0001f600",
+            'a"b\\c\nd\te',
+            "\u2028\u2029\u0085",
+            "\x7f\x01",
+        )
+    ):
+        arguments = arguments_for(tool, text)
+        answer = await subject.request(
+            "tools/call", {"name": tool["name"], "arguments": arguments}
+        )
+        found = [b.get("text") for b in walk((answer.result or {}).get("content"))]
+        if not at and not any("\u4e2d\u6587" in str(each) for each in found):
+            subject.absent("tool that gives a text back")
+        subject.expect(any(text in str(each) for each in found), repr(text), answer)
