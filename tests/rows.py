@@ -237,7 +237,9 @@ def main(arguments: list[str]) -> int:
     if stale := [said for row in there if (said := there[row].problem())]:
         say("\n".join(stale))
         return 1
-    kept = _Kept(fingerprint(names), is_anew=options.anew)
+    kept = _Kept(fingerprint(names))
+    if options.anew:
+        kept.forget(asked)
     waiting = [there[row] for row in asked if row in there and not kept.has(there[row])]
     if waiting:
         _break_all(waiting, names, kept, options.workers)
@@ -247,17 +249,21 @@ def main(arguments: list[str]) -> int:
 class _Kept:
     """What was proven of this tree, on disk after each row."""
 
-    def __init__(self, tree: str, *, is_anew: bool) -> None:
+    def __init__(self, tree: str) -> None:
         self._lock = threading.Lock()
         self.proven: dict[str, str] = {}
         self.tree = tree
-        if KEPT.is_file() and not is_anew:
+        if KEPT.is_file():
             kept = json.loads(KEPT.read_text(encoding="utf-8"))
             if kept["tree"] == tree:
                 self.proven = kept["proven"]
 
     def has(self, change: Change) -> bool:
         return self.proven.get(change.row) == repr(change)
+
+    def forget(self, rows: list[str]) -> None:
+        for row in rows:
+            self.proven.pop(row, None)
 
     def add(self, change: Change) -> None:
         with self._lock:
