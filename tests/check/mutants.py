@@ -157,7 +157,7 @@ def in_responses(change: Change) -> Callable[[dict[str, Any]], None]:
         try:
             message, request = json.loads(held["body"]), held["request"]["body"]
             state.note(json.loads(request))
-        except ValueError:
+        except (ValueError, RecursionError):
             return
         if isinstance(message, dict):
             found = change(message, state)

@@ -80,7 +80,7 @@ def invalid_params(held):
 
 fault(
     "an unknown method is invalid params, over HTTP",
-    "RPC-31.a",
+    *("RPC-31.a", "T11-02.a", "T11-03.a"),
     response=invalid_params,
 )
 

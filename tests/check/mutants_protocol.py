@@ -313,7 +313,7 @@ def untyped(message, state):
     return message
 
 
-@mutant("the server asks by requests", "RPC-20.a", "MRTR-01.a", revision=NEW)
+@mutant("the server asks by requests", "RPC-20.a", revision=NEW)
 def asks(message, state):
     if state.method_of(message) == "tools/list":
         return [message, {"jsonrpc": "2.0", "id": "s", "method": "roots/list"}]

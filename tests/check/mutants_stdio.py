@@ -210,8 +210,10 @@ def is_counted(message, state):
 
 @mutant("descriptors are left open", "H02.a")
 def leaks_descriptors(message, state):
-    if is_counted(message, state) and len(state.methods) % 20 == 0:
-        os.open(os.devnull, os.O_RDONLY)
+    if is_counted(message, state):
+        state.kept["n"] = state.kept.get("n", 0) + 1
+        if state.kept["n"] % 20 == 0:
+            os.open(os.devnull, os.O_RDONLY)
     return message
 
 
