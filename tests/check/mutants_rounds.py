@@ -65,7 +65,7 @@ def unasked(message, method, params, kept):
     return [message, UPDATED] if is_one else None
 
 
-@fault("changes are told and not declared", "LIFE-11.d")
+@fault("changes are told and not declared", "LIFE-11.d", "RES-03.a", "PROMPT-03.a")
 def undeclared(message, method, params, kept):
     if method == "initialize" and "result" in message:
         message["result"]["capabilities"]["tools"]["listChanged"] = False
