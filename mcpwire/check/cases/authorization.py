@@ -31,6 +31,7 @@ _RESOURCE: Final = since("2025-06-18")
 """The revisions with protected resource metadata."""
 _NEWER: Final = since("2025-11-25")
 _WELL_KNOWN: Final = "/.well-known/oauth-protected-resource"
+_CHALLENGE: Final = 4_096
 _GARBAGE: Final = "mcpwire-no-such-token"
 
 
@@ -82,7 +83,9 @@ def _challenge(response: Response) -> dict[str, str] | None:
     found = re.search(r"(?:^|[\s,])(?:Bearer|DPoP)(?=[\s,]|$)", field, re.IGNORECASE)
     if found is None:
         return None
-    pairs = re.findall(r'([\w-]+)\s*=\s*(?:"([^"]*)"|([^\s,"]+))', field[found.end() :])
+    # Bounded: the time of the pattern grows with the square of a word's length.
+    text = field[found.end() :][:_CHALLENGE]
+    pairs = re.findall(r'([\w-]+)\s*=\s*(?:"([^"]*)"|([^\s,"]+))', text)
     return {name.lower(): quoted or plain for name, quoted, plain in pairs}
 
 
