@@ -53,6 +53,7 @@ MOST_LINES: Final = 100_000
 MOST_OCTETS: Final = 256 * 1024 * 1024
 _SHOWN: Final = 400
 _SHORTEST_S: Final = 0.05  # between two attempts to resume a stream
+_LATE_S: Final = 1.0  # for an answer that others have overtaken
 _PAUSES_S: Final = 30.0  # for all pauses that a server asks for before one answer
 
 
@@ -647,7 +648,9 @@ class Subject:
         """Send anything, and return what came back for it.
 
         Over stdio two requests follow it, and their answers are the proof that the
-        server has read it; over HTTP the response is waited for to its end.
+        server has read it; over HTTP the response is waited for to its end. A server
+        may answer what it reads in any order: the answer to a request, which silence
+        would be a fault of, gets some more time.
         """
         before = len(self.received)
         try:
@@ -657,6 +660,8 @@ class Subject:
                 return Reaction(self.received[before:], response)
             await self.barrier()
             await self.barrier()
+            if (id := _id_of(data)) is not None:
+                await self.until(lambda: self.answers_to(id), _LATE_S)
         except PeerDied:
             if self.stdio is None:
                 raise
@@ -839,6 +844,14 @@ class Subject:
         if role not in self.facts.roles:
             raise Absent(f"a tool for the role {role!r}")
         return self.facts.roles[role]
+
+
+def _id_of(message: Any) -> Any:
+    """Return the id of a request that has to be answered; ``None``: it is none."""
+    if not isinstance(message, dict) or not isinstance(message.get("method"), str):
+        return None
+    id = message.get("id")
+    return id if type(id) in {int, str} else None
 
 
 def _typed(id: Any) -> Any:

@@ -124,6 +124,7 @@ async def no_token(subject: Subject) -> None:
 for letter, method in (("b", "GET"), ("c", "DELETE")):
 
     async def no_token_otherwise(subject: Subject, method: str = method) -> None:
+        await _need_protection(subject)
         its = await subject.another() if method == "DELETE" else subject
         fields: dict[str, HeaderValue] = {"Authorization": None}
         if method == "GET":
@@ -155,6 +156,7 @@ for letter, text, value in (
 ):
 
     async def in_session(subject: Subject, value: HeaderValue = value) -> None:
+        await _need_protection(subject)
         response = await _post(subject, value, in_session=True)
         _expect_401(subject, response)
 
