@@ -193,11 +193,13 @@ class _Run:
         )
         self.results: list[Result] = []
         self.notes: list[str] = []
+        self._spoken_revisions: list[str] = []
         self.server: dict[str, str] = {}
         self.out_of_budget = False
 
     async def __call__(self) -> None:
         cells = await self._survey()
+        self._spoken_revisions = [cell.cell.revision for cell in cells]
         try:
             if self._transport == "stdio":
                 async with asyncio.TaskGroup() as tasks:
@@ -322,12 +324,17 @@ class _Run:
         candidates = (
             ["server/discover"] if subject.is_modern else ["ping", "tools/list"]
         )
+        answered = []
         for method in candidates:
-            subject.facts.barrier = method
             with contextlib.suppress(NoAnswer):
-                await subject.barrier()
-                return
-        raise NoAnswer("an answer to a ping", "no answer")
+                answer = await subject.request(method)
+                answered.append(method)
+                if answer.result is not None:
+                    break
+        if not answered:
+            raise NoAnswer("an answer to a ping", "no answer")
+        # Many cases hold a changed request against the result of this one.
+        subject.facts.barrier = answered[-1]
 
     # --- cases ------------------------------------------------------------------------
 
@@ -359,6 +366,7 @@ class _Run:
             for case in self._cases
             if run.cell.revision in case.revisions
             and self._transport in case.transports
+            and (not case.is_once or run.cell.revision == self._newest(case))
         ]
         last = [case for case in chosen if case.start is Start.LAST]
         own = [c for c in chosen if c.start in {Start.OWN, Start.RAW}]
@@ -371,6 +379,10 @@ class _Run:
         else:
             await self._in_turn(run, shared + own)
         await self._in_turn(run, last)
+
+    def _newest(self, case: Case) -> str:
+        """Return the newest revision of a case that the server speaks."""
+        return max(name for name in self._spoken_revisions if name in case.revisions)
 
     async def _in_turn(self, run: _CellRun, cases: list[Case]) -> None:
         for case in cases:
@@ -400,8 +412,7 @@ class _Run:
                 run.gone = problem
             return self._result(run, case, Verdict.UNRUN, "", problem)
         run.missed = 0
-        subject.tape.clear()
-        subject.last_sent = b""
+        subject.begin()
         subject.random.seed(f"{self._options.seed} {case.id} {run.cell}")
         try:
             verdict, expected, actual = await self._judge(subject, case)
