@@ -38,7 +38,8 @@ __all__ = [
     "since",
 ]
 
-Transport: TypeAlias = Literal["stdio", "http"]
+Transport: TypeAlias = Literal["stdio", "http", "sse"]
+"""`sse`: HTTP with server-sent events, the transport of 2024-11-05."""
 Run: TypeAlias = "Callable[[Subject], Awaitable[None]]"
 
 ALL: Final = tuple(revision.name for revision in REVISIONS)
@@ -145,6 +146,7 @@ class Case:
     rules: tuple[str, ...] = ()
     revisions: tuple[str, ...] = ALL
     transports: tuple[Transport, ...] = ("stdio", "http")
+    """A case of both runs over `sse` too."""
     needs: tuple[str, ...] = ()
     """What the server must have: a capability (``resources.subscribe``), an extension
     (``extension:tasks``), a role (``role:echo``), a token (``token:good``), or anything

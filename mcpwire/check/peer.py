@@ -275,7 +275,7 @@ class Response:
         self.retry_ms = self._sse.retry
         for event in events:
             self.events.append(event)
-            if event.data:
+            if event.data and event.event != "endpoint":
                 self._on_data(event.data)
         self._on_change()
 

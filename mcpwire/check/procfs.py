@@ -5,7 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-__all__ = ["HAS_PROC", "descendants", "descriptors", "is_alive", "resident_memory"]
+__all__ = [
+    "HAS_PROC",
+    "descendants",
+    "descriptors",
+    "is_alive",
+    "resident_memory",
+    "work_of",
+]
 
 _PROC: Final = Path("/proc")
 _PAGE: Final = 4096
@@ -64,3 +71,13 @@ def resident_memory(pid: int) -> int | None:
     except OSError:
         return None
     return found
+
+
+def work_of(pid: int) -> tuple[bool, int] | None:
+    """Return whether a process would run now, and the ticks that it has run."""
+    try:
+        fields = (_PROC / str(pid) / "stat").read_text(errors="replace")
+    except OSError:
+        return None
+    parts = fields.rpartition(")")[2].split()
+    return parts[0] in "RD", int(parts[11]) + int(parts[12])

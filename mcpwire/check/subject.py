@@ -13,6 +13,7 @@ import random
 from itertools import count
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NoReturn
+from urllib.parse import urljoin, urlsplit
 
 import attrs
 
@@ -227,6 +228,7 @@ class Subject:
         answer_with: Method of a server's request -> a function from its params to the
             result; others are answered with "method not found" (a ping with ``{}``).
         session_id: The value of `Mcp-Session-Id`, over HTTP.
+        stream: The stream of a connection over HTTP+SSE, which all messages come on.
         watch: Looks at each message that comes.
     """
 
@@ -242,6 +244,7 @@ class Subject:
         bound_s: float = 5.0,
         start_s: float = 0.0,
         tls: ssl.SSLContext | None = None,
+        is_sse: bool = False,
         capabilities: dict[str, Any] | None = None,
     ) -> None:
         self.target = target
@@ -259,6 +262,8 @@ class Subject:
         self.last_sent = b""
         self._headers = dict(headers or {})
         self._tls = tls
+        self._is_sse = is_sse
+        self.stream: Response | None = None
         self.watch = watch
         self._came = asyncio.Event()
         self._lines = 0
@@ -296,6 +301,30 @@ class Subject:
                 self._came.set,
                 tls=self._tls,
             )
+            if self._is_sse:
+                await self._listen()
+
+    async def _listen(self) -> None:
+        """Open the stream of HTTP+SSE, and wait for where to post to.
+
+        Raises:
+            NoAnswer: It does not say so first.
+        """
+        fields: dict[str, HeaderValue] = {"Accept": "text/event-stream"}
+        stream = await self.need_http().exchange("GET", fields, None)
+        self.stream = stream
+        await self.until(lambda: stream.events or stream.ended.is_set(), self.bound_s)
+        if not stream.events or stream.events[0].event != "endpoint":
+            raise NoAnswer("an endpoint event", self._instead(stream))
+
+    @property
+    def posts_to(self) -> str | None:
+        """Where messages are posted to: a request target, ``None``: that of the URL."""
+        if self.stream is None or not self.stream.events:
+            return None
+        data = self.stream.events[0].data.decode("utf-8", "replace")
+        parts = urlsplit(urljoin(str(self.target), data))
+        return parts.path + (f"?{parts.query}" if parts.query else "")
 
     async def handshake(self) -> Answer:
         """Do what a client does first: `initialize`, or `server/discover`."""
@@ -334,6 +363,7 @@ class Subject:
             bound_s=self.bound_s,
             start_s=self.start_s,
             tls=self._tls,
+            is_sse=self._is_sse,
             capabilities=self.capabilities if capabilities is None else capabilities,
         )
         other.tape = self.tape
@@ -479,7 +509,13 @@ class Subject:
             await self.stdio.write(data + b"\n")
             return None
         fields = {**self.http_headers(message), **(headers or {})}
-        return await self.need_http().exchange("POST", fields, data)
+        response = await self.need_http().exchange(
+            "POST", fields, data, target=self.posts_to
+        )
+        if self.stream is None:
+            return response
+        await self.ended(response)  # the answer comes on the stream
+        return None
 
     def _note(self, message: dict[str, Any]) -> None:
         params = message.get("params")
@@ -570,6 +606,8 @@ class Subject:
         if self.stdio is not None and self.stdio.output_ended:
             await self.stdio.wait_exit(1.0)
             raise self.stdio.death()
+        if self.stream is not None and self.stream.ended.is_set():
+            raise PeerDied("the stream goes on", "the server has ended it")
         self._came.clear()
         await self._came.wait()
 
@@ -840,7 +878,7 @@ def _typed(id: Any) -> Any:
 def shown(value: object) -> str:
     """Return a value as one short line."""
     if isinstance(value, bytes):
-        text = value.decode("utf-8", "backslashreplace")
+        text = value[: 4 * _SHOWN].decode("utf-8", "backslashreplace")
     elif isinstance(value, (dict, list)):
         try:
             text = encode(value).decode()
@@ -848,5 +886,6 @@ def shown(value: object) -> str:
             text = repr(value)
     else:
         text = str(value)
-    text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    few = text[: _SHOWN + 1]
+    text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in few)
     return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."

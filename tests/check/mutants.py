@@ -88,6 +88,8 @@ class Mutant:
     ending: Callable[[dict[str, Any]], Any] | None = None
     """Over HTTP: gets what `response` does before a response ends; what it returns is
     awaited."""
+    below: str = ""
+    """Over HTTP: what follows the server's URL; ``/sse`` is HTTP+SSE."""
     is_guarded: bool = False
     """Over HTTP: whether the server wants tokens; see `guarded.py`."""
     server_args: tuple[str, ...] = ()
@@ -155,7 +157,7 @@ def in_responses(change: Change) -> Callable[[dict[str, Any]], None]:
         try:
             message, request = json.loads(held["body"]), held["request"]["body"]
             state.note(json.loads(request))
-        except ValueError:
+        except (ValueError, RecursionError):
             return
         if isinstance(message, dict):
             found = change(message, state)
@@ -336,7 +338,7 @@ async def _changed_body(
 def _as_json(body: bytes) -> Any:
     try:
         return json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 
@@ -450,7 +452,9 @@ async def serve(*, is_guarded: bool) -> None:
     port = relaying.sockets[0].getsockname()[1]
     made = guarded.make(guarded.url_of(port)) if is_guarded else server.server
     config = uvicorn.Config(
-        app(made.asgi(), lambda: current[0]), log_level="critical", lifespan="on"
+        app(made.asgi(legacy_sse=True), lambda: current[0]),
+        log_level="critical",
+        lifespan="on",
     )
     serving = asyncio.create_task(uvicorn.Server(config).serve([inside]))
     sys.stdout.write(f"{port}\n")

@@ -1,5 +1,7 @@
 """Faults in tools, resources, prompts, completion, pages, caching and `_meta`."""
 
+import json
+
 from mutants import Mutant, in_responses, register
 
 MODERN = "2026-07-28"
@@ -69,14 +71,14 @@ def without_capability(name, word, *cases, revision="2025-11-25"):
 
     @fault(name, *cases, revision=revision)
     def change(message, method, params, kept):
-        if method in {"initialize", "server/discover"}:
+        if method in {"initialize", "server/discover"} and "result" in message:
             message["result"]["capabilities"].pop(word, None)
 
 
 COMPLETE = {"resultType": "complete"}
 INFO = {"io.modelcontextprotocol/serverInfo": {"name": "a", "version": "1"}}
 NAMED = {**COMPLETE, "_meta": INFO}
-CONTENT = {**COMPLETE, "content": [{"type": "text", "text": "a seeded fault"}]}
+CONTENT = {**NAMED, "content": [{"type": "text", "text": "a seeded fault"}]}
 FAILED = {**CONTENT, "isError": True}
 
 
@@ -111,7 +113,7 @@ def is_first(params):
 without_capability("tools are not declared", "tools", "TOOL-01.a")
 error(
     "tools are declared and not listed",
-    "TOOL-02.a",
+    *("TOOL-02.a", "B09.a", "F03.c", "RPC-07.e", "RPC-07.f", "VER-02.c"),
     of="tools/list",
     code=-32601,
     when=is_first,
@@ -283,14 +285,14 @@ def lost(found):
 # --- resources ------------------------------------------------------------------------
 
 without_capability(
-    "resources are not declared", "resources", "RES-01.a", "TOOL-14.a", "LIFE-11.a"
+    "resources are not declared", "resources", "RES-01.a", "TOOL-14.a", "LIFE-11.d"
 )
 without_capability(
-    "embedded resources alone", "resources", "TOOL-14.a", "RES-01.a", "LIFE-11.a"
+    "embedded resources alone", "resources", "TOOL-14.a", "RES-01.a", "LIFE-11.d"
 )
 error(
     "resources are declared and not listed",
-    "RES-02.a",
+    *("RES-02.a", "RPC-07.e"),
     of="resources/list",
     code=-32601,
     when=is_first,
@@ -433,10 +435,10 @@ success(
 
 # --- prompts and completion -----------------------------------------------------------
 
-without_capability("prompts are not declared", "prompts", "PROMPT-01.a", "LIFE-11.a")
+without_capability("prompts are not declared", "prompts", "PROMPT-01.a", "LIFE-11.d")
 error(
     "prompts are declared and not listed",
-    "PROMPT-02.a",
+    *("PROMPT-02.a", "RPC-07.e"),
     of="prompts/list",
     code=-32601,
     when=is_first,
@@ -508,7 +510,7 @@ without_capability(
 
 @fault("completions are refused with another code", "COMP-03.a")
 def refused(message, method, params, kept):
-    if method == "initialize":
+    if method == "initialize" and "result" in message:
         message["result"]["capabilities"].pop("completions")
     if method == COMPLETES:
         message.pop("result", None)
@@ -649,11 +651,13 @@ CACHED = (
 )
 
 for _method, _letter, _schema in CACHED:
+    _more = ["VER-05.a"] if _letter == "a" else []
 
     @result(
         f"{_method} does not say by whom it may be kept",
         f"CACHE-01.{_letter}",
         f"SCHEMA.{_schema}",
+        *_more,
         of=_method,
         revision=MODERN,
     )
@@ -664,6 +668,7 @@ for _method, _letter, _schema in CACHED:
         f"{_method} may be kept for less than nothing",
         f"CACHE-03.{_letter}",
         f"SCHEMA.{_schema}",
+        *_more,
         of=_method,
         revision=MODERN,
     )
@@ -697,11 +702,6 @@ def in_meta(name, case, key):
 in_meta("a prefix begins with a digit", "META-01.a", "1com.example/kind")
 in_meta("a name begins with an underscore", "META-02.a", "com.example/_kind")
 in_meta("a prefix belongs to MCP", "META-03.a", "dev.mcp/kind")
-
-
-@result("a result has no serverInfo", "META-11.a", of="prompts/list", revision=MODERN)
-def anonymous(found):
-    del found["_meta"]
 
 
 error(
@@ -781,12 +781,30 @@ error(
 )
 
 
-@fault("an error shows where it was raised", "D19.a")
+@fault("an error shows where it was raised", "D19.a", "PROMPT-05.b")
 def trace(message, method, params, kept):
     if method == "prompts/get" and "error" in message:
         message["error"]["message"] = (
             'Traceback (most recent call last):\n  File "/srv/app.py", line 7, in run'
         )
+
+
+def leak(held):
+    message = json.loads(held["body"] or b"null")
+    if isinstance(message, dict) and "error" in message and "id" in message:
+        message["error"]["message"] = held["request"]["headers"]["authorization"]
+        held["body"] = json.dumps(message).encode()
+
+
+register(
+    Mutant(
+        "an error shows a token",
+        ("D19.b",),
+        transport="http",
+        response=leak,
+        is_guarded=True,
+    )
+)
 
 
 # --- skills ---------------------------------------------------------------------------

@@ -70,13 +70,11 @@ def field(name):
 fault(
     "Mcp-Method is not needed",
     "HDR-22.a",
-    "META-11.a",
     when=lambda held: given(held, "mcp-method") is None,
 )
 fault(
     "Mcp-Name is not needed",
     "HDR-22.b",
-    "META-11.a",
     when=lambda held: given(held, "mcp-name") is None and name_of(held),
 )
 fault(
@@ -175,7 +173,6 @@ def served_without_version(held):
 fault(
     "the header of the version is not needed",
     "HDR-22.c",
-    "META-11.a",
     "TR-HTTP-28.a",
     when=served_without_version,
     more=(is_modern_only,),

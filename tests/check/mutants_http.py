@@ -18,7 +18,7 @@ def body_of(held):
     """Return the message of a request; a dict in any case."""
     try:
         found = json.loads(held["request"]["body"])
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 
@@ -80,7 +80,7 @@ def invalid_params(held):
 
 fault(
     "an unknown method is invalid params, over HTTP",
-    "RPC-31.a",
+    *("RPC-31.a", "T11-02.a", "T11-03.a"),
     response=invalid_params,
 )
 
@@ -122,7 +122,8 @@ def always_events(held):
 
 
 def always_json(held):
-    if given(held, "accept") == "text/event-stream" and held["status"] == 200:
+    is_post = held["request"]["method"] == "POST"
+    if is_post and given(held, "accept") == "text/event-stream":
         held["headers"]["content-type"] = "application/json"
 
 
@@ -193,6 +194,8 @@ def taken_with_body(condition):
 fault(
     "a cancellation is answered with 200",
     "TR-HTTP-10.a",
+    "CAN-06.a",
+    "CAN-06.b",
     "SCHEMA.EmptyResult",
     response=taken_with_body(lambda m: m.get("method") == "notifications/cancelled"),
 )
@@ -233,6 +236,8 @@ def answers_200(method):
 
 
 for id, method in (
+    ("TR-HTTP-28.a", "initialize"),
+    ("TR-HTTP-28.e", "mcpwire/no-such-method"),
     ("TR-HTTP-28.b", "ping"),
     ("TR-HTTP-28.c", "logging/setLevel"),
     ("TR-HTTP-28.d", "resources/subscribe"),
@@ -249,12 +254,16 @@ def is_method(method):
     return lambda held: held["request"]["method"] == method
 
 
+def is_not_allowed(method):
+    return lambda held: held["status"] == 405 and is_method(method)(held)
+
+
 for id, method in (("TR-HTTP-30.a", "GET"), ("TR-HTTP-30.b", "DELETE")):
     fault(
         f"{method} is a bad request",
         id,
         "TR-HTTP-28.a",  # finds that `initialize` is refused
-        response=both(is_modern_only, refuses_if(is_method(method))),
+        response=both(is_modern_only, refuses_if(is_not_allowed(method))),
         revision=MODERN,
     )
 

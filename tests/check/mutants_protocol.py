@@ -50,7 +50,8 @@ def nameless(message, state):
     return message
 
 
-fault("a list that is declared is not there", "LIFE-03.b", "RPC-07.e",
+fault("a list that is declared is not there", "LIFE-03.b", "RPC-07.e", "F05.h",
+      "PAGE-06.d",
       when=lambda m: get(m, "method") == "prompts/list",
       then=lambda m: error(m["id"], -32601))  # fmt: skip
 fault("any version is echoed", "LIFE-08.a",
@@ -117,7 +118,8 @@ def unready(message, held):
     session = held["request"]["headers"].get("mcp-session-id")
     if get(message, "method") == "notifications/initialized":
         READY.add(session)
-    if get(message, "method") == "ping" and session not in READY:
+    is_ping = get(message, "method") == "ping" and held["status"] == 200
+    if is_ping and session not in READY:
         return error(message["id"], -32600)
     return None
 
@@ -166,7 +168,7 @@ def in_discovery(name, *cases, **changed):
 
 
 in_discovery("discovery holds for less than no time", "VER-05.a",
-             "SCHEMA.DiscoverResult", ttlMs=-1)  # fmt: skip
+             "SCHEMA.DiscoverResult", "CACHE-03.a", ttlMs=-1)  # fmt: skip
 
 
 @mutant("an extension has no prefix", "EXT-01.a", revision=NEW)
@@ -201,7 +203,7 @@ fault("a version that is a number is served", "VER-02.d", revision=NEW,
       then=lambda m: discovered(m["id"]))  # fmt: skip
 
 
-@mutant("the handshake is refused without a word", "VER-09.a", revision=NEW)
+@mutant("the handshake is refused without a word", "VER-09.a", "TX-18.b", revision=NEW)
 def modern_alone(message, state):
     if state.method_of(message) == "server/discover" and "result" in message:
         message["result"]["supportedVersions"] = [NEW]
@@ -223,7 +225,7 @@ def removed(method, letter):
     @mutant(f"{method} is still there", f"VER-10.{letter}", revision=NEW)
     def change(message, state):
         is_it = state.method_of(message) == method
-        return result(message["id"], resultType="complete") if is_it else message
+        return complete(message["id"]) if is_it else message
 
 
 for letter, method in zip(
@@ -260,7 +262,7 @@ fault("a client must say its name", "META-07.a", revision=NEW,
       when=lambda m: CAPABILITIES in meta(m) and VERSION in meta(m)
       and OURS + "clientInfo" not in meta(m),
       then=lambda m: error(m["id"], -32602))  # fmt: skip
-fault("unknown metadata is refused", "META-04.a", revision=NEW,
+fault("unknown metadata is refused", "META-04.a", "F13.f", revision=NEW,
       when=lambda m: "com.example/mcpwire" in meta(m),
       then=lambda m: error(m["id"], -32602))  # fmt: skip
 fault("malformed trace keys are a fault of the server", "META-04.b", revision=NEW,
@@ -277,8 +279,9 @@ def _marked(message, _):
     return message
 
 
-register(Mutant("metadata is made up", ("META-08.d", "META-08.a", "META-14.b"),
-           from_client=_marked, revision=NEW))  # fmt: skip
+register(Mutant("metadata is made up",
+                ("META-08.d", "META-08.a", "META-14.b", "MRTR-18.a"),
+                from_client=_marked, revision=NEW))  # fmt: skip
 
 
 @mutant("the first request must be discovery", "META-14.a", revision=NEW)
@@ -328,7 +331,7 @@ def with_code(name, *cases, code):
         return message
 
 
-REMOVED = tuple(f"VER-10.{letter}" for letter in "bcdef")
+REMOVED = (*(f"VER-10.{letter}" for letter in "bcdef"), "TX-21.a")
 with_code("a code of a former revision is used", "RPC-27.a", "RPC-31.a", "B08.a",
           *REMOVED, code=-32002)  # fmt: skip
 with_code("a reserved code is used", "RPC-26.a", "RPC-31.a", "B08.a", *REMOVED,
@@ -340,11 +343,14 @@ with_code("a legacy code is used", "RPC-24.a", "RPC-31.a", "B08.a", *REMOVED,
 # --- ping
 
 
-fault("a ping is answered with a text", "PING-01.a",
-      when=lambda m: get(m, "method") == "ping" and is_call(m)
-      and m.get("id") != 2**31 and type(m["id"]) is int
-      and get(m, "params") in (None, {}) and get(m, "jsonrpc") == "2.0",
-      then=lambda m: result(m["id"], pong=True))  # fmt: skip
+@http_mutant("a ping is answered with a text", "PING-01.a")
+def pong(message, held):
+    is_plain = get(message, "params") in (None, {}) and is_call(message)
+    is_it = is_plain and message["method"] == "ping" and held["status"] == 200
+    is_other = is_it and (message["id"] == 2**31 or type(message["id"]) is not int)
+    return result(message["id"], pong=True) if is_it and not is_other else None
+
+
 fault("a ping must not have metadata", "PING-01.b",
       when=lambda m: get(m, "method") == "ping" and params(m) == {"_meta": {}},
       then=lambda m: error(m["id"], -32602))  # fmt: skip
@@ -577,3 +583,18 @@ def undeclared(message, state):
     if state.method_of(message) == "initialize" and "result" in message:
         message["result"]["capabilities"].pop("logging", None)
     return message
+
+
+def _remembering(message, state):
+    if get(message, "method") == "tools/call" and CAPABILITIES in meta(message):
+        given = meta(message)[CAPABILITIES]
+        kept = state.kept.setdefault("able", {})
+        kept |= given
+        if not given:
+            meta(message)[CAPABILITIES] = kept
+    return message
+
+
+register(Mutant("capabilities are remembered",
+                ("META-09.a", "MRTR-06.a", "TX-02.a"),
+                from_client=_remembering, revision=NEW))  # fmt: skip

@@ -181,10 +181,10 @@ def reads_version(name, version):
 
 
 for letter, name, version in (
-    ("a", "POST", "1999-01-01"),
-    ("b", "POST", "mcpwire"),
-    ("c", "GET", "1999-01-01"),
-    ("d", "DELETE", "1999-01-01"),
+    ("a", "POST", "2999-01-01"),
+    ("d", "POST", "banana"),
+    ("b", "GET", "1999-01-01"),
+    ("c", "DELETE", "1999-01-01"),
 ):
     fault(
         f"a {name} of the version {version} is taken",

@@ -30,13 +30,13 @@ PIXEL = b"\x89PNG\r\n\x1a\n" + bytes(8)
 
 
 @server.tool(**READS)
-def echo(message: str) -> str:
+async def echo(message: str) -> str:
     """Give a text back."""
     return message
 
 
 @server.tool(**READS)
-def add(a: int, b: int) -> int:
+async def add(a: int, b: int) -> int:
     """Add two numbers."""
     return a + b
 
@@ -49,7 +49,7 @@ async def slow(seconds: float = 0.05) -> str:
 
 
 @server.tool(**READS)
-def big(characters: int = 200_000) -> str:
+async def big(characters: int = 200_000) -> str:
     """Return a long text."""
     return "x" * characters
 
@@ -82,19 +82,19 @@ async def poll(context: Context) -> str:
 
 
 @server.resource("subject://text", mime_type="text/plain")
-def text() -> str:
+async def text() -> str:
     """A text."""
     return "a text"
 
 
 @server.resource("subject://item/{name}")
-def item(name: str) -> str:
+async def item(name: str) -> str:
     """One of many."""
     return f"item {name}"
 
 
 @server.prompt
-def greet(name: str) -> str:
+async def greet(name: str) -> str:
     """Greet somebody."""
     return f"Say hello to {name}"
 
@@ -107,7 +107,7 @@ def greet(name: str) -> str:
     meta={"com.example/kind": "search"},
     **READS,
 )
-def search(
+async def search(
     query: Annotated[str, Arg(min_length=1, max_length=50)],
     limit: Annotated[int, Arg(ge=1, le=100)] = 10,
     sort: Literal["name", "date"] = "name",
@@ -117,7 +117,7 @@ def search(
 
 
 @server.tool(structured=False, **READS)
-def pictures() -> list:
+async def pictures() -> list:
     """Show blocks of every kind."""
     return [
         "a picture",
@@ -128,7 +128,7 @@ def pictures() -> list:
 
 
 @server.tool(**READS)
-def fail() -> str:
+async def fail() -> str:
     """Fail always."""
     raise KeyError("a secret of the inside")
 
@@ -163,7 +163,7 @@ async def only_later() -> str:
 
 
 @server.tool(name="change", **READS)
-def change() -> str:
+async def change() -> str:
     """Show a tool, a prompt and a resource, or hide them again."""
     handles = (
         server.tools["extra"],
@@ -187,13 +187,13 @@ state = _alternate()
 
 
 @server.tool(**READS)
-def extra() -> str:
+async def extra() -> str:
     """Be there now and then."""
     return "here"
 
 
 @server.prompt(name="extra")
-def extra_prompt() -> str:
+async def extra_prompt() -> str:
     """Be there now and then."""
     return "here"
 
@@ -212,24 +212,24 @@ for _name in ("one", "two", "three"):
 for _kind in ("a", "b", "c", "d"):
 
     @server.resource(f"subject://{_kind}/{{name}}", name=_kind)
-    def of_kind(name: str) -> str:
+    async def of_kind(name: str) -> str:
         """One of a kind."""
         return f"{name}"
 
     @server.prompt(name=f"say-{_kind}")
-    def say(word: str, tone: Literal["loud", "low"] = "low") -> str:
+    async def say(word: str, tone: Literal["loud", "low"] = "low") -> str:
         """Say a word."""
         return f"Say {word}, {tone}."
 
 
 @server.prompt
-def show() -> list:
+async def show() -> list:
     """Show a picture."""
     return ["What is this?", Image(PIXEL, mime_type="image/png")]
 
 
 @server.completion("greet", "name")
-def names(typed: str) -> types.Completion:
+async def names(typed: str) -> types.Completion:
     found = [name for name in ("Ada", "Alan", "Grace") if name.startswith(typed)]
     return types.Completion(found, total=len(found), has_more=False)
 
@@ -245,7 +245,12 @@ for _handle in (
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--http", type=int, metavar="PORT")
+    parser.add_argument("--uvloop", action="store_true")
     options = parser.parse_args()
+    if options.uvloop:
+        import uvloop
+
+        uvloop.install()
     server.run(http=None if options.http is None else f"127.0.0.1:{options.http}")
 
 

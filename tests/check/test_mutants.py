@@ -27,17 +27,39 @@ SHARED = [
 ]
 
 
-def options(mutant):
-    """Return options that run the mutant's cases, and the quick ones that share."""
-    chosen = {case.id for case in SHARED if mutant.revision in case.revisions}
-    chosen |= set(mutant.cases)
-    return Options(
-        revisions=(mutant.revision,),
-        only=tuple(sorted(chosen)),
-        speed="full",
-        answer_s=1.0,
-        allow_calls=("*",),
-    )
+LAST = {c.id for c in CASES if c.start is Start.LAST and c.family != "schema"}
+"""Cases that look at what all others have left."""
+
+
+@pytest.fixture(scope="session")
+def options(pytestconfig):
+    """Make the options that run a mutant's cases, and the schemas of all messages.
+
+    On all grounds, each case that shares a connection runs too, which takes a second or
+    two for each mutant; a fault over HTTP stands against those of HTTP alone.
+    """
+    runs_all = pytestconfig.getoption("--all-grounds")
+
+    def make(mutant):
+        is_http = mutant.transport == "http"
+        chosen = {
+            case.id
+            for case in SHARED
+            if mutant.revision in case.revisions
+            and not (is_http and "stdio" in case.transports)
+        }
+        runs_shared = runs_all or mutant.cases[0] in LAST
+        schemas = {case.id for case in CASES if case.family == "schema"}
+        chosen = (chosen if runs_shared else set()) | schemas | set(mutant.cases)
+        return Options(
+            revisions=(mutant.revision,),
+            only=tuple(sorted(chosen)),
+            speed="full",
+            answer_s=2.0,
+            allow_calls=("*",),
+        )
+
+    return make
 
 
 def assert_found(report, mutant):
@@ -53,7 +75,7 @@ GUARDED = [each for each in OVER_HTTP if each.is_guarded]
 
 
 @pytest.mark.parametrize("mutant", STDIO, ids=lambda each: each.name)
-def test_a_fault_over_stdio_is_found_by_its_case(mutant):
+def test_a_fault_over_stdio_is_found_by_its_case(mutant, options):
     words = command(mutant.name)
     report = asyncio.run(run(Stdio(words[0], words[1:]), options(mutant)))
     assert_found(report, mutant)
@@ -77,13 +99,12 @@ class Served:
         self.child.kill()
         self.child.communicate()
 
-    def check(self, mutant, **facts):
+    def check(self, mutant, options):
         """Run the cases against a mutant."""
         self.child.stdin.write(f"{mutant.name}\n")
         self.child.stdin.flush()
         assert self.child.stdout.readline() == "ready\n"
-        found = attrs.evolve(options(mutant), answer_s=2.0, **facts)
-        return asyncio.run(run(self.url, found))
+        return asyncio.run(run(self.url + mutant.below, options))
 
 
 @pytest.fixture(scope="module")
@@ -101,14 +122,19 @@ def guarded_server():
 
 
 @pytest.mark.parametrize("mutant", HTTP, ids=lambda each: each.name)
-def test_a_fault_over_http_is_found_by_its_case(mutant, served):
-    assert_found(served.check(mutant), mutant)
+def test_a_fault_over_http_is_found_by_its_case(mutant, served, options):
+    assert_found(served.check(mutant, options(mutant)), mutant)
 
 
 @pytest.mark.parametrize("mutant", GUARDED, ids=lambda each: each.name)
-def test_a_fault_of_a_server_with_tokens_is_found_by_its_case(mutant, guarded_server):
+def test_a_fault_of_a_server_with_tokens_is_found_by_its_case(
+    mutant, guarded_server, options
+):
     tokens = guarded.tokens(guarded_server.url)
-    assert_found(guarded_server.check(mutant, tokens=tokens), mutant)
+    assert_found(
+        guarded_server.check(mutant, attrs.evolve(options(mutant), tokens=tokens)),
+        mutant,
+    )
 
 
 def test_each_case_has_an_id_of_its_own_and_says_what_it_sends():

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from mcpwire.check.cases import (
     asking,
+    authorization,
     caching,
     cancellation,
     changes,
@@ -19,6 +20,7 @@ from mcpwire.check.cases import (
     hygiene,
     input_rounds,
     jsonrpc,
+    legacy_sse,
     lifecycle,
     logging,
     meta,
@@ -60,6 +62,8 @@ FAMILIES: Final[tuple[Family, ...]] = (
     origin.FAMILY,
     streams.FAMILY,
     concurrency.FAMILY,
+    legacy_sse.FAMILY,
+    authorization.FAMILY,
     schema.FAMILY,
     tools.FAMILY,
     resources.FAMILY,

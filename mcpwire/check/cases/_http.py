@@ -13,6 +13,7 @@ from mcpwire.wire.urls import is_loopback
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from mcpwire.check.case import Transport
     from mcpwire.check.peer import HeaderValue, Response
     from mcpwire.check.subject import Message, Subject
 
@@ -29,7 +30,7 @@ __all__ = [
     "revision_of_sessions",
 ]
 
-HTTP: Final = ("http",)
+HTTP: Final[tuple[Transport, ...]] = ("http",)
 STREAMABLE: Final = since("2025-03-26")
 """The revisions that have Streamable HTTP."""
 SESSIONS: Final = since("2025-03-26", LEGACY[-1])

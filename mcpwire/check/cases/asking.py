@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.check.case import LEGACY, MODERN, Case, Family, Level, Run, Start, since
+from mcpwire.check.case import LEGACY, Case, Family, Level, Run, Start, since
 from mcpwire.check.cases._asking import ALL, QUESTIONS, answering, asking_tools
 
 if TYPE_CHECKING:
@@ -57,27 +57,6 @@ for _id, _level, _revisions in (
             run=_undeclared,
         )
     )
-
-
-@case(
-    "MRTR-01.a",
-    Level.MUST,
-    "a server sends no requests",
-    source="basic/patterns/mrtr",
-    rules=("TR-STDIO-07", "TR-HTTP-15"),
-    revisions=MODERN,
-    start=Start.LAST,
-    sends="nothing by itself: it looks at all messages of the connection",
-    expects="notifications and answers only",
-    why="clients of this revision do not answer requests",
-)
-async def no_requests(subject: Subject) -> None:
-    found = [
-        each.raw
-        for each in subject.received
-        if each.method is not None and "id" in each.value
-    ]
-    subject.expect(not found, "no request of the server", b"".join(found[:1]))
 
 
 def _modes(wanted: str) -> Run:

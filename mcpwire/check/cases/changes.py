@@ -128,7 +128,7 @@ def _undeclared(subject: Subject) -> list[Message]:
 
 
 @case(
-    "LIFE-11.a",
+    "LIFE-11.d",
     Level.MUST,
     "changes of lists are told by servers that declare listChanged",
     source="basic/lifecycle#operation",

@@ -6,7 +6,7 @@ import asyncio
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.check.case import Family, Level
+from mcpwire.check.case import Absent, Family, Level, NoAnswer
 from mcpwire.check.cases._http import HTTP, SESSIONS, call_lasting, messages_on
 from mcpwire.check.roles import arguments_for
 from mcpwire.wire.json import encode
@@ -21,6 +21,7 @@ case = FAMILY.case
 
 _LASTING_S: Final = 0.5
 _NOTICEABLE_S: Final = 0.2
+_BRIEF_S: Final = 0.3
 
 
 def _echo(subject: Subject, text: str) -> dict[str, Any]:
@@ -80,6 +81,7 @@ for id, count, is_hostile in (("D15.a", 100, False), ("D15.b", 1_000, True)):
     "D15.c",
     Level.ROBUST,
     "equal ids in two sessions are kept apart",
+    is_quick=False,
     transports=HTTP,
     needs=("role:echo",),
     sends="ten calls in each of two sessions at once, with the same ids",
@@ -102,6 +104,7 @@ async def equal_ids(subject: Subject) -> None:
     "D15.d",
     Level.ROBUST,
     "equal progress tokens in two sessions are kept apart",
+    is_quick=False,
     transports=HTTP,
     needs=("role:notify",),
     sends="a call in each of two sessions at once, with the same id and token",
@@ -111,13 +114,15 @@ async def equal_ids(subject: Subject) -> None:
 async def equal_tokens(subject: Subject) -> None:
     tool = subject.need_tool("notify")
     params = {
-        "name": tool["name"],
-        "arguments": arguments_for(tool) or {},
+        **call_lasting(tool, _BRIEF_S),
         "_meta": {"progressToken": "mcpwire-same"},
     }
 
     async def reports(its: Subject, id: int) -> int:
-        answer = await its.request("tools/call", params, id=id)
+        try:
+            answer = await its.request("tools/call", params, id=id)
+        except NoAnswer as late:
+            raise Absent(f"tool that is done in time: {late.expected}") from None
         response = answer.response
         found = messages_on(its, response) if response is not None else []
         return sum(each.method == "notifications/progress" for each in found)
@@ -144,7 +149,10 @@ async def equal_tokens(subject: Subject) -> None:
 async def slow_and_quick(subject: Subject) -> None:
     params = call_lasting(subject.need_tool("slow"), _LASTING_S)
     began = monotonic()
-    await subject.request("tools/call", params, timeout=subject.bound_s + _LASTING_S)
+    try:
+        await subject.request("tools/call", params)
+    except NoAnswer as found:
+        raise Absent(f"tool that is done in time: {found.expected}") from None
     if monotonic() - began < _NOTICEABLE_S:
         subject.absent("tool that takes a while")
     id = subject.next_id()

@@ -306,6 +306,26 @@ exchange(
 
 # --- statuses of 2026-07-28 -----------------------------------------------------------
 
+for letter, method in (
+    ("a", "initialize"),
+    ("b", "ping"),
+    ("c", "logging/setLevel"),
+    ("d", "resources/subscribe"),
+    ("e", "mcpwire/no-such-method"),
+):
+    exchange(
+        FAMILY,
+        f"TR-HTTP-28.{letter}",
+        Level.MUST,
+        f"{method}, which this revision does not have, is answered with 404 and -32601",
+        source="basic/transports/streamable-http#protocol-version-header",
+        revisions=MODERN,
+        transports=HTTP,
+        send=Changed({}, f"the request {method}", method=method),
+        expect=Error(-32601, status=(404,)),
+        why="clients tell by it that the server is no older one",
+    )
+
 
 async def _only_modern(subject: Subject) -> None:
     """Leave the case where the server speaks revisions with sessions too."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.check.case import MODERN, Family, Level, Start, since
-from mcpwire.check.cases._items import TIMESTAMP, base64_problem, results, walk
+from mcpwire.check.case import Family, Level, Start, since
+from mcpwire.check.cases._items import TIMESTAMP, base64_problem, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -110,28 +110,6 @@ async def reserved(subject: Subject) -> None:
         is_reserved = labels[1:2] in (["modelcontextprotocol"], ["mcp"])
         fits = not is_reserved or prefix == _OFFICIAL
         subject.expect(fits, f"a prefix of its own, not {prefix!r}", message.raw)
-
-
-@case(
-    "META-11.a",
-    Level.SHOULD,
-    "each result says which server made it",
-    source="basic/index#meta",
-    revisions=MODERN,
-    start=Start.LAST,
-    sends=ALL,
-    expects="io.modelcontextprotocol/serverInfo in the _meta of each result",
-    why="logs cannot tell which server answered",
-)
-async def server_info(subject: Subject) -> None:
-    seen = 0
-    for _, message, result in results(subject):
-        seen += 1
-        meta = result.get("_meta")
-        has_it = isinstance(meta, dict) and f"{_OFFICIAL}/serverInfo" in meta
-        subject.expect(has_it, "serverInfo in _meta", message.raw)
-    if not seen:
-        subject.absent("result")
 
 
 @case(

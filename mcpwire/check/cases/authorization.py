@@ -1,0 +1,713 @@
+"""Authorization over HTTP: the server as a resource server of OAuth."""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote, urlsplit
+
+from mcpwire.check.case import MODERN, Absent, Family, Level, since
+from mcpwire.check.cases._http import EVENTS, HTTP, JSON, SESSIONS, STREAMABLE, head_of
+from mcpwire.wire.urls import is_loopback
+
+if TYPE_CHECKING:
+    from mcpwire.check.peer import HeaderValue, Response
+    from mcpwire.check.subject import Subject
+
+__all__ = ["FAMILY"]
+
+FAMILY: Final = Family("authorization")
+case = FAMILY.case
+
+_PAGE: Final = "basic/authorization"
+_HANDLING: Final = f"{_PAGE}#token-handling"
+_ERRORS: Final = f"{_PAGE}#error-handling"
+_LOCATION: Final = f"{_PAGE}#authorization-server-location"
+_SCOPES: Final = f"{_PAGE}#runtime-insufficient-scope-errors"
+_NEEDS: Final = ("token:good",)
+_RESOURCE: Final = since("2025-06-18")
+"""The revisions with protected resource metadata."""
+_NEWER: Final = since("2025-11-25")
+_WELL_KNOWN: Final = "/.well-known/oauth-protected-resource"
+_GARBAGE: Final = "mcpwire-no-such-token"
+
+
+# --- requests -------------------------------------------------------------------------
+
+
+async def _post(
+    subject: Subject,
+    authorization: HeaderValue,
+    *,
+    in_session: bool = False,
+    target: str | None = None,
+) -> Response:
+    """Send the first request of a client, or one within the session, and wait."""
+    method = subject.facts.barrier
+    params = None
+    if not subject.is_modern and not in_session:
+        method, params = "initialize", subject.hello()
+    message = subject.message(method, params, id=subject.next_id())
+    fields: dict[str, HeaderValue] = {
+        **subject.http_headers(message),
+        "Authorization": authorization,
+    }
+    if not in_session:
+        fields["Mcp-Session-Id"] = None
+    body = json.dumps(message).encode()
+    response = await subject.exchange("POST", fields, body, target=target)
+    if not in_session and (id := response.fields.get("mcp-session-id")) is not None:
+        fields = {"Mcp-Session-Id": id, "Authorization": authorization}
+        await subject.exchange("DELETE", fields)
+    return response
+
+
+async def _need_protection(subject: Subject) -> Response:
+    """Return the response to a request without a token."""
+    response = await _post(subject, None)
+    if response.status < 300:
+        subject.absent("need for a token")
+    return response
+
+
+def _bearer(subject: Subject, kind: str = "good") -> str:
+    return f"Bearer {subject.facts.tokens[kind]}"
+
+
+def _challenge(response: Response) -> dict[str, str] | None:
+    """Return the parameters of a challenge for a token; ``None``: there is none."""
+    field = response.fields.get("www-authenticate", "")
+    found = re.search(r"(?:^|[\s,])(?:Bearer|DPoP)(?=[\s,]|$)", field, re.IGNORECASE)
+    if found is None:
+        return None
+    pairs = re.findall(r'([\w-]+)\s*=\s*(?:"([^"]*)"|([^\s,"]+))', field[found.end() :])
+    return {name.lower(): quoted or plain for name, quoted, plain in pairs}
+
+
+def _told(response: Response) -> str:
+    field = response.fields.get("www-authenticate")
+    return f"{response.status}, WWW-Authenticate: {field}"
+
+
+def _expect_401(subject: Subject, response: Response) -> None:
+    subject.expect(response.status == 401, "the status 401", _told(response))
+
+
+# --- no token -------------------------------------------------------------------------
+
+
+@case(
+    "AUTH-13.a",
+    Level.MUST,
+    "a request without a token is answered with 401, and begins nothing",
+    source=_ERRORS,
+    rules=("AUTH-14",),
+    revisions=STREAMABLE,
+    transports=HTTP,
+    needs=_NEEDS,
+    sends="the first request of a client, without Authorization",
+    expects="the status 401, and no Mcp-Session-Id",
+    why="clients do not learn that they have to log in",
+)
+async def no_token(subject: Subject) -> None:
+    response = await _need_protection(subject)
+    _expect_401(subject, response)
+    has_id = "mcp-session-id" in response.fields
+    subject.expect(not has_id, "no Mcp-Session-Id", _told(response))
+
+
+for letter, method in (("b", "GET"), ("c", "DELETE")):
+
+    async def no_token_otherwise(subject: Subject, method: str = method) -> None:
+        its = await subject.another() if method == "DELETE" else subject
+        fields: dict[str, HeaderValue] = {"Authorization": None}
+        if method == "GET":
+            fields["Accept"] = EVENTS
+        response = await head_of(its, method, fields)
+        if method == "DELETE" and response.status < 300:
+            its.session_id = None
+        is_refused = response.status in {401, 405}
+        subject.expect(is_refused, "the status 401", _told(response))
+
+    case(
+        f"AUTH-13.{letter}",
+        Level.MUST,
+        f"a {method} without a token is answered with 401",
+        source=_ERRORS,
+        rules=("FLOW-20",),
+        revisions=SESSIONS,
+        transports=HTTP,
+        needs=_NEEDS,
+        sends=f"a {method} within the session, without Authorization",
+        expects="the status 401 (405 where it is not served)",
+        why="the id of a session is enough to read or end it",
+    )(no_token_otherwise)
+
+
+for letter, text, value in (
+    ("a", "no token", None),
+    ("b", "a token that nobody gave out", f"Bearer {_GARBAGE}"),
+):
+
+    async def in_session(subject: Subject, value: HeaderValue = value) -> None:
+        response = await _post(subject, value, in_session=True)
+        _expect_401(subject, response)
+
+    case(
+        f"SEC-06.{letter}",
+        Level.MUST,
+        f"a later request with {text} is answered with 401",
+        source=f"{_PAGE}#token-requirements",
+        rules=("LHTTP-33", "FLOW-20"),
+        revisions=STREAMABLE,
+        transports=HTTP,
+        needs=_NEEDS,
+        sends=f"a request after others with a good token, with {text}",
+        expects="the status 401",
+        why="the id of a session is enough to use it",
+    )(in_session)
+
+
+@case(
+    "AUTH-06.a",
+    Level.MUST,
+    "the challenge says where the metadata of the resource is",
+    source=_LOCATION,
+    revisions=("2025-06-18",),
+    transports=HTTP,
+    needs=_NEEDS,
+    sends="a request without Authorization",
+    expects="WWW-Authenticate: Bearer with resource_metadata",
+    why="clients do not find where to log in",
+)
+async def says_where(subject: Subject) -> None:
+    response = await _need_protection(subject)
+    has_it = "resource_metadata" in (_challenge(response) or {})
+    subject.expect(has_it, "resource_metadata", _told(response))
+
+
+@case(
+    "FLOW-11.a",
+    Level.SHOULD,
+    "the challenge says which scopes are needed",
+    source=f"{_PAGE}#scope-selection-strategy",
+    revisions=_NEWER,
+    transports=HTTP,
+    needs=_NEEDS,
+    sends="a request without Authorization",
+    expects="WWW-Authenticate: Bearer with scope",
+    why="clients ask their users for everything",
+)
+async def says_scope(subject: Subject) -> None:
+    response = await _need_protection(subject)
+    has_it = "scope" in (_challenge(response) or {})
+    subject.expect(has_it, "a scope", _told(response))
+
+
+# --- tokens that must be refused ------------------------------------------------------
+
+
+def _jwt(subject: Subject) -> tuple[str, str, str]:
+    """Return the three parts of the good token, which must be a JWT."""
+    parts = subject.facts.tokens["good"].split(".")
+    try:
+        is_jwt = len(parts) == 3 and "alg" in json.loads(_decoded(parts[0]))
+    except ValueError:
+        is_jwt = False
+    if not is_jwt:
+        raise Absent("token that is a JWT")
+    return parts[0], parts[1], parts[2]
+
+
+def _decoded(part: str) -> bytes:
+    return urlsafe_b64decode(part + "=" * (-len(part) % 4))
+
+
+def _encoded(value: Any) -> str:
+    return urlsafe_b64encode(json.dumps(value).encode()).rstrip(b"=").decode()
+
+
+def _altered(subject: Subject) -> str:
+    """Return the good token with another character in its last part."""
+    token = subject.facts.tokens["good"]
+    at = max(len(token) // 2, token.rfind(".") + 2)
+    return token[:at] + ("A" if token[at] != "A" else "B") + token[at + 1 :]
+
+
+def _unsigned(subject: Subject) -> str:
+    """Return the good token without its signature, and with ``alg: none``."""
+    head, claims, _ = _jwt(subject)
+    return f"{_encoded({**json.loads(_decoded(head)), 'alg': 'none'})}.{claims}."
+
+
+def _claiming(subject: Subject) -> str:
+    """Return the good token with other claims, and its old signature."""
+    head, claims, signature = _jwt(subject)
+    try:
+        changed = {**json.loads(_decoded(claims)), "sub": "mcpwire-other"}
+    except ValueError:
+        raise Absent("token whose claims can be read") from None
+    return f"{head}.{_encoded(changed)}.{signature}"
+
+
+for id, text, make in (
+    ("FLOW-22.a", "that nobody gave out", lambda _: _GARBAGE),
+    ("FLOW-22.b", "with an altered signature", _altered),
+    ("FLOW-22.c", "with other claims than were signed", _claiming),
+    ("FLOW-22.d", "with alg none and no signature", _unsigned),
+):
+
+    async def invalid(subject: Subject, make: Any = make) -> None:
+        await _need_protection(subject)
+        response = await _post(subject, f"Bearer {make(subject)}")
+        _expect_401(subject, response)
+
+    case(
+        id,
+        Level.MUST,
+        f"a token {text} is answered with 401",
+        source=_HANDLING,
+        revisions=STREAMABLE,
+        transports=HTTP,
+        needs=_NEEDS,
+        sends=f"a request with a token {text}",
+        expects="the status 401",
+        why="tokens can be forged" if id != "FLOW-22.a" else "any token opens the door",
+    )(invalid)
+
+
+for id, kind, text, revisions, statuses in (
+    ("FLOW-22.e", "expired", "that is over", STREAMABLE, (401,)),
+    ("FLOW-22.f", "issuer", "of another issuer", STREAMABLE, (401,)),
+    ("FLOW-23.a", "audience", "for another server", _RESOURCE, (401, 403)),
+):
+
+    async def refused(
+        subject: Subject, kind: str = kind, statuses: tuple[int, ...] = statuses
+    ) -> None:
+        response = await _post(subject, _bearer(subject, kind))
+        expected = f"the status {' or '.join(map(str, statuses))}"
+        subject.expect(response.status in statuses, expected, _told(response))
+
+    case(
+        id,
+        Level.MUST,
+        f"a token {text} is refused",
+        source=_HANDLING,
+        rules=("SEC-03",) if kind == "audience" else (),
+        revisions=revisions,
+        transports=HTTP,
+        needs=(*_NEEDS, f"token:{kind}"),
+        sends=f"a request with a token {text}",
+        expects=f"the status {' or '.join(map(str, statuses))}",
+        why="stolen tokens of other places, or of long ago, open this server",
+    )(refused)
+
+
+@case(
+    "FLOW-31.a",
+    Level.MUST,
+    "a refused token brings a challenge",
+    source=_HANDLING,
+    rules=("AUTH-14",),
+    revisions=STREAMABLE,
+    transports=HTTP,
+    needs=_NEEDS,
+    sends="a request with a token that nobody gave out",
+    expects="WWW-Authenticate with the scheme Bearer",
+    why="clients do not learn that they have to log in again",
+)
+async def challenge(subject: Subject) -> None:
+    await _need_protection(subject)
+    response = await _post(subject, f"Bearer {_GARBAGE}")
+    if response.status != 401:
+        subject.absent("status 401 for a token that nobody gave out")
+    has_it = _challenge(response) is not None
+    subject.expect(has_it, "WWW-Authenticate: Bearer", _told(response))
+
+
+@case(
+    "G01.a",
+    Level.ROBUST,
+    "the challenge for a refused token says invalid_token",
+    revisions=STREAMABLE,
+    transports=HTTP,
+    needs=_NEEDS,
+    sends="a request with a token that nobody gave out",
+    expects='error="invalid_token" in WWW-Authenticate',
+    why="clients cannot tell whether to refresh the token",
+)
+async def invalid_token(subject: Subject) -> None:
+    await _need_protection(subject)
+    response = await _post(subject, f"Bearer {_GARBAGE}")
+    error = (_challenge(response) or {}).get("error")
+    subject.expect(error == "invalid_token", "invalid_token", _told(response))
+
+
+# --- scopes ---------------------------------------------------------------------------
+
+
+for id, level, source, revisions in (
+    ("AUTH-14.a", Level.MUST, _ERRORS, since("2025-03-26", "2025-06-18")),
+    # Later revisions say so twice, and less strictly where they say it at length.
+    ("FLOW-14.d", Level.SHOULD, _SCOPES, _NEWER),
+):
+
+    async def forbidden(subject: Subject) -> None:
+        response = await _post(subject, _bearer(subject, "scope"))
+        subject.expect(response.status == 403, "the status 403", _told(response))
+
+    case(
+        id,
+        level,
+        "a token without a needed scope is answered with 403",
+        source=source,
+        revisions=revisions,
+        transports=HTTP,
+        needs=(*_NEEDS, "token:scope"),
+        sends="a request with a token that lacks a scope",
+        expects="the status 403",
+        why="clients throw a good token away, or do not ask for more",
+    )(forbidden)
+
+
+for letter, member, expected in (
+    ("a", "error", "insufficient_scope"),
+    ("b", "scope", ""),
+    ("c", "resource_metadata", ""),
+):
+
+    async def insufficient(
+        subject: Subject, member: str = member, expected: str = expected
+    ) -> None:
+        response = await _post(subject, _bearer(subject, "scope"))
+        if response.status != 403:
+            subject.absent("status 403 for a scope")
+        got = (_challenge(response) or {}).get(member)
+        is_fine = got == expected if expected else bool(got)
+        subject.expect(is_fine, f"{member} {expected}".strip(), _told(response))
+
+    case(
+        f"FLOW-14.{letter}",
+        Level.SHOULD,
+        f"the challenge for a missing scope has {member}",
+        source=_SCOPES,
+        revisions=_NEWER,
+        transports=HTTP,
+        needs=(*_NEEDS, "token:scope"),
+        sends="a request with a token that lacks a scope",
+        expects=f"{member} in WWW-Authenticate{f', {expected}' if expected else ''}",
+        why="clients do not learn what to ask their users for",
+    )(insufficient)
+
+
+# --- the metadata of the resource -----------------------------------------------------
+
+
+def _target_of(subject: Subject, url: str) -> str | None:
+    """Return the request target of a URL at the server's own origin."""
+    parts = urlsplit(url)
+    if parts.scheme and parts.netloc.lower() != subject.need_http().url.authority:
+        return None
+    return (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+
+
+async def _document(subject: Subject, target: str) -> dict[str, Any] | None:
+    """Return the metadata at a place, fetched without a token."""
+    fields: dict[str, HeaderValue] = {
+        "Accept": JSON,
+        "Authorization": None,
+        "Mcp-Session-Id": None,
+    }
+    response = await subject.exchange("GET", fields, target=target, complete=False)
+    if response.is_stream or response.status != 200:
+        await subject.need_http().abandon(response)
+        return None
+    await subject.ended(response)
+    try:
+        found = json.loads(bytes(response.body))
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _places(subject: Subject, response: Response) -> list[str]:
+    """Return where the metadata may be: as the challenge says, then both well-known."""
+    path = urlsplit(subject.need_http().url.target).path
+    named = (_challenge(response) or {}).get("resource_metadata")
+    first = _target_of(subject, named) if named else None
+    inserted = [_WELL_KNOWN + path.rstrip("/")] if path not in {"", "/"} else []
+    return [*([first] if first else []), *inserted, _WELL_KNOWN]
+
+
+async def _metadata(subject: Subject) -> dict[str, Any]:
+    """Return the metadata of the resource, from wherever it is."""
+    response = await _need_protection(subject)
+    for place in _places(subject, response):
+        if (found := await _document(subject, place)) is not None:
+            return found
+    raise Absent("metadata of the resource at the server's own origin")
+
+
+@case(
+    "AUTH-05.a",
+    Level.MUST,
+    "clients find the metadata of the resource",
+    source=f"{_PAGE}#protected-resource-metadata-discovery-requirements",
+    rules=("AUTH-03",),
+    revisions=_RESOURCE,
+    transports=HTTP,
+    needs=_NEEDS,
+    sends="a request without a token, and GETs of the places where the metadata may be",
+    expects="a JSON object where the challenge says, or at a well-known URI",
+    why="clients do not find where to log in",
+)
+async def finds_metadata(subject: Subject) -> None:
+    response = await _need_protection(subject)
+    named = (_challenge(response) or {}).get("resource_metadata")
+    if named and _target_of(subject, named) is None:
+        subject.absent("metadata at the server's own origin")
+    places = _places(subject, response)
+    found = [place for place in places if await _document(subject, place) is not None]
+    subject.expect(found, "a JSON object", f"none at {', '.join(places)}")
+    if named:
+        is_there = _target_of(subject, named) in found
+        subject.expect(is_there, f"a JSON object at {named}", "none")
+
+
+@case(
+    "AUTH-03.a",
+    Level.MUST,
+    "the metadata of the resource names an authorization server",
+    source=_LOCATION,
+    revisions=_RESOURCE,
+    transports=HTTP,
+    needs=_NEEDS,
+    sends="a GET of the metadata",
+    expects="authorization_servers with at least one URL",
+    why="clients do not find where to log in",
+)
+async def names_issuer(subject: Subject) -> None:
+    found = (await _metadata(subject)).get("authorization_servers")
+    is_list = isinstance(found, list) and bool(found)
+    is_fine = is_list and all(isinstance(each, str) for each in found or ())
+    subject.expect(is_fine, "at least one URL", f"authorization_servers: {found!r}")
+
+
+@case(
+    "AUTH-03.b",
+    Level.MUST,
+    "the metadata of the resource names the resource",
+    source=_LOCATION,
+    revisions=_RESOURCE,
+    transports=HTTP,
+    needs=_NEEDS,
+    sends="a GET of the metadata",
+    expects="resource, an absolute URL without a fragment (RFC 9728, section 2)",
+    why="clients refuse the metadata, or get tokens for another server",
+)
+async def names_resource(subject: Subject) -> None:
+    found = (await _metadata(subject)).get("resource")
+    parts = urlsplit(found if isinstance(found, str) else "")
+    is_url = parts.scheme in {"http", "https"} and bool(parts.netloc)
+    is_fine = is_url and not parts.fragment
+    subject.expect(is_fine, "an absolute URL", f"resource: {found!r}")
+
+
+@case(
+    "G01.b",
+    Level.ROBUST,
+    "the resource of the metadata is the URL that clients use",
+    revisions=_RESOURCE,
+    transports=HTTP,
+    needs=_NEEDS,
+    sends="a GET of the metadata",
+    expects="the URL of the server, or one above it, as resource",
+    why="clients must refuse metadata of another resource (RFC 9728, section 3.3)",
+)
+async def same_resource(subject: Subject) -> None:
+    found = str((await _metadata(subject)).get("resource"))
+    url = subject.need_http().url
+    own = f"{url.scheme}://{url.authority}{url.target}".rstrip("/")
+    given = found.rstrip("/")
+    is_same = own.lower() == given.lower() or own.lower().startswith(
+        f"{given}/".lower()
+    )
+    subject.expect(is_same, own, f"resource: {found}")
+
+
+@case(
+    "G01.c",
+    Level.ROBUST,
+    "the metadata of the resource is at a well-known URI",
+    revisions=_RESOURCE,
+    transports=HTTP,
+    needs=_NEEDS,
+    sends="GETs of the well-known URIs, with the path of the server and at the root",
+    expects="a JSON object at one of them",
+    why="clients that do not read the challenge do not find it",
+)
+async def well_known(subject: Subject) -> None:
+    await _metadata(subject)
+    path = urlsplit(subject.need_http().url.target).path.rstrip("/")
+    places = [_WELL_KNOWN + path, _WELL_KNOWN]
+    found = [place for place in places if await _document(subject, place) is not None]
+    subject.expect(found, f"a JSON object at {' or '.join(places)}", "none")
+
+
+@case(
+    "G01.e",
+    Level.ROBUST,
+    "the authorization servers have https URLs",
+    revisions=_RESOURCE,
+    transports=HTTP,
+    needs=_NEEDS,
+    sends="a GET of the metadata",
+    expects="https for each authorization server that is not on this machine",
+    why="clients refuse to log in there",
+)
+async def secure_issuers(subject: Subject) -> None:
+    found = (await _metadata(subject)).get("authorization_servers") or []
+    for each in map(str, found):
+        parts = urlsplit(each)
+        is_fine = parts.scheme == "https" or is_loopback(parts.hostname or "")
+        subject.expect(is_fine, "https", each)
+
+
+@case(
+    "FLOW-26.a",
+    Level.SHOULD,
+    "neither metadata nor challenge ask for offline_access",
+    source=f"{_PAGE}#refresh-tokens",
+    revisions=MODERN,
+    transports=HTTP,
+    needs=_NEEDS,
+    sends="a request without a token, and a GET of the metadata",
+    expects="no offline_access in scope and scopes_supported",
+    why="users are asked for more than the server needs",
+)
+async def no_offline_access(subject: Subject) -> None:
+    response = await _need_protection(subject)
+    scope = (_challenge(response) or {}).get("scope", "").split()
+    supported = (await _metadata(subject)).get("scopes_supported") or []
+    has_it = "offline_access" in scope or "offline_access" in supported
+    subject.expect(not has_it, "no offline_access", _told(response))
+
+
+# --- how tokens are sent --------------------------------------------------------------
+
+
+@case(
+    "G01.f",
+    Level.ROBUST,
+    "a token in the query opens nothing",
+    revisions=STREAMABLE,
+    transports=HTTP,
+    needs=_NEEDS,
+    sends="a request with access_token=... in the query, without Authorization",
+    expects="the status 400 or 401",
+    why="tokens end up in the logs of proxies and browsers",
+)
+async def in_query(subject: Subject) -> None:
+    await _need_protection(subject)
+    token = quote(subject.facts.tokens["good"])
+    target = subject.need_http().url.target
+    joint = "&" if "?" in target else "?"
+    response = await _post(subject, None, target=f"{target}{joint}access_token={token}")
+    is_refused = response.status in {400, 401}
+    subject.expect(is_refused, "the status 400 or 401", _told(response))
+
+
+for letter, text, value_of in (
+    ("g", "two tokens", lambda good: (good, f"Bearer {_GARBAGE}")),
+    ("h", "an empty token", lambda _: "Bearer"),
+    ("i", "another scheme", lambda _: "Basic bWN3cGlyZTptY3B3aXJl"),
+    ("j", "a token of 8 KiB", lambda _: f"Bearer {'x' * 8_192}"),
+):
+
+    async def malformed(subject: Subject, value_of: Any = value_of) -> None:
+        await _need_protection(subject)
+        response = await _post(subject, value_of(_bearer(subject)))
+        is_refused = 400 <= response.status < 500
+        subject.expect(is_refused, "a status from 400 to 499", _told(response))
+
+    case(
+        f"G01.{letter}",
+        Level.ROBUST,
+        f"{text} in Authorization is refused",
+        revisions=STREAMABLE,
+        transports=HTTP,
+        needs=_NEEDS,
+        sends=f"a request with {text}",
+        expects="a status from 400 to 499",
+        why="a proxy and the server see different users, or the server fails",
+    )(malformed)
+
+
+@case(
+    "G01.k",
+    Level.ROBUST,
+    "the scheme Bearer counts in any case",
+    revisions=STREAMABLE,
+    transports=HTTP,
+    needs=_NEEDS,
+    sends="a request with Authorization: bearer and the good token",
+    expects="an answer as with Bearer",
+    why="HTTP libraries write the scheme in lower case",
+)
+async def lower_case(subject: Subject) -> None:
+    await _need_protection(subject)
+    response = await _post(subject, f"bearer {subject.facts.tokens['good']}")
+    subject.expect(response.status < 300, "an answer", _told(response))
+
+
+# --- users ----------------------------------------------------------------------------
+
+
+@case(
+    "D05.a",
+    Level.ROBUST,
+    "a session belongs to the user who began it",
+    rules=("LHTTP-33",),
+    revisions=SESSIONS,
+    transports=HTTP,
+    needs=(*_NEEDS, "token:other"),
+    sends="a request within the session, with the token of another user",
+    expects="a status from 400 to 499",
+    why="a user who learns the id of a session takes it over",
+)
+async def session_of_another(subject: Subject) -> None:
+    if subject.session_id is None:
+        subject.absent("session")
+    response = await _post(subject, _bearer(subject, "other"), in_session=True)
+    is_refused = 400 <= response.status < 500
+    subject.expect(is_refused, "a status from 400 to 499", _told(response))
+
+
+@case(
+    "G13.a",
+    Level.ROBUST,
+    "no token comes back in an answer",
+    revisions=STREAMABLE,
+    transports=HTTP,
+    needs=_NEEDS,
+    sends="requests with a good token, and with one that is refused",
+    expects="neither token in the head or body of a response",
+    why="tokens end up in logs and on screens",
+)
+async def no_echo(subject: Subject) -> None:
+    secret = f"{_GARBAGE}-{subject.next_id()}"
+    good = subject.facts.tokens["good"]
+    for response in (
+        await _post(subject, f"Bearer {secret}"),
+        await _post(subject, f"Bearer {good}"),
+        await _post(subject, f"Bearer {good} {secret}"),
+    ):
+        whole = " ".join(response.fields.values())
+        whole += bytes(response.body).decode("utf-8", "replace")
+        has_it = secret in whole or good in whole
+        subject.expect(
+            not has_it, "no token", f"{response.status} with the token in it"
+        )

@@ -1,0 +1,695 @@
+"""Faults in what a server tells and asks by itself, in input rounds and in tasks."""
+
+import itertools
+
+from mutants import Mutant, register
+from mutants_features import (
+    CONTENT,
+    MODERN,
+    error,
+    fault,
+    is_call,
+    result,
+    success,
+)
+
+SESSION = "2025-11-25"
+SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
+CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
+TASKS = "io.modelcontextprotocol/tasks"
+
+
+def line(name, *cases, revision=SESSION):
+    """Register the decorated function as a change of lines over stdio.
+
+    It gets the message, the method and params of its request, and a dict that lasts;
+    it returns what is sent instead, or ``None`` where the message goes as it is.
+    """
+
+    def add(function):
+        def change(message, state):
+            method, params = state.method_of(message), state.params_of(message)
+            state.kept["params"] = state.params
+            found = function(message, method, params, state.kept)
+            return message if found is None else found
+
+        register(Mutant(name, cases, change, revision=revision))
+        return function
+
+    return add
+
+
+# --- changes --------------------------------------------------------------------------
+
+
+def not_told(of, *cases):
+    @line(f"{of} are not told", *cases)
+    def change(message, method, params, kept):
+        return [] if message.get("method") == f"notifications/{of}" else None
+
+
+not_told("tools/list_changed", "TOOL-05.a")
+not_told("resources/list_changed", "RES-03.a")
+not_told("prompts/list_changed", "PROMPT-03.a")
+
+UPDATED = {
+    "jsonrpc": "2.0",
+    "method": "notifications/resources/updated",
+    "params": {"uri": "subject://text"},
+}
+
+
+@line("updates come without a subscription", "F06.d")
+def unasked(message, method, params, kept):
+    is_one = message.get("method") == "notifications/tools/list_changed"
+    return [message, UPDATED] if is_one else None
+
+
+@fault("changes are told and not declared", "LIFE-11.d", "RES-03.a", "PROMPT-03.a")
+def undeclared(message, method, params, kept):
+    if method == "initialize" and "result" in message:
+        message["result"]["capabilities"]["tools"]["listChanged"] = False
+
+
+# --- subscriptions --------------------------------------------------------------------
+
+ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
+
+
+def acknowledgement(name, *cases):
+    """Register a function that changes acknowledgements.
+
+    It gets the message, what was asked for, and the id of the subscription.
+    """
+
+    def add(function):
+        @line(name, *cases, revision=MODERN)
+        def change(message, method, params, kept):
+            if message.get("method") != ACKNOWLEDGED:
+                return None
+            id = message["params"]["_meta"][SUBSCRIPTION]
+            requests = {key.strip('"'): each for key, each in kept["params"].items()}
+            wanted = requests[str(id)]["notifications"]
+            return function(message, wanted, id)
+
+        return function
+
+    return add
+
+
+@acknowledgement("a change comes before the acknowledgement", "SUB-03.a", "D18.c")
+def too_early(message, wanted, id):
+    if len(wanted) != 3:
+        return None
+    early = {
+        "jsonrpc": "2.0",
+        "method": "notifications/tools/list_changed",
+        "params": {"_meta": {SUBSCRIPTION: id}},
+    }
+    return [early, message]
+
+
+@acknowledgement("ids of subscriptions become texts", "SUB-06.a", "D18.d")
+def as_text(message, wanted, id):
+    message["params"]["_meta"][SUBSCRIPTION] = str(id)
+
+
+@line("changes have no id", "SUB-06.b", revision=MODERN)
+def no_id(message, method, params, kept):
+    if str(message.get("method")).endswith("/list_changed"):
+        message["params"].pop("_meta")
+
+
+@acknowledgement("more is granted than was asked for", "D18.a", "D18.d")
+def more(message, wanted, id):
+    message["params"]["notifications"]["promptsListChanged"] = True
+
+
+@acknowledgement("what is unknown is granted", "D18.b")
+def unknown(message, wanted, id):
+    message["params"]["notifications"].update(wanted)
+
+
+@acknowledgement("what is declared is not granted", "D18.c")
+def less(message, wanted, id):
+    message["params"]["notifications"].pop("toolsListChanged", None)
+
+
+@acknowledgement("two subscriptions are one", "D18.d")
+def mixed(message, wanted, id):
+    if wanted == {"promptsListChanged": True}:
+        message["params"]["notifications"]["toolsListChanged"] = True
+
+
+def copied(name, *cases, of, to):
+    """Send what is told to one subscription to all that are like `to`, too."""
+
+    @line(name, *cases, revision=MODERN)
+    def change(message, method, params, kept):
+        if not str(message.get("method")).endswith(of):
+            return None
+        others = [
+            int(key)
+            for key, each in kept["params"].items()
+            if to(each.get("notifications"))
+        ]
+        meta = [{SUBSCRIPTION: id} for id in others if key_is_number(id)]
+        copies = [
+            {**message, "params": {**message["params"], "_meta": each}} for each in meta
+        ]
+        return [message, *copies]
+
+
+def key_is_number(id):
+    return isinstance(id, int)
+
+
+copied(
+    "changes are told to who asked for nothing",
+    "SUB-02.a",
+    "SUB-06.b",
+    of="/list_changed",
+    to=lambda wanted: wanted == {},
+)
+copied(
+    "updates are told for other URIs",
+    "D18.e",
+    "SUB-02.a",
+    "SUB-06.b",
+    of="/updated",
+    to=lambda wanted: (
+        (wanted or {}).get("resourceSubscriptions", ["subject"])[0][:7] == "mcpwire"
+    ),
+)
+copied(
+    "changes are told after the end",
+    "TR-STDIO-11.l",
+    "SUB-06.b",
+    of="tools/list_changed",
+    to=lambda wanted: len(wanted or {}) == 3,
+)
+error(
+    "no filter is an internal error",
+    "D18.f",
+    of="subscriptions/listen",
+    code=-32603,
+    when=lambda params: "notifications" not in params,
+    revision=MODERN,
+)
+
+# --- questions ------------------------------------------------------------------------
+
+IDS = itertools.count(1)
+ROOTS = {"method": "roots/list", "params": {}}
+FORM = {
+    "method": "elicitation/create",
+    "params": {
+        "message": "Your name?",
+        "requestedSchema": {"type": "object", "properties": {}},
+    },
+}
+SAMPLE = {
+    "method": "sampling/createMessage",
+    "params": {
+        "messages": [{"role": "user", "content": {"type": "text", "text": "Hello"}}],
+        "maxTokens": 10,
+        "tools": [{"name": "add", "inputSchema": {"type": "object"}}],
+    },
+}
+
+
+def asks_before(name, *cases, question, revision=SESSION):
+    """Send a request to the client before the answer of the tool that asks."""
+
+    @line(name, *cases, revision=revision)
+    def change(message, method, params, kept):
+        asked = {"jsonrpc": "2.0", "id": f"q{next(IDS)}", **question}
+        return [asked, message] if is_ask(method, params) else None
+
+
+asks_before("a client without capabilities is asked", "LIFE-11.b", question=FORM)
+asks_before(
+    "a client without capabilities is asked for roots",
+    "LIFE-11.c",
+    question=ROOTS,
+    revision="2025-03-26",
+)
+asks_before(
+    "a client without forms is asked by one",
+    "ELIC-02.b",
+    "LIFE-11.b",
+    question=FORM,
+)
+asks_before(
+    "tools come with a question",
+    "SAMP-02.a",
+    "LIFE-11.b",
+    question=SAMPLE,
+)
+
+
+@line("a client without URLs is asked by one", "ELIC-02.a")
+def by_url(message, method, params, kept):
+    if message.get("method") == "elicitation/create":
+        more = {"url": "https://example.com/a", "elicitationId": "a"}
+        message["params"] = {"mode": "url", "message": "Look.", **more}
+
+
+def text_of(message):
+    content = (message.get("result") or {}).get("content") or [{}]
+    return str(content[0].get("text"))
+
+
+def is_ask(method, params):
+    return method == "tools/call" and params.get("name") == "ask"
+
+
+@line("a call whose question is answered fails", "C07.a")
+def fails(message, method, params, kept):
+    if is_ask(method, params) and text_of(message).startswith("accept"):
+        message.pop("result")
+        message["error"] = {"code": -32603, "message": "a seeded fault"}
+
+
+def silent_after(name, *cases, word):
+    @line(name, *cases)
+    def change(message, method, params, kept):
+        return [] if is_ask(method, params) and word in text_of(message) else None
+
+
+silent_after("a call waits for ever after decline", "ELIC-09.a", word="decline")
+silent_after("a call waits for ever after cancel", "ELIC-09.b", word="cancel")
+
+
+@line("a call waits for ever after an error", "C07.b")
+def no_answer(message, method, params, kept):
+    if message.get("method") == "elicitation/create":
+        kept["asked"] = True
+    word = text_of(message).split(":")[0]
+    is_late = is_ask(method, params) and kept.get("asked")
+    return [] if is_late and word not in {"accept", "decline", "cancel"} else None
+
+
+# --- input rounds ---------------------------------------------------------------------
+
+
+def capabilities(params):
+    return params.get("_meta", {}).get(CAPABILITIES, {})
+
+
+def asking(name, *cases):
+    """Register a function that changes results that ask for input."""
+
+    def add(function):
+        @result(name, *cases, of="tools/call", revision=MODERN)
+        def change(found):
+            if found.get("resultType") == "input_required":
+                function(found)
+
+        return function
+
+    return add
+
+
+@asking("a result asks for nothing", "MRTR-05.a", "F16.a")
+def nothing(found):
+    found.pop("inputRequests", None)
+    found.pop("requestState", None)
+
+
+@asking("a question has no message", "MRTR-03.a", "SCHEMA.CallToolResult")
+def no_message(found):
+    for each in found["inputRequests"].values():
+        each["params"].pop("message", None)
+
+
+QUESTION = {
+    "resultType": "input_required",
+    "inputRequests": {"a": {**FORM, "params": {**FORM["params"], "mode": "form"}}},
+    "_meta": {"io.modelcontextprotocol/serverInfo": {"name": "a", "version": "1"}},
+}
+
+
+success(
+    "a client that declares nothing is asked for input",
+    "MRTR-06.a",
+    "META-09.a",
+    of="tools/call",
+    value=QUESTION,
+    when=lambda params: is_call("ask")(params) and capabilities(params) == {},
+    revision=MODERN,
+)
+success(
+    "a client is asked for what it declared before",
+    "MRTR-06.b",
+    of="tools/call",
+    value=QUESTION,
+    when=lambda params: (
+        is_call("ask")(params) and capabilities(params) == {"sampling": {}}
+    ),
+    revision=MODERN,
+)
+error(
+    "a capability that is missing is an internal error",
+    "META-10.a",
+    of="tools/call",
+    code=-32603,
+    when=lambda params: (
+        params.get("name") in {"ask", "sample"} and capabilities(params) == {}
+    ),
+    revision=MODERN,
+)
+
+
+def ok(held):
+    if b"-32021" in held["body"] and b"tools/call" in held["request"]["body"]:
+        held["status"] = 200
+
+
+register(
+    Mutant(
+        "a capability that is missing has the status 200",
+        ("META-10.b",),
+        revision=MODERN,
+        transport="http",
+        response=ok,
+    )
+)
+
+
+def answers(params):
+    found = params.get("inputResponses")
+    return found if isinstance(found, dict) else {}
+
+
+error(
+    "a call that has all answers fails",
+    "F16.a",
+    "MRTR-18.a",
+    of="tools/call",
+    code=-32603,
+    when=lambda params: bool(answers(params)),
+    revision=MODERN,
+)
+error(
+    "a missing answer is an error",
+    "MRTR-19.a",
+    of="tools/call",
+    code=-32602,
+    when=lambda params: params.get("inputResponses") == {},
+    revision=MODERN,
+)
+error(
+    "one more answer is an error",
+    "MRTR-18.a",
+    of="tools/call",
+    code=-32602,
+    when=lambda params: "mcpwire-none" in answers(params),
+    revision=MODERN,
+)
+success(
+    "a list answers questions",
+    "MRTR-17.a",
+    of="tools/call",
+    value=CONTENT,
+    when=lambda params: isinstance(params.get("inputResponses"), list),
+    revision=MODERN,
+)
+success(
+    "any state is accepted",
+    "MRTR-08.a",
+    of="tools/call",
+    value=CONTENT,
+    when=lambda params: params.get("requestState") == "mcpwire",
+    revision=MODERN,
+)
+success(
+    "a state is good for another tool",
+    "MRTR-09.a",
+    of="tools/call",
+    value=CONTENT,
+    when=lambda params: (
+        "requestState" in params and params.get("name") not in {"ask", "sample"}
+    ),
+    revision=MODERN,
+)
+
+
+@result("a list asks for input", "MRTR-02.a", of="prompts/list", revision=MODERN)
+def list_asks(found):
+    found["resultType"] = "input_required"
+
+
+# --- tasks of 2025-11-25 --------------------------------------------------------------
+
+
+def begins(method, params):
+    return method == "tools/call" and "task" in params
+
+
+@fault("a call that is to be a task is answered at once", "T11-05.a")
+def at_once(message, method, params, kept):
+    if begins(method, params) and "task" in message.get("result", {}):
+        kept["count"] = kept.get("count", 0) + 1
+        if kept["count"] == 1:
+            message["result"] = {"content": []}
+
+
+@fault("two tasks have one id", "T11-06.a", "T11-13.b", "T11-13.a")
+def one_id(message, method, params, kept):
+    if begins(method, params) and "task" in message.get("result", {}):
+        task = message["result"]["task"]
+        task["taskId"] = kept.setdefault("id", task["taskId"])
+
+
+@fault("a task that is over works again", "T11-06.b")
+def works_again(message, method, params, kept):
+    found = message.get("result", {})
+    if method == "tasks/get" and found.get("status") == "completed":
+        seen = kept.setdefault(params["taskId"], [])
+        seen.append(1)
+        if len(seen) > 1:
+            found["status"] = "working"
+
+
+@result("a task was created yesterday", "T11-07.a", of="tasks/get")
+def created(found):
+    found["createdAt"] = "yesterday"
+
+
+@result("a task has no result", "T11-09.a", of="tasks/result")
+def no_result(found):
+    for key in [key for key in found if key != "_meta"]:
+        del found[key]
+
+
+@fault("a result comes before the end", "T11-09.b")
+def before_the_end(message, method, params, kept):
+    if method == "tasks/result" and "result" in message:
+        kept[params["taskId"]] = True
+    if method == "tasks/get" and kept.get(params.get("taskId")):
+        message["result"]["status"] = "working"
+
+
+@result("a result does not name its task", "T11-10.a", of="tasks/result")
+def nameless(found):
+    found.pop("_meta")
+
+
+def listing(name, *cases, items, refuses=True):
+    """Declare tasks.list, and answer it."""
+
+    @fault(name, *cases)
+    def change(message, method, params, kept):
+        if method == "initialize" and "result" in message:
+            message["result"]["capabilities"]["tasks"]["list"] = {}
+        if begins(method, params) and "task" in message.get("result", {}):
+            kept.setdefault("tasks", []).append(message["result"]["task"])
+        if method == "tasks/list":
+            message.pop("error", None)
+            message.pop("result", None)
+            if refuses and params.get("cursor"):
+                message["error"] = {"code": -32602, "message": "unknown cursor"}
+            else:
+                found = kept.get("tasks", []) if items else []
+                message["result"] = {"tasks": found}
+
+
+listing("a task is not on the list", "T11-12.a", items=False)
+listing("tasks/list goes on with any cursor", "T11-14.d", items=True, refuses=False)
+
+
+@fault("a task that is over is cancelled", "T11-13.a")
+def cancels(message, method, params, kept):
+    if method == "tasks/get" and "result" in message:
+        kept[params["taskId"]] = message["result"]
+    if method == "tasks/cancel" and "error" in message and params["taskId"] in kept:
+        del message["error"]
+        message["result"] = {**kept[params["taskId"]], "status": "cancelled"}
+
+
+@result("a task that was cancelled works", "T11-13.b", of="tasks/cancel")
+def still_works(found):
+    found["status"] = "working"
+
+
+for _method, _letter in (
+    ("tasks/get", "a"),
+    ("tasks/result", "b"),
+    ("tasks/cancel", "c"),
+):
+    error(
+        f"{_method} of no task is an internal error",
+        f"T11-14.{_letter}",
+        of=_method,
+        code=-32603,
+        when=lambda params: params.get("taskId") == "mcpwire-no-such-task",
+    )
+
+success(
+    "a tool that is a task only runs at once",
+    "T11-03.a",
+    of="tools/call",
+    value={"content": []},
+    when=lambda params: is_call("only_later")(params) and "task" not in params,
+)
+success(
+    "a tool that is no task takes no notice",
+    "T11-02.a",
+    of="tools/call",
+    value={"content": []},
+    when=lambda params: params.get("name") == "echo" and "task" in params,
+)
+
+
+@fault("tasks are refused by a server without them", "T11-04.a")
+def no_tasks(message, method, params, kept):
+    if method == "initialize" and "result" in message:
+        message["result"]["capabilities"].pop("tasks")
+
+
+# --- the extension for tasks ----------------------------------------------------------
+
+
+def declares_tasks(params):
+    return TASKS in capabilities(params).get("extensions", {})
+
+
+@line("a client without the extension gets a task", "TX-02.a", revision=MODERN)
+def undeclared_task(message, method, params, kept):
+    found = message.get("result", {})
+    if method == "tools/call" and params.get("name") == "later":
+        found["resultType"] = "task"
+
+
+@result(
+    "a task does not say how long it is kept",
+    "TX-08.a",
+    of="tools/call",
+    revision=MODERN,
+)
+def no_ttl(found):
+    if found.get("resultType") == "task":
+        found.pop("ttlMs")
+
+
+@fault("a task is not there at once", "TX-06.a", revision=MODERN)
+def not_there(message, method, params, kept):
+    if method == "tasks/get" and declares_tasks(params) and "result" in message:
+        seen = kept.setdefault("seen", set())
+        if params["taskId"] not in seen:
+            seen.add(params["taskId"])
+            message.pop("result")
+            message["error"] = {"code": -32602, "message": "no such task"}
+
+
+@result("tasks/get is another task", "TX-05.a", of="tasks/get", revision=MODERN)
+def another(found):
+    found["resultType"] = "task"
+
+
+@result(
+    "a task that completed has no result", "TX-09.a", of="tasks/get", revision=MODERN
+)
+def completed(found):
+    found.pop("result", None)
+
+
+@result("tasks/cancel gives the task", "TX-15.a", of="tasks/cancel", revision=MODERN)
+def gives_task(found):
+    found["status"] = "cancelled"
+
+
+error(
+    "an answer for no question is an error",
+    "TX-15.b",
+    of="tasks/update",
+    code=-32602,
+    when=lambda params: "mcpwire-none" in answers(params),
+    revision=MODERN,
+)
+for _method, _letter in (
+    ("tasks/get", "a"),
+    ("tasks/update", "b"),
+    ("tasks/cancel", "c"),
+):
+    error(
+        f"{_method} of no task of the extension is an internal error",
+        f"TX-17.{_letter}",
+        of=_method,
+        code=-32603,
+        when=lambda params: (
+            params.get("taskId") == "mcpwire-no-such-task" and declares_tasks(params)
+        ),
+        revision=MODERN,
+    )
+error(
+    "tasks/get without the extension is an unknown task",
+    "TX-18.a",
+    of="tasks/get",
+    code=-32602,
+    when=lambda params: not declares_tasks(params),
+    revision=MODERN,
+)
+error(
+    "tasks are listened to without the extension",
+    "TX-18.b",
+    of="subscriptions/listen",
+    code=-32602,
+    when=lambda params: "taskIds" in params.get("notifications", {}),
+    revision=MODERN,
+)
+
+
+@line("what is told of a task has no result", "TX-20.a", revision=MODERN)
+def told_less(message, method, params, kept):
+    if message.get("method") == "notifications/tasks":
+        message["params"].pop("result", None)
+
+
+@fault("the old tasks are declared", "TX-21.a", revision=MODERN)
+def old_tasks(message, method, params, kept):
+    if method == "server/discover" and "result" in message:
+        message["result"]["capabilities"]["tasks"] = {"list": {}}
+
+
+error(
+    "the old task of a call is an error",
+    "TX-21.b",
+    of="tools/call",
+    code=-32602,
+    when=lambda params: "task" in params,
+    revision=MODERN,
+)
+
+
+@fault(
+    "ids of tasks are numbers",
+    *("F17.a", "TX-06.a", "TX-05.a", "TX-15.a", "TX-15.b"),
+    revision=MODERN,
+)
+def numbers(message, method, params, kept):
+    found = message.get("result", {})
+    if method == "tools/call" and found.get("resultType") == "task":
+        kept["count"] = kept.get("count", 0) + 1
+        found["taskId"] = str(kept["count"])

@@ -1,0 +1,103 @@
+"""The peer over HTTP: streams that end early, secrets, header fields, leftovers."""
+
+import asyncio
+import contextlib
+
+import pytest
+
+from mcpwire.check.case import NotAnswered
+from mcpwire.check.schemas import SchemaWatch
+from mcpwire.check.subject import Subject
+from mcpwire.versions import LATEST_SESSION
+from mcpwire.wire.urls import parse_url
+
+pytestmark = pytest.mark.anyio
+
+OK = b"HTTP/1.1 200 OK\r\n"
+STREAM = OK + b"Content-Type: text/event-stream\r\nConnection: close\r\n\r\n"
+ANSWER = b'data: {"jsonrpc":"2.0","id":7,"result":{}}\n\n'
+TOKEN = "a-secret-token"
+
+
+@contextlib.asynccontextmanager
+async def serving(*responses, is_sse=False):
+    """Yield a subject of a server that gives these responses, and what it was sent."""
+    left, heads = list(responses), []
+
+    async def answer(reader, writer):
+        with contextlib.suppress(asyncio.IncompleteReadError):
+            heads.append((await reader.readuntil(b"\r\n\r\n")).decode())
+            writer.write(left.pop(0))
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    subject = Subject(
+        parse_url(f"http://127.0.0.1:{port}/mcp"),
+        LATEST_SESSION,
+        watch=SchemaWatch(),
+        headers={"Authorization": f"Bearer {TOKEN}"},
+        is_sse=is_sse,
+    )
+    await subject.open()
+    try:
+        yield subject, heads
+    finally:
+        await subject.close()
+        server.close()
+        await server.wait_closed()
+
+
+async def test_a_stream_that_ends_before_the_answer_is_resumed():
+    early = STREAM + b"id: e1\nretry: 10\ndata:\n\n"
+    async with serving(early, STREAM + ANSWER) as (subject, heads):
+        answer = await subject.request("ping", id=7)
+        assert answer.result == {}
+        assert heads[1].startswith("GET /mcp HTTP/1.1\r\n")
+        assert "Last-Event-ID: e1\r\n" in heads[1]
+
+
+@pytest.mark.parametrize(
+    "response",
+    [OK + b"Content-Length: 0\r\n\r\n", STREAM, b"HTTP/1.1 400 Bad Request\r\n\r\n"],
+    ids=["empty", "a stream without ids", "an error"],
+)
+async def test_a_response_without_the_answer_is_no_hang(response):
+    async with serving(response) as (subject, _):
+        with pytest.raises(NotAnswered):
+            await subject.request("ping", id=7)
+
+
+async def test_secrets_are_sent_and_not_kept():
+    async with serving(STREAM + ANSWER) as (subject, heads):
+        subject.tape.secrets = (TOKEN.encode(),)
+        await subject.request("ping", id=7)
+        assert f"Authorization: Bearer {TOKEN}\r\n" in heads[0]
+        kept = b"".join(octets.data for octets in subject.tape.octets)
+        assert b"Authorization: Bearer ***" in kept
+        assert TOKEN.encode() not in kept
+
+
+async def test_header_fields_replace_each_other_in_any_case_and_may_be_several():
+    async with serving(STREAM + ANSWER) as (subject, heads):
+        fields = {"authorization": None, "X-Two": ("a", "b")}
+        await subject.request("ping", id=7, headers=fields)
+        assert "uthorization" not in heads[0]
+        assert "X-Two: a\r\nX-Two: b\r\n" in heads[0]
+
+
+async def test_an_exchange_that_is_abandoned_at_once_leaves_no_connection():
+    async with serving() as (subject, _):
+        http = subject.need_http()
+        response = await http.raw(b"")
+        await http.abandon(response)
+        assert response.ended.is_set()
+        assert response.writer.transport.is_closing()
+
+
+async def test_over_http_and_events_messages_go_where_the_first_event_says():
+    place = STREAM + b"event: endpoint\ndata: messages?id=1\n\n"
+    accepted = b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n"
+    async with serving(place, accepted, is_sse=True) as (subject, heads):
+        assert await subject.send({"jsonrpc": "2.0", "method": "x"}) is None
+        assert heads[1].startswith("POST /messages?id=1 HTTP/1.1\r\n")

@@ -1,0 +1,48 @@
+"""mcpwire's own server has 100 points in every cell, over both transports and loops."""
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mcpwire import Stdio
+from mcpwire.check import Options, run
+from mcpwire.versions import REVISIONS
+
+SERVER = [sys.executable, str(Path(__file__).with_name("server.py"))]
+QUICK = Options(allow_calls=("*",), answer_s=20.0)
+
+
+@pytest.fixture(scope="module", params=["asyncio", "uvloop"])
+def words(request):
+    """Return the command of the server on one of two event loops."""
+    return [*SERVER, *(["--uvloop"] if request.param == "uvloop" else [])]
+
+
+def assert_perfect(report):
+    assert [(r.case, str(r.cell), r.actual) for r in report.failures()] == []
+    assert {cell.revision for cell in report.cells()} == {r.name for r in REVISIONS}
+    assert {score.points for score in report.scores().values()} == {100}
+
+
+@pytest.mark.timeout(300)
+def test_over_stdio_our_server_breaks_nothing(words):
+    assert_perfect(asyncio.run(run(Stdio(words[0], words[1:]), QUICK)))
+
+
+@pytest.mark.timeout(300)
+def test_over_http_our_server_breaks_nothing(words):
+    with subprocess.Popen(
+        [*words, "--http", "0"], stderr=subprocess.PIPE, text=True
+    ) as serving:
+        try:
+            for line in serving.stderr:
+                if "http://" in line:
+                    url = "http://" + line.partition("http://")[2].split()[0]
+                    break
+            assert_perfect(asyncio.run(run(url, QUICK)))
+        finally:
+            serving.terminate()
+            serving.communicate()
