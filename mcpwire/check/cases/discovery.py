@@ -236,7 +236,7 @@ def _modern(versions: Any) -> set[str]:
     start=Start.RAW,
     is_quick=False,
     sends="`initialize` of 2025-11-25, without the metadata of this revision",
-    expects="an error whose message or data has 2026-07-28",
+    expects="an error with 2026-07-28 in its message or data",
     why="an older client can only say that something failed",
     bound_s=40.0,
 )

@@ -302,7 +302,7 @@ exchange(
     is_quick=False,
     sends="a byte order mark and the request `initialize`, then that request without",
     expects="a result for the first",
-    why="a client whose encoder writes one cannot begin",
+    why="a client with an encoder that writes one cannot begin",
     bound_s=40.0,
 )
 async def mark_at_the_start(subject: Subject) -> None:
@@ -351,7 +351,7 @@ exchange(
         "a request with escaped NUL, line ends, quotes and a surrogate pair",
     ),
     expect=Result(),
-    why="clients whose encoders escape everything beyond ASCII cannot be understood",
+    why="clients that escape everything beyond ASCII cannot be understood",
 )
 
 exchange(

@@ -332,7 +332,7 @@ async def clean_end(subject: Subject) -> None:
     bound_s=40.0,
     sends="a call that takes ten seconds, then the end of the input",
     expects=f"the end of the process within {GRACE_S:g} s",
-    why="a user who closes the client during a call leaves a process behind",
+    why="a client that is closed during a call leaves a process behind",
 )
 async def ends_during_a_call(subject: Subject) -> None:
     stdio = _stdio(subject)
