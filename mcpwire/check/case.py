@@ -156,6 +156,9 @@ class Case:
     capabilities: dict[str, Any] | None = None
     """What the client declares; only with a connection of its own."""
     is_quick: bool = True
+    is_once: bool = False
+    """Whether one revision shows it, the newest of its own that the server speaks: it
+    is about octets or the process, which no revision alters."""
     is_hostile: bool = False
     """Whether it floods or exhausts: only with ``--hostile``."""
     profile: str = "2026.1"

@@ -112,9 +112,7 @@ def _templates() -> Any:
     try:
         import jinja2
     except ImportError as error:
-        raise LocalProtocolError(
-            "HTML pages need Jinja2: pip install Jinja2"
-        ) from error
+        raise LocalProtocolError("pages need Jinja2: pip install Jinja2") from error
     made = jinja2.Environment(
         loader=jinja2.PackageLoader("mcpwire.check"),
         autoescape=jinja2.select_autoescape(["html"]),

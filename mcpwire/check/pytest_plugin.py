@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from mcpwire.check.results import Result
 
-__all__: list[str] = []
+__all__ = ["pytest_addoption", "pytest_collection_modifyitems"]
 
 _BAD = frozenset({Verdict.FAIL, Verdict.CRASH, Verdict.HANG, Verdict.UNRUN})
 

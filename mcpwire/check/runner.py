@@ -197,11 +197,13 @@ class _Run:
         )
         self.results: list[Result] = []
         self.notes: list[str] = []
+        self._spoken_revisions: list[str] = []
         self.server: dict[str, str] = {}
         self.out_of_budget = False
 
     async def __call__(self) -> None:
         cells = await self._survey()
+        self._spoken_revisions = [cell.cell.revision for cell in cells]
         try:
             if self._transport == "stdio":
                 async with asyncio.TaskGroup() as tasks:
@@ -337,12 +339,17 @@ class _Run:
         candidates = (
             ["server/discover"] if subject.is_modern else ["ping", "tools/list"]
         )
+        answered = []
         for method in candidates:
-            subject.facts.barrier = method
             with contextlib.suppress(NoAnswer):
-                await subject.barrier()
-                return
-        raise NoAnswer("an answer to a ping", "no answer")
+                answer = await subject.request(method)
+                answered.append(method)
+                if answer.result is not None:
+                    break
+        if not answered:
+            raise NoAnswer("an answer to a ping", "no answer")
+        # Many cases hold a changed request against the result of this one.
+        subject.facts.barrier = answered[-1]
 
     # --- cases ------------------------------------------------------------------------
 
@@ -370,7 +377,9 @@ class _Run:
         chosen = [
             case
             for case in self._cases
-            if run.cell.revision in case.revisions and _runs_over(case, self._transport)
+            if run.cell.revision in case.revisions
+            and _runs_over(case, self._transport)
+            and (not case.is_once or run.cell.revision == self._newest(case))
         ]
         last = [case for case in chosen if case.start is Start.LAST]
         own = [c for c in chosen if c.start in {Start.OWN, Start.RAW}]
@@ -383,6 +392,10 @@ class _Run:
         else:
             await self._in_turn(run, shared + own)
         await self._in_turn(run, last)
+
+    def _newest(self, case: Case) -> str:
+        """Return the newest revision of a case that the server speaks."""
+        return max(name for name in self._spoken_revisions if name in case.revisions)
 
     async def _in_turn(self, run: _CellRun, cases: list[Case]) -> None:
         for case in cases:
@@ -412,8 +425,7 @@ class _Run:
             if case.start is Start.SHARED or run.refused == _REFUSED:
                 run.gone = why
             return self._result(run, case, Verdict.UNRUN, "", why)
-        subject.tape.clear()
-        subject.last_sent = b""
+        subject.begin()
         patience = _HOSTILE if case.is_hostile else 1
         subject.bound_s = self._options.answer_s * patience
         subject.random.seed(f"{self._options.seed} {case.id} {run.cell}")

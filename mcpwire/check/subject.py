@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import random
 from itertools import count
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 from urllib.parse import urljoin, urlsplit
 
@@ -52,8 +53,10 @@ MOST_LINES: Final = 100_000
 """What one connection may send; then the server floods."""
 MOST_OCTETS: Final = 256 * 1024 * 1024
 _SHOWN: Final = 400
+_LATE: Final = 10
+"""How many times as long as a barrier takes an answer may be overtaken."""
+_MOST_LATE_S: Final = 1.0
 _SHORTEST_S: Final = 0.05  # between two attempts to resume a stream
-_LATE_S: Final = 1.0  # for an answer that others have overtaken
 _PAUSES_S: Final = 30.0  # for all pauses that a server asks for before one answer
 
 
@@ -136,6 +139,11 @@ class Reaction:
     """Whether the process has ended over it."""
 
     @property
+    def is_answered(self) -> bool:
+        """Whether an answer is among the messages, or what is no message."""
+        return any(each.is_answer or each.problem for each in self.messages)
+
+    @property
     def errors(self) -> list[Message]:
         """The error answers among the messages."""
         return [
@@ -180,7 +188,8 @@ class Facts:
     barrier: str = "ping"
     """A method that is answered, for `provoke`."""
     unfit: set[str] = attrs.field(factory=set)
-    """Tools that take too long for cases that call them all."""
+    """Tools, and prompts (``prompt NAME``), that take too long for cases that use
+    them all."""
     tokens: dict[str, str] = attrs.field(factory=dict)
     """Kind (``good``, ``expired``, ``audience``, ``scope``) -> an access token."""
 
@@ -261,8 +270,11 @@ class Subject:
         self._came = asyncio.Event()
         self._lines = 0
         self._octets = 0
-        self._ids = count(self.random.randrange(1_000, 1_000_000))
+        self._first_id = self.random.randrange(1_000, 1_000_000)
+        self._ids = count(self._first_id)
+        self._earlier = range(0)
         self._asked: dict[Any, str] = {}
+        self._of_other_revisions: set[Any] = set()
         self._answering: set[asyncio.Task[None]] = set()
         self._others: list[Subject] = []
         self.stdio: StdioPeer | None = None
@@ -392,6 +404,12 @@ class Subject:
 
     # --- messages ---------------------------------------------------------------------
 
+    def begin(self) -> None:
+        """Begin a case: answers to what was sent before belong to no reaction of it."""
+        self.tape.clear()
+        self.last_sent = b""
+        self._earlier = range(self._first_id, self.next_id())
+
     def next_id(self) -> int:
         """Return an id that this connection has not used."""
         return next(self._ids)
@@ -517,8 +535,15 @@ class Subject:
         return None
 
     def _note(self, message: dict[str, Any]) -> None:
+        params = message.get("params")
+        meta = params.get("_meta") if isinstance(params, dict) else None
+        version = meta.get(META + "protocolVersion") if isinstance(meta, dict) else None
         with contextlib.suppress(TypeError):
             self._asked[_typed(message["id"])] = str(message["method"])
+            if self.is_modern and (
+                version != self.revision.name or message["method"] == "initialize"
+            ):
+                self._of_other_revisions.add(_typed(message["id"]))
 
     async def answer(
         self, id: Any, response: Response | None = None, *, timeout: float | None = None
@@ -648,9 +673,7 @@ class Subject:
         """Send anything, and return what came back for it.
 
         Over stdio two requests follow it, and their answers are the proof that the
-        server has read it; over HTTP the response is waited for to its end. A server
-        may answer what it reads in any order: the answer to a request, which silence
-        would be a fault of, gets some more time.
+        server has read it; over HTTP the response is waited for to its end.
         """
         before = len(self.received)
         try:
@@ -660,8 +683,6 @@ class Subject:
                 return Reaction(self.received[before:], response)
             await self.barrier()
             await self.barrier()
-            if (id := _id_of(data)) is not None:
-                await self.until(lambda: self.answers_to(id), _LATE_S)
         except PeerDied:
             if self.stdio is None:
                 raise
@@ -669,18 +690,33 @@ class Subject:
         return Reaction(self._others_than_ours(before))
 
     def _others_than_ours(self, before: int) -> list[Message]:
-        ours = self._barriers
-        return [
-            each
-            for each in self.received[before:]
-            if not (
-                each.is_answer
-                and isinstance(each.value, dict)
-                and each.value.get("id") in ours
-            )
-        ]
+        return [each for each in self.received[before:] if not self._is_others(each)]
+
+    def _is_others(self, message: Message) -> bool:
+        """Tell whether a message answers a barrier, or a request of an earlier case."""
+        if not message.is_answer or not isinstance(message.value, dict):
+            return False
+        id = message.value.get("id")
+        if isinstance(id, str):
+            return id in self._barriers
+        return type(id) is int and id in self._earlier
 
     _barriers: frozenset[str] = frozenset()
+
+    async def late(self, reaction: Reaction) -> Reaction:
+        """Wait a little for what a server of several threads answers out of turn.
+
+        The answers to two barriers may overtake that to the request before them.
+        """
+        if self.stdio is None or reaction.has_ended or reaction.is_answered:
+            return reaction
+        before, began = len(self.received), monotonic()
+        with contextlib.suppress(PeerDied):
+            await self.barrier()
+            bound = min(_MOST_LATE_S, _LATE * (monotonic() - began))
+            await self.until(lambda: bool(self._others_than_ours(before)), bound)
+            return Reaction(reaction.messages + self._others_than_ours(before))
+        return Reaction(self._others_than_ours(before), has_ended=True)
 
     async def barrier(self) -> None:
         """Wait until the server has read all that was sent.
@@ -781,12 +817,26 @@ class Subject:
             with contextlib.suppress(TypeError):  # an id that is an object
                 id = _typed(message.value.get("id"))
                 self._answers.setdefault(id, []).append(message)
-        self.watch.look(self.revision.name, message, self.method_of(message))
+        if self.is_of_revision(message):
+            self.watch.look(self.revision.name, message, self.method_of(message))
         if message.method is not None and "id" in message.value:
             task = asyncio.get_running_loop().create_task(self._reply(message))
             self._answering.add(task)
             task.add_done_callback(self._answering.discard)
         self._came.set()
+
+    def is_of_revision(self, message: Message) -> bool:
+        """Tell whether the rules of the revision hold for a message.
+
+        They do not for an answer to a request of another one, such as an unknown one,
+        and not for one with an id that no request may have: it repeats ours.
+        """
+        if not message.is_answer or not isinstance(message.value, dict):
+            return True
+        id = message.value.get("id")
+        if id is not None and type(id) not in {str, int}:
+            return False
+        return _typed(id) not in self._of_other_revisions
 
     def method_of(self, message: Message) -> str | None:
         """Return the method of the request that an answer belongs to."""
@@ -844,14 +894,6 @@ class Subject:
         if role not in self.facts.roles:
             raise Absent(f"a tool for the role {role!r}")
         return self.facts.roles[role]
-
-
-def _id_of(message: Any) -> Any:
-    """Return the id of a request that has to be answered; ``None``: it is none."""
-    if not isinstance(message, dict) or not isinstance(message.get("method"), str):
-        return None
-    id = message.get("id")
-    return id if type(id) in {int, str} else None
 
 
 def _typed(id: Any) -> Any:

@@ -7,6 +7,7 @@ the same client asks for the same servers. `UpstreamPool` has the open sets.
 from __future__ import annotations
 
 import asyncio
+from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -68,7 +69,6 @@ class Upstreams:
         self.sessions: set[Session] = set()  # those that share it
         self.may_end = True  # while its client is there
         self.is_open = self.is_begun = self.is_closed = False
-        self._slots = asyncio.Semaphore(gateway.concurrency)
         self._retrying: set[asyncio.Task[None]] = set()
 
     def __repr__(self) -> str:
@@ -84,8 +84,9 @@ class Upstreams:
                 names it, without another attempt.
         """
         self.is_begun = True
+        slots = asyncio.Semaphore(self.gateway.concurrency)
         tasks = [
-            asyncio.create_task(self._connect(each), name="mcpwire-upstream")
+            asyncio.create_task(self._connect(each, slots), name="mcpwire-upstream")
             for each in self.members.values()
         ]
         is_strict = self.gateway.on_error == "raise"
@@ -104,8 +105,11 @@ class Upstreams:
             for task in tasks:
                 task.cancel()
 
-    async def _connect(self, upstream: Upstream) -> None:
-        async with self._slots:
+    async def _connect(
+        self, upstream: Upstream, slots: asyncio.Semaphore | None = None
+    ) -> None:
+        # Attempts in the background take no slot: new servers would wait for old ones.
+        async with slots or nullcontext():
             if not self._has(upstream):  # not any more, as others were connected to
                 return
             try:
@@ -154,8 +158,10 @@ class Upstreams:
         }
         if not self.is_begun:
             new = []
+        slots = asyncio.Semaphore(self.gateway.concurrency)
         await asyncio.gather(
-            *map(self._connect, new), *(each.client.aclose() for each in gone)
+            *(self._connect(each, slots) for each in new),
+            *(each.client.aclose() for each in gone),
         )
         await follow(self, gone, new, levels)
         for method in CHANGES.values():

@@ -375,7 +375,7 @@ class Component:
         return shown
 
     def renamed(self, prefix: str) -> Self:
-        """Return one like it whose name begins so."""
+        """Return one like it with that prefix to its name."""
         key = prefix + self.key
         if prefix and key not in self._renamed:
             shown = {**self.definition, "name": key}

@@ -91,7 +91,7 @@ class Mutant:
     below: str = ""
     """Over HTTP: what follows the server's URL; ``/sse`` is HTTP+SSE."""
     is_guarded: bool = False
-    """Over HTTP: whether the server wants tokens; see `guarded.py`."""
+    """Over HTTP: whether the server wants tokens; see `guarded_subject.py`."""
     server_args: tuple[str, ...] = ()
     chunk_from_client: Callable[[bytes, State], bytes] | None = None
     """Changes what is read at once, before it is cut into lines."""
@@ -442,7 +442,7 @@ def _start(held: dict[str, Any]) -> dict[str, Any]:
 
 async def serve(*, is_guarded: bool) -> None:
     """Serve over HTTP; says the port, then takes names of mutants, each confirmed."""
-    import guarded
+    import guarded_subject
     import server
     import uvicorn
 
@@ -450,7 +450,11 @@ async def serve(*, is_guarded: bool) -> None:
     inside = socket.create_server(("127.0.0.1", 0))
     relaying = await relay(inside.getsockname()[1], lambda: current[0])
     port = relaying.sockets[0].getsockname()[1]
-    made = guarded.make(guarded.url_of(port)) if is_guarded else server.server
+    made = (
+        guarded_subject.make(guarded_subject.url_of(port))
+        if is_guarded
+        else server.server
+    )
     config = uvicorn.Config(
         app(made.asgi(legacy_sse=True), lambda: current[0]),
         log_level="critical",

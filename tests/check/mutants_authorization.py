@@ -6,7 +6,7 @@ import time
 from base64 import urlsafe_b64decode
 from math import inf
 
-import guarded
+import guarded_subject
 import mutants_http
 from joserfc import jwt
 from joserfc.errors import JoseError
@@ -17,7 +17,7 @@ ID = "mcp-session-id"
 FIELD = "www-authenticate"
 GARBAGE = "mcpwire-no-such-token"
 WELL_KNOWN = "/.well-known/oauth-protected-resource"
-KEY = OctKey.import_key(guarded.SECRET)
+KEY = OctKey.import_key(guarded_subject.SECRET)
 
 
 def fault(name, *cases, **facts):
@@ -25,7 +25,7 @@ def fault(name, *cases, **facts):
 
 
 def good(head):
-    return "Bearer " + guarded.token(f"http://{head['given']['host']}/mcp")
+    return "Bearer " + guarded_subject.token(f"http://{head['given']['host']}/mcp")
 
 
 def lets_in(condition):

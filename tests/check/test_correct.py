@@ -1,4 +1,4 @@
-"""Servers that do it in their own way and are right are not found wrong, nor praised."""
+"""Servers that are right in their own way are not found wrong, and not praised."""
 
 import asyncio
 import sys
@@ -9,7 +9,7 @@ from mcpwire import Stdio
 from mcpwire.check import Options, Verdict, run
 
 SERVER = """
-import json, sys, threading, time
+import json, sys, threading
 lock = threading.Lock()
 tool = {"inputSchema": {"type": "object", "required": ["text"], "properties":
         {"text": {"type": "string"}}}, "annotations": {"readOnlyHint": True}}
@@ -18,9 +18,6 @@ tools = [{**tool, "name": "echo"}, {**tool, "name": "ask_the_oracle"}]
 def answer(message):
     params = message.get("params") or {}
     method = message["method"]
-    meta = params.get("_meta") or {}
-    if meta and "io.modelcontextprotocol/clientInfo" not in meta:
-        time.sleep(0.3)
     result = {"resultType": "complete", "ttlMs": 0, "cacheScope": "public"}
     if method == "initialize":
         result = {"protocolVersion": params["protocolVersion"],
@@ -50,8 +47,6 @@ for line in sys.stdin:
 @pytest.mark.parametrize(
     ("case", "revision", "verdict"),
     [
-        # Its answer is overtaken by those to the requests behind it.
-        ("META-07.a", "2026-07-28", Verdict.PASS),
         # The tool gives the text back within JSON of its own, all of it in ASCII.
         ("TR-STDIO-01.a", "2025-11-25", Verdict.ABSENT),
         # A tool with "ask" in its name need not ask: nothing is observed.

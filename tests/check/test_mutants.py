@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import attrs
-import guarded
+import guarded_subject
 import mutants
 import pytest
 from mutants import MUTANTS, command
@@ -92,7 +92,7 @@ class Served:
         self.child = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
-        self.url = guarded.url_of(int(self.child.stdout.readline()))
+        self.url = guarded_subject.url_of(int(self.child.stdout.readline()))
         return self
 
     def __exit__(self, *_):
@@ -130,7 +130,7 @@ def test_a_fault_over_http_is_found_by_its_case(mutant, served, options):
 def test_a_fault_of_a_server_with_tokens_is_found_by_its_case(
     mutant, guarded_server, options
 ):
-    tokens = guarded.tokens(guarded_server.url)
+    tokens = guarded_subject.tokens(guarded_server.url)
     assert_found(
         guarded_server.check(mutant, attrs.evolve(options(mutant), tokens=tokens)),
         mutant,

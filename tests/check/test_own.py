@@ -1,8 +1,10 @@
 """mcpwire's own server has 100 points in every cell, over both transports and loops."""
 
 import asyncio
+import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -33,16 +35,16 @@ def test_over_stdio_our_server_breaks_nothing(words):
 
 
 @pytest.mark.timeout(300)
-def test_over_http_our_server_breaks_nothing(words):
-    with subprocess.Popen(
-        [*words, "--http", "0"], stderr=subprocess.PIPE, text=True
-    ) as serving:
+def test_over_http_our_server_breaks_nothing(words, tmp_path):
+    log = tmp_path / "log"
+    with (
+        log.open("w") as written,
+        subprocess.Popen([*words, "--http", "0"], stderr=written) as serving,
+    ):
         try:
-            for line in serving.stderr:
-                if "http://" in line:
-                    url = "http://" + line.partition("http://")[2].split()[0]
-                    break
-            assert_perfect(asyncio.run(run(url, QUICK)))
+            while not (found := re.search(r"http://\S+", log.read_text())):
+                assert serving.poll() is None
+                time.sleep(0.01)
+            assert_perfect(asyncio.run(run(found[0], QUICK)))
         finally:
             serving.terminate()
-            serving.communicate()

@@ -29,7 +29,10 @@ from record import docs, make
 from served import served
 
 SHOWN = [pair for document in DOCUMENTS for pair in pairs(document)]
-HARMLESS = re.compile(r"(pip install|make|mcpwire gateway) [\w.:@ -]+")
+HARMLESS = re.compile(
+    r"(pip install|make|mcpwire gateway) [\w.:@ -]+"
+    r"|mcpwire check [^|;&]*https?://[\w.:/]+|pytest -p mcpwire[^|;&]*"
+)
 
 
 @pytest.fixture

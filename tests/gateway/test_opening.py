@@ -159,6 +159,22 @@ async def test_a_server_that_failed_is_left_alone_for_a_while():
     assert late.asked == 1
 
 
+@on_a_virtual_clock
+async def test_a_new_server_does_not_wait_for_one_that_is_tried_again(monkeypatch):
+    monkeypatch.setattr(opening, "RETRY_S", 0.0)
+    late = Late(hanging())
+    gateway = Gateway({"b": late}, concurrency=1)
+    async with client_of(gateway) as client:
+        late.is_there = True
+        await client.list_tools()
+        await until(lambda: late.asked == 2)
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        await gateway.replace({"b": late, "a": named("a", "x")})
+        assert loop.time() - began < 1
+        assert tool_names(await client.list_tools()) == ["a_x"]
+
+
 async def test_what_a_server_might_do_that_is_not_there_is_declared():
     async with through({"b": Late(named("b", "y"))}, "2025-11-25") as client:
         assert client.capabilities.tools.list_changed is True

@@ -4,9 +4,9 @@ import sys
 from threading import Thread
 
 import pytest
-from growth import calls
 from hypothesis import given
 from hypothesis import strategies as st
+from proportion import calls
 
 from mcpwire.protocol.cache import LONGEST_TTL_S, ResponseCache
 from mcpwire.protocol.methods import METHODS

@@ -1,9 +1,9 @@
 """The formats of text in a form."""
 
 import pytest
-from growth import grows_in_proportion
 from hypothesis import given
 from hypothesis import strategies as st
+from proportion import grows_in_proportion
 
 from mcpwire.protocol.elicitation import format_problem
 

@@ -7,9 +7,9 @@ import sys
 
 import jsonschema_rs
 import pytest
-from growth import grows_in_proportion
 from hypothesis import given
 from hypothesis import strategies as st
+from proportion import grows_in_proportion
 
 from mcpwire.errors import LocalProtocolError, RemoteProtocolError
 from mcpwire.protocol import json_schema, output_validation

@@ -1,9 +1,9 @@
 """What waits for one consumer: in order, coalesced, kept, bounded."""
 
 import pytest
-from growth import grows_in_proportion
 from hypothesis import given
 from hypothesis import strategies as st
+from proportion import grows_in_proportion
 
 from mcpwire.protocol.methods import METHODS
 from mcpwire.protocol.subscriptions import EventBuffer

@@ -5,9 +5,9 @@ import re
 
 import pytest
 import uritemplate
-from growth import calls
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from proportion import calls
 
 from mcpwire.wire.uri_template import (
     MAX_LENGTH,

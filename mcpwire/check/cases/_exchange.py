@@ -56,6 +56,7 @@ Headers: TypeAlias = Mapping[str, HeaderValue]
 """Header fields that are added; ``None`` leaves one out."""
 
 _SHOWN: Final = 120
+_LISTED: Final = 8  # values that are named one by one
 
 
 # --- what is sent ---------------------------------------------------------------------
@@ -303,8 +304,7 @@ class Silence:
         """Tell whether nothing was answered."""
         if reaction.response is not None and reaction.response.body:
             return False
-        answers = any(each.is_answer or each.problem for each in reaction.messages)
-        return not answers and not reaction.has_ended
+        return not reaction.is_answered and not reaction.has_ended
 
     def __str__(self) -> str:
         return "no answer; other requests are answered as before"
@@ -355,6 +355,8 @@ class AnyOf:
 
 
 def _one_of(values: Sequence[object]) -> str:
+    if len(values) > _LISTED:
+        return f"from {values[0]} to {values[-1]}"
     return " or ".join(map(str, values))
 
 
@@ -383,6 +385,8 @@ def exchange(
     async def run(subject: Subject) -> None:
         for part in parts:
             reaction = await part.to(subject)
+            if not expect.holds(reaction):
+                reaction = await subject.late(reaction)
             if expect.holds(reaction):
                 continue
             told = f"{expect} for {part}" if len(parts) > 1 else str(expect)

@@ -147,7 +147,7 @@ async def no_tools(subject: Subject) -> None:
 @case(
     "C07.a",
     Level.ROBUST,
-    "a call whose questions are answered has a result",
+    "a call has a result once its questions are answered",
     revisions=LEGACY,
     needs=("role:ask",),
     start=Start.OWN,

@@ -253,7 +253,7 @@ def _claiming(subject: Subject) -> str:
     try:
         changed = {**json.loads(_decoded(claims)), "sub": "mcpwire-other"}
     except ValueError:
-        raise Absent("token whose claims can be read") from None
+        raise Absent("token with readable claims") from None
     return f"{head}.{_encoded(changed)}.{signature}"
 
 
@@ -674,14 +674,14 @@ async def lower_case(subject: Subject) -> None:
 @case(
     "D05.a",
     Level.ROBUST,
-    "a session belongs to the user who began it",
+    "a session belongs to the user that began it",
     rules=("LHTTP-33",),
     revisions=SESSIONS,
     transports=HTTP,
     needs=(*_NEEDS, "token:other"),
     sends="a request within the session, with the token of another user",
     expects="a status from 400 to 499",
-    why="a user who learns the id of a session takes it over",
+    why="another user takes the session over with its id",
 )
 async def session_of_another(subject: Subject) -> None:
     if subject.session_id is None:

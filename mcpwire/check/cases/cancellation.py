@@ -133,7 +133,7 @@ async def cancelled_modern_call(subject: Subject) -> None:
 @case(
     "CAN-06.d",
     Level.ROBUST,
-    "a cancellation whose id has another type cancels nothing",
+    "a cancellation with an id of another type cancels nothing",
     rules=("CAN-06", "RPC-03"),
     needs=("role:slow",),
     is_quick=False,
@@ -160,7 +160,7 @@ async def other_type(subject: Subject) -> None:
     is_quick=False,
     sends="twelve calls at once, and the cancellation of each second one",
     expects="one answer to each of the other six",
-    why="one user who stops a call ends the calls of others",
+    why="one cancelled call ends the calls of others",
 )
 async def every_second(subject: Subject) -> None:
     params = lasting(subject.need_tool("slow"), _LASTS_S)

@@ -1,4 +1,4 @@
-"""Lists and resources that change, and who hears of it."""
+"""Lists and resources that change, and the clients that hear of it."""
 
 from __future__ import annotations
 

@@ -210,7 +210,7 @@ async def left_sessions(subject: Subject) -> None:
 @case(
     "D15.h",
     Level.ROBUST,
-    "200 calls whose clients left do not stop the server",
+    "200 abandoned calls do not stop the server",
     transports=HTTP,
     needs=("role:slow",),
     is_hostile=True,

@@ -147,21 +147,25 @@ exchange(
     why="a newer client cannot choose a version that both speak",
 )
 
-exchange(
-    FAMILY,
+
+@case(
     "VER-02.b",
     Level.MUST,
     "an unknown version is named in the error",
     source="schema#UnsupportedProtocolVersionError",
     revisions=MODERN,
-    send=_of_version(UNKNOWN),
-    expect=Error(
-        -32022,
-        data=lambda data: isinstance(data, dict) and data.get("requested") == UNKNOWN,
-        text=f"with `data.requested` {UNKNOWN}",
-    ),
+    sends=f"a request of the version {UNKNOWN}",
+    expects=f"`data.requested` {UNKNOWN} in the error -32022",
     why="a client with several requests in flight cannot say which version failed",
 )
+async def unknown_version_is_named(subject: Subject) -> None:
+    reaction = await _of_version(UNKNOWN).to(subject)
+    if -32022 not in reaction.codes:
+        subject.absent("error -32022")
+    data = reaction.errors[0].value["error"].get("data")
+    named = isinstance(data, dict) and data.get("requested") == UNKNOWN
+    subject.expect(named, f"`data.requested` {UNKNOWN}", reaction)
+
 
 exchange(
     FAMILY,
@@ -208,7 +212,8 @@ exchange(
 async def versions_agree(subject: Subject) -> None:
     versions = (await subject.request("server/discover")).result or {}
     reaction = await _of_version(UNKNOWN).to(subject)
-    subject.expect(reaction.errors, "an error", reaction)
+    if -32022 not in reaction.codes:
+        subject.absent("error -32022")
     data = reaction.errors[0].value["error"].get("data")
     supported = data.get("supported") if isinstance(data, dict) else None
     listed = versions.get("supportedVersions")
@@ -231,7 +236,7 @@ def _modern(versions: Any) -> set[str]:
     start=Start.RAW,
     is_quick=False,
     sends="`initialize` of 2025-11-25, without the metadata of this revision",
-    expects="an error whose message or data has 2026-07-28",
+    expects="an error with 2026-07-28 in its message or data",
     why="an older client can only say that something failed",
     bound_s=40.0,
 )
@@ -308,6 +313,8 @@ for _letter, (_method, _params) in zip("bcdef", _REMOVED.items(), strict=True):
         ),
         # A server of both eras may say which one the connection has.
         expect=Error(-32601, *_OTHER_ERA.get(_method, ())),
+        # One of both eras may begin a session all the same: `initialize` selects it.
+        lenient=Result() if _method == "initialize" else None,
         why="a client of both eras takes the server for one of the older era",
     )
 
@@ -481,7 +488,8 @@ async def refusals_leave_nothing(subject: Subject) -> None:
         Changed(_with_meta(clientCapabilities=None), "without capabilities"),
     ):
         reaction = await part.to(subject)
-        subject.expect(reaction.errors, f"an error for {part}", reaction)
+        if not reaction.errors:
+            subject.absent(f"refusal of {part}")
         answer = await subject.request("server/discover")
         subject.expect(answer.result is not None, "a result of the next", answer)
 
@@ -532,7 +540,7 @@ def _looks(
         if not subject.received:
             subject.absent("message")
         for message in subject.received:
-            if isinstance(message.value, dict):
+            if isinstance(message.value, dict) and subject.is_of_revision(message):
                 problem = check(subject, message)
                 if problem is not None:
                     subject.last_sent = b""

@@ -227,6 +227,7 @@ exchange(
     "the last line before the end of the input needs no newline",
     transports=STDIO,
     start=Start.OWN,
+    is_once=True,
     is_quick=False,
     sends="a request without a newline; then the input is closed",
     expects="an answer",
@@ -297,10 +298,11 @@ exchange(
     transports=STDIO,
     revisions=since("2024-11-05", "2025-11-25"),
     start=Start.RAW,
+    is_once=True,
     is_quick=False,
     sends="a byte order mark and the request `initialize`, then that request without",
     expects="a result for the first",
-    why="a client whose encoder writes one cannot begin",
+    why="a client with an encoder that writes one cannot begin",
     bound_s=40.0,
 )
 async def mark_at_the_start(subject: Subject) -> None:
@@ -349,7 +351,7 @@ exchange(
         "a request with escaped NUL, line ends, quotes and a surrogate pair",
     ),
     expect=Result(),
-    why="clients whose encoders escape everything beyond ASCII cannot be understood",
+    why="clients that escape everything beyond ASCII cannot be understood",
 )
 
 exchange(
@@ -434,6 +436,7 @@ async def one_mebibyte(subject: Subject) -> None:
     "a request of 32 MiB is answered or refused",
     transports=STDIO,
     start=Start.OWN,
+    is_once=True,
     is_hostile=True,
     sends="a request with a text of 32 MiB in its params",
     expects="a result or an error, and the server goes on",
@@ -451,6 +454,7 @@ async def large_line(subject: Subject) -> None:
     "a line without an end does not fill the memory",
     transports=STDIO,
     start=Start.OWN,
+    is_once=True,
     is_hostile=True,
     sends="256 MiB without a newline",
     expects="the server refuses it, ends, or holds less than 1 GiB",

@@ -297,6 +297,18 @@ async def out_of_bounds(subject: Subject) -> None:
 # --- prompts and resources ------------------------------------------------------------
 
 
+async def _get(subject: Subject, params: dict[str, Any]) -> Answer | None:
+    """Get a prompt; ``None``: it takes as long as it likes, like a tool."""
+    key = f"prompt {params['name']}"
+    if key in subject.facts.unfit:
+        return None
+    try:
+        return await subject.request("prompts/get", params)
+    except NoAnswer:
+        subject.facts.unfit.add(key)
+        return None
+
+
 @case(
     "F09.p",
     Level.ROBUST,
@@ -319,7 +331,9 @@ async def prompts(subject: Subject) -> None:
                 sent += 1
                 given = {**fit, argument["name"]: value}
                 params = {"name": prompt.get("name"), "arguments": given}
-                _check(subject, await subject.request("prompts/get", params))
+                answer = await _get(subject, params)
+                if answer is not None:
+                    _check(subject, answer)
     if not sent:
         subject.absent("prompt with arguments")
 

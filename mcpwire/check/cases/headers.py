@@ -479,7 +479,7 @@ def _argument(
 
 _argument(
     "HDR-24.a",
-    "an argument whose header field is missing is refused",
+    "an argument without its header field is refused",
     "a call without the Mcp-Param of an argument that the body has",
     lambda _: None,
 )

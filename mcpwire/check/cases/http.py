@@ -636,7 +636,7 @@ async def two_framings(subject: Subject) -> None:
 @case(
     "D14.k",
     Level.ROBUST,
-    "a chunk whose size is no number is refused",
+    "a chunk without a number as its size is refused",
     transports=HTTP,
     sends="a request in chunks with the size zz",
     expects="the status 400, or a closed connection",

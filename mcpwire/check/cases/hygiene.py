@@ -327,11 +327,12 @@ async def clean_end(subject: Subject) -> None:
     transports=STDIO,
     needs=("role:slow",),
     start=Start.OWN,
+    is_once=True,
     is_quick=False,
     bound_s=40.0,
     sends="a call that takes ten seconds, then the end of the input",
     expects=f"the end of the process within {GRACE_S:g} s",
-    why="a user who closes the client during a call leaves a process behind",
+    why="a client that is closed during a call leaves a process behind",
 )
 async def ends_during_a_call(subject: Subject) -> None:
     stdio = _stdio(subject)
@@ -348,6 +349,7 @@ async def ends_during_a_call(subject: Subject) -> None:
     rules=("LIFE-12",),
     transports=STDIO,
     start=Start.OWN,
+    is_once=True,
     is_quick=False,
     bound_s=40.0,
     sends="SIGTERM, the input left open",
@@ -368,6 +370,7 @@ async def ends_on_sigterm(subject: Subject) -> None:
     rules=("TR-STDIO-13",),
     transports=STDIO,
     start=Start.OWN,
+    is_once=True,
     is_quick=False,
     bound_s=40.0,
     sends="requests, and the ends of both pipes before their answers are read",

@@ -22,7 +22,7 @@ from mcpwire.check.cases._exchange import (
 from mcpwire.wire.json import encode
 
 if TYPE_CHECKING:
-    from mcpwire.check.subject import Subject
+    from mcpwire.check.subject import Message, Subject
 
 __all__ = ["FAMILY"]
 
@@ -33,6 +33,8 @@ case = FAMILY.case
 HAS_NAMELESS: Final = since("2025-11-25")
 NO_BATCHES: Final = ("2024-11-05", "2025-06-18", *HAS_NAMELESS)
 
+# Without `_meta` a request is of an older era, in which the method may be unknown.
+UNREAD: Final = AnyOf(Result(), Error(-32601))
 IGNORED: Final = AnyOf(Silence(), Status(*range(400, 500)))
 """No answer; over HTTP a server may also say that it takes no such message."""
 
@@ -68,7 +70,22 @@ async def number_ids_come_back(subject: Subject) -> None:
     why="clients that count from a clock or a random number wait for ever",
 )
 async def large_ids_come_back(subject: Subject) -> None:
-    await subject.request(subject.facts.barrier, id=2**53 + 1)
+    id = 2**53 + 1
+    before = len(subject.received)
+    response = await subject.send(subject.message(subject.facts.barrier, id=id))
+    if response is None:
+        await subject.barrier()  # what is answered out of turn has a second more
+    with contextlib.suppress(NoAnswer):
+        await subject.answer(id, response, timeout=1.0 if response is None else None)
+        return
+    rounded = [each for each in subject.received[before:] if _is_rounded(each, id)]
+    subject.expect(not rounded, f'"id":{id}', rounded and rounded[0].raw)
+    raise NoAnswer(f"an answer with the id {id}", "no answer")
+
+
+def _is_rounded(message: Message, id: int) -> bool:
+    got = message.value.get("id") if message.is_answer else None
+    return isinstance(got, int | float) and abs(got - id) < 1_000
 
 
 @case(
@@ -349,7 +366,7 @@ exchange(
         Changed({"params": [1, 2]}, "one whose params are an array"),
     ),
     expect=INVALID,
-    lenient=Result(),
+    lenient=UNREAD,
     why="the client believes that its params were read",
 )
 
@@ -363,7 +380,7 @@ exchange(
         Changed({"params": {"_meta": [1]}}, "one whose `_meta` is an array"),
     ),
     expect=INVALID,
-    lenient=Result(),
+    lenient=UNREAD,
     why="the client believes that its metadata was read",
 )
 
@@ -392,7 +409,7 @@ async def batches_are_taken(subject: Subject) -> None:
             await subject.answer(id, reaction.response, timeout=1.0)
     for id in ids:
         count = len(subject.answers_to(id))
-        subject.expect(count == 1, f"one answer to {id!r}", f"{count} answers")
+        subject.expect(count == 1, f"one answer to {id!r}", reaction)
     answers = sum(each.is_answer for each in reaction.messages)
     subject.expect(answers <= 2, "no answer to the notification", reaction)
 

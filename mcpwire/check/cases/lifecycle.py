@@ -244,6 +244,7 @@ async def open_hello(subject: Subject) -> None:
     rules=("LIFE-01",),
     revisions=LEGACY,
     start=Start.RAW,
+    is_once=True,
     sends="a request for a list as the first message, then `initialize`",
     expects="an error, then a result; lenient: two results",
     why="a server that ends over it cannot be probed",
@@ -258,10 +259,12 @@ async def early_request(subject: Subject) -> None:
             return
     hello = await _initialize(subject, subject.hello())
     subject.expect(hello.result is not None, "a result of `initialize`", hello)
-    found = subject.answers_to(id)
-    subject.expect(found, "an error for the early request", "no answer")
-    if "result" in found[0].value:
-        subject.lenient("an error for the early request", found[0].raw)
+    try:
+        found = await subject.answer(id, response)
+    except NoAnswer:
+        subject.broken("an error for the early request", "no answer")
+    if found.error is None:
+        subject.lenient("an error for the early request", found)
 
 
 async def _http_answer(subject: Subject, id: int, response: Any) -> Answer | None:
@@ -282,6 +285,7 @@ async def _http_answer(subject: Subject, id: int, response: Any) -> Answer | Non
     revisions=LEGACY,
     transports=("stdio",),
     start=Start.RAW,
+    is_once=True,
     is_quick=False,
     sends="a ping as the first message, then `initialize`",
     expects="two results; lenient: an error for the ping",
@@ -306,6 +310,7 @@ async def early_ping(subject: Subject) -> None:
     rules=("LIFE-01",),
     revisions=LEGACY,
     start=Start.OWN,
+    is_once=True,
     is_quick=False,
     sends="`initialize` once more, with another version",
     expects="an error; lenient: a result; then requests are answered as before",
@@ -331,6 +336,7 @@ async def second_hello(subject: Subject) -> None:
     rules=("PING-01",),
     revisions=LEGACY,
     start=Start.RAW,
+    is_once=True,
     is_quick=False,
     sends="`initialize`, a ping, `initialized`, a ping",
     expects="a result for each ping",

@@ -68,7 +68,7 @@ for _listed, _letter, _next in zip(LISTS, _FIRST_LETTERS, _NEXT_LETTERS, strict=
         send=Request(_listed.method, {"cursor": "mcpwire-no-such-cursor"}),
         expect=Error(-32602),
         lenient=Result(),
-        why="a client whose cursor is too old begins anew without knowing",
+        why="a client with an old cursor begins anew without knowing",
     )
     FAMILY.add(
         _case(
@@ -110,5 +110,5 @@ for _listed, _letter in zip(LISTS, _NEXT_LETTERS, strict=True):
         send=(_no_text(_listed, 7), _no_text(_listed, {"page": 2})),
         expect=Error(-32602, -32600),
         lenient=Result(),
-        why="a client whose cursor is broken begins anew without knowing",
+        why="a client with a broken cursor begins anew without knowing",
     )

@@ -138,11 +138,15 @@ async def _gets(subject: Subject) -> AsyncIterator[Answer]:
             if each.get("required") is True
         }
         params: dict[str, Any] = {"name": prompt.get("name")}
+        key = f"prompt {prompt.get('name')}"
+        if key in subject.facts.unfit:
+            continue
         if arguments:
             params["arguments"] = arguments
         try:
             answer = await subject.request("prompts/get", params)
         except NoAnswer:
+            subject.facts.unfit.add(key)
             continue
         if answer.result is not None:
             yield answer

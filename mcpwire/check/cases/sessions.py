@@ -78,7 +78,7 @@ async def visible_ascii(subject: Subject) -> None:
     transports=HTTP,
     sends=f"initialize, {_OPENED} times",
     expects=f"{_OPENED} ids that differ in at least {_ENTROPY_BITS} bits",
-    why="who guesses an id takes the session over",
+    why="another user takes the session over with a guessed id",
 )
 async def unguessable(subject: Subject) -> None:
     _need_session(subject)

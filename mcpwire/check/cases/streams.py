@@ -184,7 +184,7 @@ async def second_get(subject: Subject) -> None:
 @case(
     "D07.b",
     Level.ROBUST,
-    "a client whose stream broke may open it again",
+    "a client may open a broken stream again",
     revisions=SESSIONS,
     transports=HTTP,
     sends="a GET that opens a stream, its connection closed, and GETs until one opens",
@@ -541,7 +541,7 @@ async def not_cancelled(subject: Subject) -> None:
 
 
 async def _polled(subject: Subject) -> _Call:
-    """Make a call whose stream ends before its answer, and get the answer."""
+    """Make a call with a stream that ends before the answer, and get the answer."""
     for tool in subject.facts.callable_tools:
         arguments = arguments_for(tool)
         is_one = any(word in tool["name"].lower() for word in _POLLED)
@@ -554,7 +554,7 @@ async def _polled(subject: Subject) -> _Call:
         await subject.answer(id, response)
         if response.is_stream and not _has_answer(subject, response, id):
             return _Call(id, "", response)
-    raise Absent("tool whose stream ends before its answer")
+    raise Absent("tool with a stream that ends before the answer")
 
 
 @case(
@@ -565,7 +565,7 @@ async def _polled(subject: Subject) -> _Call:
     revisions=since("2025-11-25", SESSIONS[-1]),
     transports=HTTP,
     needs=("call:",),
-    sends="a call whose stream ends before its answer",
+    sends="a call with a stream that ends before the answer",
     expects="an event with retry before the end",
     why="all clients come back at once, or never",
 )
@@ -582,7 +582,7 @@ async def retry(subject: Subject) -> None:
     revisions=since("2025-11-25", SESSIONS[-1]),
     transports=HTTP,
     needs=("call:",),
-    sends="a call whose stream ends before its answer, and GETs that resume it",
+    sends="a call with a stream that ends before the answer, and GETs that resume it",
     expects="one answer",
     why="the client takes the second answer for one that nobody asked for",
 )

@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from contextvars import Context
+from itertools import takewhile
+from math import inf
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from mcpwire.errors import (
@@ -144,14 +146,18 @@ class TimerQueue:
     def _expire(self) -> None:
         assert self._loop is not None
         now = self._loop.time()
-        self._timer = None
-        while self._due:
-            callback, at = next(iter(self._due.items()))
-            if at > now:
+        due = list(takewhile(lambda each: self._due[each] <= now, self._due))
+        try:
+            for callback in due:
+                if self._due.get(callback, inf) <= now:  # not discarded by another
+                    del self._due[callback]
+                    callback()
+        finally:
+            # Not before: each callback that adds itself again would set another one.
+            self._timer = None
+            for at in self._due.values():
                 self._timer = self._loop.call_at(at, self._expire, context=Context())
-                return
-            del self._due[callback]
-            callback()
+                break
 
 
 class Timeouts:

@@ -46,7 +46,7 @@ It is the name that the official SDKs use, and that some clients look for.
 
 
 class _Connection(ServerConnection):
-    """A connection whose messages come with a head each."""
+    """A connection that gets a head with each message."""
 
     def set_request_info(self, info: RequestInfo) -> None:
         """Set the head that the next messages come with."""

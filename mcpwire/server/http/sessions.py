@@ -672,13 +672,15 @@ class Sessions:
     def _take(self, exchange: Exchange, session: HttpSession, body: Any) -> Answers:
         """Take in what was posted; return its answers. Raises `HttpProblem`."""
         is_batch = type(body) is list
-        if is_batch:
-            self._check_batch(session.session.revision, body)
-        values = body if is_batch else [body]
         answers = Answers(session, is_batch=is_batch)
-        size = exchange.size // len(values)
-        refusals = [session.take(value, answers, exchange, size) for value in values]
-        answers.seal()
+        try:
+            if is_batch:
+                self._check_batch(session.session.revision, body)
+            values = body if is_batch else [body]
+            size = exchange.size // len(values)
+            refusals = [session.take(each, answers, exchange, size) for each in values]
+        finally:
+            answers.seal()  # which lets go of a session for one POST
         refusal = refusals[0]
         if refusal is not None and not answers.expects_any and None not in refusals:
             raise HttpProblem(400, refusal)

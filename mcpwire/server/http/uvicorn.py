@@ -1046,7 +1046,8 @@ def _runner(
                 app.drain(timeout), name="mcpwire-http-drain"
             )
             await asyncio.wait([self._draining])
-            await app.drain(0)  # it may have been cut short
+            if self._draining.cancelled():  # by `force`: what it has left ends now
+                await app.drain(0)
             await super().shutdown(sockets)
 
         def force(self) -> None:

@@ -9,4 +9,6 @@ HERE = Path(__file__).parent
 SERVER = HERE.parents[1] / "server"
 
 sys.path[:0] = [str(HERE), str(SERVER), str(SERVER / "http")]
-pytest.register_assert_rewrite("by_hand", "asgi_driver", "hosted", "victim", "wires")
+pytest.register_assert_rewrite(
+    "by_hand", "asgi_driver", "hosted", "victim", "wired", "wires"
+)

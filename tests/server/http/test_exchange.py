@@ -8,7 +8,14 @@ from asgi_driver import Visit, scope
 
 from mcpwire import Limits
 from mcpwire.errors import LocalProtocolError, ParseError
-from mcpwire.server.http.exchange import ClientGone, Exchange, Headers, HttpProblem
+from mcpwire.server.http.exchange import (
+    ClientGone,
+    Exchange,
+    Headers,
+    HttpProblem,
+    TimerQueue,
+)
+from mcpwire.testing import VirtualClockLoop
 
 pytestmark = pytest.mark.anyio
 
@@ -260,3 +267,77 @@ async def test_nothing_is_sent_to_a_client_that_is_gone():
     with pytest.raises(ClientGone):
         await made.write(b"a")
     assert len(visit.events) == 1
+
+
+def in_virtual_time(main):
+    with asyncio.Runner(loop_factory=VirtualClockLoop) as runner:
+        return runner.run(main())
+
+
+class Again:
+    """What adds itself again each time it is called."""
+
+    def __init__(self, queue):
+        self.queue = queue
+        self.called = 0
+
+    def __call__(self):
+        self.called += 1
+        self.queue.add(self)
+
+
+def test_one_timer_serves_callbacks_that_add_themselves_again():
+    async def main():
+        loop = asyncio.get_running_loop()
+        expired = 0
+
+        class Counted(TimerQueue):
+            def _expire(self):
+                nonlocal expired
+                expired += 1
+                super()._expire()
+
+        queue = Counted(10)
+        each = [Again(queue) for _ in range(10)]
+        for callback in each:
+            queue.add(callback)
+            await asyncio.sleep(0.5)
+        end = loop.time() + 1_000
+        await asyncio.sleep(end - loop.time())
+        assert all(99 <= callback.called <= 101 for callback in each)
+        assert expired <= 1_010  # one for each time that one of them was due
+
+    in_virtual_time(main)
+
+
+def test_a_callback_that_fails_keeps_no_other_from_being_called():
+    async def main():
+        failures, called = [], []
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: failures.append(context))
+        queue = TimerQueue(1)
+
+        def fail():
+            raise ValueError("broken")
+
+        queue.add(fail)
+        queue.add(lambda: called.append(loop.time()))
+        begin = loop.time()
+        await asyncio.sleep(1.5)
+        assert [type(each["exception"]) for each in failures] == [ValueError]
+        assert [at - begin for at in called] == [pytest.approx(1)]
+
+    in_virtual_time(main)
+
+
+def test_a_callback_may_discard_another_that_is_due():
+    async def main():
+        called = []
+        queue = TimerQueue(1)
+        other = Again(queue)
+        queue.add(lambda: (called.append(1), queue.discard(other)))
+        queue.add(other)
+        await asyncio.sleep(5)
+        assert (called, other.called) == ([1], 0)
+
+    in_virtual_time(main)

@@ -34,6 +34,18 @@ async def test_without_sessions_requests_of_older_revisions_stand_alone():
     await app.aclose()
 
 
+@pytest.mark.parametrize(
+    ("version", "batch"), [("2025-03-26", []), ("2025-11-25", [CALL])]
+)
+async def test_a_refused_batch_without_sessions_leaves_nothing(version, batch):
+    app = server.asgi(stateless=True)
+    answer = await post(app, batch, mcp_protocol_version=version)
+    assert answer.status == 400
+    assert app._sessions is not None
+    assert list(app._sessions) == []
+    await app.aclose()
+
+
 async def test_when_there_are_too_many_sessions_the_longest_idle_goes():
     app = server.asgi(max_sessions=1)
     first, second = await opened(app), await opened(app)

@@ -13,12 +13,13 @@ import textwrap
 
 import pytest
 from hosted import call
-from wired import PATHS, PATIENCE, Small, port_of, raw, served, spoken
+from wired import PATHS, PATIENCE, Small, connected, port_of, raw, served, spoken
 
 import mcpwire
 from mcpwire import Limits
 from mcpwire.errors import LocalProtocolError
 from mcpwire.server.http import uvicorn as serving
+from mcpwire.server.http.event_store import MemoryEventStore
 from mcpwire.server.http.uvicorn import read_address, run_http, serve_http
 
 pytestmark = pytest.mark.anyio
@@ -235,6 +236,22 @@ run_http(
 )
 print("ended", file=sys.stderr, flush=True)
 """
+
+
+async def test_connections_end_also_if_the_event_store_cannot_be_closed():
+    class Broken(MemoryEventStore):
+        async def aclose(self):
+            raise ValueError("it cannot be closed")
+
+    async with served(mcpwire.Server("x"), event_store=Broken()) as (url, task):
+        async with connected(port_of(url)) as (r, w):
+            w.write(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n")
+            assert await r.readuntil(b"}")
+            task.cancel()
+            assert await r.read() == b""
+        await asyncio.wait([task])
+        with pytest.raises(ValueError, match="it cannot be closed"):
+            task.result()
 
 
 on_posix = pytest.mark.skipif(os.name != "posix", reason="signals are those of POSIX")

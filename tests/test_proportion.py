@@ -1,7 +1,7 @@
 """`growth` tells what grows in proportion from what grows with the square."""
 
 import pytest
-from growth import calls, grows_in_proportion
+from proportion import calls, grows_in_proportion
 
 
 def squared(text):

@@ -1,0 +1,73 @@
+"""What servers of other libraries break, exactly: their pins do not move."""
+
+import asyncio
+import subprocess
+from pathlib import Path
+
+import pytest
+from real_servers import NODE_PACKAGES, PEERS, node
+
+from mcpwire.check import Options, Verdict, run
+from mcpwire.check.case import Level
+from mcpwire.transports.targets import Stdio
+
+pytestmark = pytest.mark.servers
+
+HERE = Path(__file__).parent / "foreign"
+DEAD = {Verdict.CRASH, Verdict.HANG}
+NO_BATCHES = {("RPC-13.a", "fail")}
+EVERYTHING = str(NODE_PACKAGES / "server-everything/dist/index.js")
+
+
+def found(target, **options):
+    """Return the MUST that are broken, and all crashes and hangs."""
+    report = asyncio.run(run(target, Options(**options)))
+    return {
+        (r.case, r.verdict.value)
+        for r in report.results
+        if r.verdict in DEAD or (r.verdict is Verdict.FAIL and r.level is Level.MUST)
+    }
+
+
+SERVERS = {
+    # It logs what is no message of its revision, an array too.
+    "python-sdk": (PEERS / "python-sdk/bin/python", [HERE / "python_sdk.py"], set()),
+    "fastmcp": (PEERS / "fastmcp/bin/python", [HERE / "fast.py"], set()),
+    "time": (PEERS / "servers/bin/python", ["-m", "mcp_server_time"], set()),
+    # JavaScript reads 2^53+1 as 2^53; links to resources are of 2025-06-18 on.
+    "everything": (
+        node(),
+        [EVERYTHING, "stdio"],
+        {("RPC-07.b", "hang"), ("SCHEMA.CallToolResult", "fail")},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_its_known_findings_and_no_others_come_out(name, tmp_path):
+    program, arguments, known = SERVERS[name]
+    missing = next(
+        (
+            str(p)
+            for p in (program, *arguments)
+            if "/" in str(p) and not Path(p).exists()
+        ),
+        None,
+    )
+    if missing is not None:
+        pytest.skip(f"make peers has not installed {missing}")
+    env = {"FASTMCP_CHECK_FOR_UPDATES": "off"}
+    words = [str(each) for each in arguments]
+    target = Stdio(str(program), words, env=env)
+    assert found(target) == known | NO_BATCHES
+
+
+def test_git_answers_what_is_asked(tmp_path):
+    program = PEERS / "servers/bin/python"
+    if not program.exists():
+        pytest.skip(f"make peers has not installed {program}")
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    target = Stdio(
+        str(program), ["-m", "mcp_server_git", "--repository", str(tmp_path)]
+    )
+    assert found(target) == NO_BATCHES
