@@ -28,6 +28,7 @@ from mcpwire.wire.json import encode
 from mcpwire.wire.jsonrpc import failure, success
 
 if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
     from collections.abc import (
         Awaitable,
         Callable,
@@ -122,41 +123,47 @@ class TimerQueue:
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
-        self._due: dict[Callable[[], object], float] = {}  # the earliest first
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        # By loop, for an application may run on several: the earliest first.
+        self._due: dict[AbstractEventLoop, dict[Callable[[], object], float]] = {}
+        self._armed: set[AbstractEventLoop] = set()
 
     def add(self, callback: Callable[[], object]) -> None:
         """Call this once, after the seconds from now, unless it is discarded."""
         loop = asyncio.get_running_loop()
-        if self._loop is not loop:  # the loop before has ended
-            self._loop, self._timer = loop, None
-            self._due.clear()
-        if callback in self._due:
-            del self._due[callback]
-        self._due[callback] = at = loop.time() + self.seconds
-        if self._timer is None:
-            # In no context of a request, which it would keep.
-            self._timer = loop.call_at(at, self._expire, context=Context())
+        due = self._due.get(loop)
+        if due is None:
+            for ended in [each for each in list(self._due) if each.is_closed()]:
+                self._due.pop(ended, None)
+                self._armed.discard(ended)
+            due = self._due[loop] = {}
+        due.pop(callback, None)
+        due[callback] = at = loop.time() + self.seconds
+        if loop not in self._armed:
+            self._arm(loop, at)
 
     def discard(self, callback: Callable[[], object]) -> None:
         """Do not call this."""
-        self._due.pop(callback, None)
+        for due in list(self._due.values()):
+            due.pop(callback, None)
 
-    def _expire(self) -> None:
-        assert self._loop is not None
-        now = self._loop.time()
-        due = list(takewhile(lambda each: self._due[each] <= now, self._due))
+    def _arm(self, loop: AbstractEventLoop, at: float) -> None:
+        self._armed.add(loop)
+        # In no context of a request, which it would keep.
+        loop.call_at(at, self._expire, loop, context=Context())
+
+    def _expire(self, loop: AbstractEventLoop) -> None:
+        now, waiting = loop.time(), self._due[loop]
+        due = list(takewhile(lambda each: waiting[each] <= now, waiting))
         try:
             for callback in due:
-                if self._due.get(callback, inf) <= now:  # not discarded by another
-                    del self._due[callback]
+                if waiting.get(callback, inf) <= now:  # not discarded by another
+                    del waiting[callback]
                     callback()
         finally:
             # Not before: each callback that adds itself again would set another one.
-            self._timer = None
-            for at in self._due.values():
-                self._timer = self._loop.call_at(at, self._expire, context=Context())
+            self._armed.discard(loop)
+            for at in waiting.values():
+                self._arm(loop, at)
                 break
 
 

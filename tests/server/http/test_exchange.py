@@ -1,6 +1,7 @@
 """One HTTP request over ASGI: its body, its answer, its client."""
 
 import asyncio
+import threading
 import time
 
 import pytest
@@ -292,10 +293,10 @@ def test_one_timer_serves_callbacks_that_add_themselves_again():
         expired = 0
 
         class Counted(TimerQueue):
-            def _expire(self):
+            def _expire(self, loop):
                 nonlocal expired
                 expired += 1
-                super()._expire()
+                super()._expire(loop)
 
         queue = Counted(10)
         each = [Again(queue) for _ in range(10)]
@@ -341,3 +342,24 @@ def test_a_callback_may_discard_another_that_is_due():
         assert (called, other.called) == ([1], 0)
 
     in_virtual_time(main)
+
+
+def test_loops_of_several_threads_have_timers_of_their_own():
+    queue = TimerQueue(0.1)
+    both = threading.Barrier(2)
+    called = []
+
+    async def wait():
+        ended = asyncio.Event()
+        queue.add(ended.set)
+        await asyncio.to_thread(both.wait, 10)
+        async with asyncio.timeout(10):
+            await ended.wait()
+        called.append(asyncio.get_running_loop())
+
+    threads = [threading.Thread(target=asyncio.run, args=(wait(),)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(called)) == 2
