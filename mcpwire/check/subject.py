@@ -57,7 +57,7 @@ _LATE: Final = 10
 """How many times as long as a barrier takes an answer may be overtaken."""
 _MOST_LATE_S: Final = 1.0
 _SHORTEST_S: Final = 0.05  # between two attempts to resume a stream
-_PAUSES_S: Final = 30.0  # for all pauses that a server asks for before one answer
+_PAUSES_S: Final = 10.0  # for all pauses that a server asks for before one answer
 
 
 @attrs.frozen
