@@ -31,7 +31,8 @@ class Comparison:
     """A report beside a baseline."""
 
     new: tuple[Result, ...]
-    """Findings that the baseline does not name, or with another verdict."""
+    """Findings that the baseline does not name, or with another verdict; what did not
+    run is one too, and no baseline can name it."""
     stale: tuple[str, ...]
     """Lines of the baseline that the report does not need."""
 
@@ -77,7 +78,8 @@ def compare(report: Report, baseline: Mapping[Key, Verdict]) -> Comparison:
     new = (
         result
         for result in report.results
-        if result.verdict in _FINDINGS and baseline.get(_key(result)) != result.verdict
+        if result.verdict in {*_FINDINGS, Verdict.UNRUN}
+        and baseline.get(_key(result)) != result.verdict
     )
     stale = (
         f"{' '.join(key)} {verdict.value}, now {seen[key].value}"

@@ -38,6 +38,8 @@ LETTERS: Final = {
     Verdict.UNRUN: "U",
 }
 
+_SLUG: Final = 80  # characters of the name of a file
+
 
 @attrs.frozen
 class Subject:
@@ -89,7 +91,9 @@ def _subjects(reports: Iterable[Report]) -> Sequence[Subject]:
         transports = {cell.transport for cell in report.cells()}
         if transports == {"http"}:
             name += " (HTTP)"
-        stem = re.sub(r"[^a-z0-9.]+", "-", name.lower()).strip("-.") or "subject"
+        stem = (
+            re.sub(r"[^a-z0-9.]+", "-", name.lower())[:_SLUG].strip("-.") or "subject"
+        )
         taken = {each.slug for each in found}
         slug = next(
             s

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import ssl
 from time import monotonic
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 import attrs
 
 from mcpwire.check.case import PeerDied
+from mcpwire.errors import RemoteProtocolError
 from mcpwire.limits import Limits
 from mcpwire.transports.http.h1 import ResponseReader
 from mcpwire.transports.process import StderrTail, describe_exit, spawn
@@ -36,6 +38,10 @@ HeaderValue: TypeAlias = "str | tuple[str, ...] | None"
 LARGEST: Final = 64 * 1024 * 1024  # bytes of one message, or of one body
 KEPT: Final = 16 * 1024  # octets of a case that its result shows, each way
 READ: Final = 65_536
+MOST_EVENTS: Final = 100_000  # of one event stream
+_STREAM: Final = 4 * LARGEST  # octets of one event stream
+_CREDENTIALS: Final = re.compile(rb"(?im)^(authorization:[ \t]*\S+[ \t]+)[^\r\n]+")
+_PART: Final = 8  # octets of a secret at the end of a text that was cut
 _LIMITS: Final = Limits()
 
 
@@ -68,13 +74,32 @@ class Tape:
         self._began = monotonic()
         self._room = {"sent": KEPT, "received": KEPT}
 
+    def masked(self, data: bytes) -> bytes:
+        """Return octets without secrets, and without all that authorizes.
+
+        Cases send tokens that were made from a secret one by changing a part of it.
+        """
+        if not self.secrets:
+            return data
+        for secret in self.secrets:
+            data = data.replace(secret, b"***")
+        return _CREDENTIALS.sub(rb"\1***", data)
+
+    def masked_text(self, text: str) -> str:
+        """Return a text without secrets, which may have been cut in one of them."""
+        text = self.masked(text.encode("utf-8", "replace")).decode("utf-8", "replace")
+        head = text.removesuffix("...")
+        for secret in self.secrets if head != text else ():
+            for size in range(len(secret) - 1, _PART - 1, -1):
+                if head.endswith(part := secret[:size].decode("utf-8", "replace")):
+                    return f"{head.removesuffix(part)}***..."
+        return text
+
     def add(
         self, direction: Literal["sent", "received"], data: bytes, stream: int = 0
     ) -> None:
         """Keep octets, as far as there is room."""
-        for secret in self.secrets:
-            data = data.replace(secret, b"***")
-        kept = data[: self._room[direction]]
+        kept = self.masked(data)[: self._room[direction]]
         self._room[direction] -= len(kept)
         if kept:
             at = monotonic() - self._began
@@ -236,6 +261,7 @@ class Response:
         self._on_data = on_data
         self._on_change = on_change
         self._sse: SSEDecoder | None = None
+        self._size = 0
         self.writer: asyncio.StreamWriter | None = None
 
     @property
@@ -265,7 +291,17 @@ class Response:
         self.has_head.set()
 
     def data(self, chunk: bytes) -> None:
-        """Take a part of the body."""
+        """Take a part of the body.
+
+        Raises:
+            RemoteProtocolError: There is no end of it.
+        """
+        self._size += len(chunk)
+        most = LARGEST if self._sse is None else _STREAM
+        if self._size > most or len(self.events) > MOST_EVENTS:
+            raise RemoteProtocolError(
+                f"more than {most >> 20} MiB or {MOST_EVENTS:,} events in one response"
+            )
         if self._sse is None:
             self.body += chunk
             return

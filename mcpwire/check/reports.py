@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from base64 import b64encode
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
@@ -37,6 +38,9 @@ _LEVELS: Final = {
     Verdict.LENIENT: "note",
 }
 _COLOURS: Final = ((100, "brightgreen"), (95, "green"), (80, "yellow"), (0, "red"))
+
+_MARKS: Final = re.compile(r"[\\`*_\[\]<>!|#&]")  # of Markdown
+_ESCAPED: Final = r"\\\g<0>"
 
 _GROUPED: Final = 12
 """So many revisions of one finding stand in one paragraph."""
@@ -169,7 +173,7 @@ def to_badge(report: Report) -> bytes:
 def to_markdown(report: Report) -> str:
     """Return scores and findings as Markdown."""
     lines = [
-        f"# {_name(report)}",
+        f"# {_MARKS.sub(_ESCAPED, _name(report))}",
         "",
         f"`{report.subject}`, profile {report.profile}",
         "",

@@ -21,6 +21,8 @@ __all__ = ["ROLES", "arguments_for", "callable_tools", "find_roles", "is_named_l
 
 ROLES: Final = ("echo", "slow", "big", "notify", "ask", "change", "task")
 
+LONGEST: Final = 100_000  # characters of an argument that a schema can ask for
+
 _WORDS: Final = {
     "echo": ("echo",),
     "slow": ("slow", "sleep", "wait", "delay", "long_running", "longrunning"),
@@ -42,10 +44,15 @@ def callable_tools(
         for tool in tools
         if isinstance(tool.get("name"), str)
         and (
-            (tool.get("annotations") or {}).get("readOnlyHint") is True
+            _only_reads(tool)
             or any(fnmatchcase(tool["name"], pattern) for pattern in patterns)
         )
     ]
+
+
+def _only_reads(tool: Mapping[str, Any]) -> bool:
+    annotations = tool.get("annotations")
+    return isinstance(annotations, dict) and annotations.get("readOnlyHint") is True
 
 
 def find_roles(
@@ -117,7 +124,7 @@ def arguments_for(
     for name in required_of(schema):
         try:
             value = _example(properties.get(name), text)
-        except (TypeError, ValueError):  # a schema that is none
+        except (OverflowError, TypeError, ValueError):  # a schema that is none
             value = None
         if value is None:
             return None
@@ -133,6 +140,8 @@ def _example(schema: Any, text: str) -> Any:
         if value is not None:
             return value
     if schema.keys() & {"pattern", "format", "minItems", "maximum"}:
+        return None
+    if schema.get("minLength", 0) > LONGEST:
         return None
     padded = text.ljust(schema.get("minLength", 0), "x")
     found = {

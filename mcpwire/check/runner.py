@@ -22,6 +22,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, Literal
+from urllib.parse import quote
 
 import attrs
 
@@ -65,6 +66,7 @@ _PAGES: Final = 20
 _START_S: Final = 15.0
 _REFUSED: Final = 3  # connections; then a server counts as gone
 _PROBE_S: Final = 2.0
+_SECRET: Final = 8  # characters of a word that is one by itself
 _HOSTILE: Final = 6  # times as long may an answer take to what floods
 _LISTS: Final = (
     ("tools", "tools/list", "tools"),
@@ -272,6 +274,9 @@ class _Run:
         except (Finding, ConnectError) as found:
             await subject.close()
             return f"{revision}: {self._spoken(found)}"
+        except (ArithmeticError, AttributeError, LookupError, TypeError) as error:
+            await subject.close()
+            return f"{revision}: what the server says cannot be read: {error!r}"
         except BaseException:
             await subject.close()
             raise
@@ -320,7 +325,7 @@ class _Run:
         facts.tokens = dict(self._options.tokens)
         for name in ("name", "version"):
             if isinstance(facts.server_info.get(name), str):
-                self.server[name] = facts.server_info[name]
+                self.server[name] = shown(facts.server_info[name])
         await self._choose_barrier(subject)
         for capability, method, key in _LISTS:
             if facts.declares(capability):
@@ -365,10 +370,7 @@ class _Run:
             start_s=self._start_s,
             tls=self._tls,
         )
-        secrets = {*headers.values(), *self._options.tokens.values()} - {""}
-        subject.tape.secrets = tuple(
-            each.encode() for each in sorted(secrets, key=len, reverse=True)
-        )
+        subject.tape.secrets = _secrets(headers, self._options.tokens)
         return subject
 
     async def _run_cell(self, run: _CellRun) -> None:
@@ -441,7 +443,9 @@ class _Run:
         return attrs.evolve(
             result,
             seconds=round(monotonic() - began, 4),
-            sent=shown(subject.last_sent) if keeps else "",
+            expected=subject.tape.masked_text(expected),
+            actual=subject.tape.masked_text(actual),
+            sent=shown(subject.tape.masked(subject.last_sent)) if keeps else "",
             octets=tuple(
                 (round(o.at, 6), o.direction, o.stream, o.data)
                 for o in subject.tape.octets
@@ -523,8 +527,7 @@ async def _verdict_of(subject: Subject, case: Case) -> tuple[Verdict, str, str]:
     except TimeoutError:
         expected = f"the case takes at most {case.bound_s:g} s"
         return Verdict.HANG, expected, "it took longer"
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        # A server may say anything; what a case cannot read must not end the run.
+    except Exception as error:  # noqa: BLE001 - what a server says does not end the run
         return Verdict.UNRUN, "", f"the case could not read an answer: {error!r}"
     return Verdict.PASS, "", ""
 
@@ -536,6 +539,21 @@ _VERDICTS: Final[dict[type[Finding], Verdict]] = {
     NotAnswered: Verdict.FAIL,
     PeerDied: Verdict.CRASH,
 }
+
+
+def _secrets(
+    headers: Mapping[str, str], tokens: Mapping[str, str]
+) -> tuple[bytes, ...]:
+    """Return the octets that no report may show, the longest first.
+
+    A header field such as ``Authorization: Bearer x`` has its secret in its last word;
+    in the query of a URL it may be quoted.
+    """
+    whole = {*headers.values(), *tokens.values()}
+    words = {word for each in whole for word in each.split() if len(word) >= _SECRET}
+    found = {each for each in whole if len(each) >= _SECRET // 2} | words
+    found |= {quote(each) for each in found}
+    return tuple(each.encode() for each in sorted(found, key=len, reverse=True))
 
 
 def _runs_over(case: Case, transport: Transport) -> bool:

@@ -51,11 +51,13 @@ __all__ = ["Answer", "Facts", "Message", "Reaction", "Response", "Subject"]
 META: Final = "io.modelcontextprotocol/"
 MOST_LINES: Final = 100_000
 """What one connection may send; then the server floods."""
+MOST_OCTETS: Final = 256 * 1024 * 1024
 _SHOWN: Final = 400
 _LATE: Final = 10
 """How many times as long as a barrier takes an answer may be overtaken."""
 _MOST_LATE_S: Final = 1.0
 _SHORTEST_S: Final = 0.05  # between two attempts to resume a stream
+_PAUSES_S: Final = 10.0  # for all pauses that a server asks for before one answer
 
 
 @attrs.frozen
@@ -267,6 +269,7 @@ class Subject:
         self.watch = watch
         self._came = asyncio.Event()
         self._lines = 0
+        self._octets = 0
         self._first_id = self.random.randrange(1_000, 1_000_000)
         self._ids = count(self._first_id)
         self._earlier = range(0)
@@ -323,7 +326,10 @@ class Subject:
         if self.stream is None or not self.stream.events:
             return None
         data = self.stream.events[0].data.decode("utf-8", "replace")
-        parts = urlsplit(urljoin(str(self.target), data))
+        try:
+            parts = urlsplit(urljoin(str(self.target), data))
+        except ValueError as error:
+            raise Broken("a URI in the endpoint event", shown(f"{error}")) from None
         return parts.path + (f"?{parts.query}" if parts.query else "")
 
     async def handshake(self) -> Answer:
@@ -498,7 +504,12 @@ class Subject:
         *,
         headers: Mapping[str, HeaderValue] | None = None,
     ) -> Response | None:
-        """Send a message, or octets as they are; over stdio they end with a newline."""
+        """Send a message, or octets as they are; over stdio they end with a newline.
+
+        Raises:
+            NoAnswer: The server does not read it within the bound.
+            PeerDied: The process ended, or takes no connection.
+        """
         data = message if isinstance(message, bytes) else encode(message)
         if isinstance(message, dict) and "method" in message and "id" in message:
             self._note(message)
@@ -506,7 +517,13 @@ class Subject:
         if self.stdio is not None:
             if self.stdio.is_over:
                 raise self.stdio.death()
-            await self.stdio.write(data + b"\n")
+            try:
+                async with asyncio.timeout(self._bound(None)):
+                    await self.stdio.write(data + b"\n")
+            except TimeoutError:
+                raise NoAnswer(
+                    "the server reads what is sent", "it does not read any more"
+                ) from None
             return None
         fields = {**self.http_headers(message), **(headers or {})}
         response = await self.need_http().exchange(
@@ -534,6 +551,7 @@ class Subject:
         """Wait for the answer with that id, of the same JSON type."""
         bound = self._bound(timeout)
         last = response
+        latest = asyncio.get_running_loop().time() + bound + _PAUSES_S
         try:
             async with asyncio.timeout(bound) as limit:
                 while not (found := self.answers_to(id)):
@@ -541,7 +559,7 @@ class Subject:
                         pause = self._pause_before_resuming(last)
                         until = asyncio.get_running_loop().time() + pause + bound
                         if pause > _SHORTEST_S:
-                            limit.reschedule(until)
+                            limit.reschedule(min(until, latest))
                         await asyncio.sleep(pause)
                         last = await self.resume(last)
                     await self._wait()
@@ -600,9 +618,12 @@ class Subject:
         Raises:
             PeerDied: The process ends its output, or floods us.
         """
-        if self._lines > MOST_LINES:
+        if self._floods:
             shows = shown(self.received[-1].raw) if self.received else "noise"
-            raise PeerDied("few messages", f"{MOST_LINES:,} lines, such as {shows}")
+            much = f"{MOST_LINES:,} lines"
+            if self._lines <= MOST_LINES:
+                much = f"{MOST_OCTETS >> 20} MiB"
+            raise PeerDied("few messages", f"{much}, such as {shows}")
         if self.stdio is not None and self.stdio.output_ended:
             await self.stdio.wait_exit(1.0)
             raise self.stdio.death()
@@ -771,9 +792,14 @@ class Subject:
 
     # --- what comes in ----------------------------------------------------------------
 
+    @property
+    def _floods(self) -> bool:
+        return self._lines > MOST_LINES or self._octets > MOST_OCTETS
+
     def _take(self, raw: bytes, stream: int = 0) -> None:
         self._lines += 1
-        if self._lines > MOST_LINES:
+        self._octets += len(raw)
+        if self._floods:
             self._came.set()
             return
         try:
@@ -829,7 +855,7 @@ class Subject:
         else:
             answer["error"] = {"code": -32601, "message": "method not found"}
         kept = self.last_sent
-        with contextlib.suppress(PeerDied):
+        with contextlib.suppress(PeerDied, NoAnswer):
             await self.send(answer)
         self.last_sent = kept
 

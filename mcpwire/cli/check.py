@@ -98,16 +98,10 @@ def _run_options(options: Options) -> RunOptions:
 
 
 def _again(options: Options) -> tuple[str, ...]:
-    """Return the options that a command needs to do the same again."""
+    """Return the further options that a command needs to do the same again."""
     words: list[str] = []
-    for name, value in options.roles:
-        words += ["--map", f"{name}={value}"]
-    for flag, values in (
-        ("--allow-calls", options.allow_calls),
-        ("--header-env", options.header_env),
-    ):
-        for value in values:
-            words += [flag, value]
+    for value in options.header_env:
+        words += ["--header-env", value]
     return (*words, *(["--hostile"] if options.hostile else []))
 
 

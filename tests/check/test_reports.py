@@ -216,6 +216,18 @@ def test_a_baseline_accepts_what_it_names_and_nothing_else():
     assert new.verdict is Verdict.CRASH
 
 
+def test_what_did_not_run_is_worse_than_any_baseline():
+    (new,) = compare(report(result(Verdict.UNRUN)), {}).new
+    assert failed([new])
+    assert write_baseline(report(new)) == ""
+
+
+def test_a_name_is_no_markdown():
+    named = attrs.evolve(MIXED, server={"name": "![a](http://b) <b>`c`"})
+    head = to_markdown(named).splitlines()[0]
+    assert head == r"# \!\[a\](http://b) \<b\>\`c\`"
+
+
 def test_a_baseline_may_have_comments_and_nothing_odd():
     text = "# all known\n\nRPC-07.a stdio 2025-11-25 fail # since 2.0\n"
     assert read_baseline(text) == {("RPC-07.a", "stdio", "2025-11-25"): Verdict.FAIL}

@@ -36,6 +36,10 @@ async def _ask(subject: Subject) -> list[Message]:
 async def _undeclared(subject: Subject) -> None:
     asked = await _ask(subject)
     subject.expect(not asked, "no question", asked[0].raw if asked else "")
+    able = await subject.another(capabilities=ALL)
+    answering(able)
+    if not await _ask(able):
+        subject.absent("tool that asks a client which declares everything")
 
 
 for _id, _level, _revisions in (

@@ -31,6 +31,7 @@ _RESOURCE: Final = since("2025-06-18")
 """The revisions with protected resource metadata."""
 _NEWER: Final = since("2025-11-25")
 _WELL_KNOWN: Final = "/.well-known/oauth-protected-resource"
+_CHALLENGE: Final = 4_096
 _GARBAGE: Final = "mcpwire-no-such-token"
 
 
@@ -82,7 +83,9 @@ def _challenge(response: Response) -> dict[str, str] | None:
     found = re.search(r"(?:^|[\s,])(?:Bearer|DPoP)(?=[\s,]|$)", field, re.IGNORECASE)
     if found is None:
         return None
-    pairs = re.findall(r'([\w-]+)\s*=\s*(?:"([^"]*)"|([^\s,"]+))', field[found.end() :])
+    # Bounded: the time of the pattern grows with the square of a word's length.
+    text = field[found.end() :][:_CHALLENGE]
+    pairs = re.findall(r'([\w-]+)\s*=\s*(?:"([^"]*)"|([^\s,"]+))', text)
     return {name.lower(): quoted or plain for name, quoted, plain in pairs}
 
 
@@ -121,6 +124,7 @@ async def no_token(subject: Subject) -> None:
 for letter, method in (("b", "GET"), ("c", "DELETE")):
 
     async def no_token_otherwise(subject: Subject, method: str = method) -> None:
+        await _need_protection(subject)
         its = await subject.another() if method == "DELETE" else subject
         fields: dict[str, HeaderValue] = {"Authorization": None}
         if method == "GET":
@@ -152,6 +156,7 @@ for letter, text, value in (
 ):
 
     async def in_session(subject: Subject, value: HeaderValue = value) -> None:
+        await _need_protection(subject)
         response = await _post(subject, value, in_session=True)
         _expect_401(subject, response)
 

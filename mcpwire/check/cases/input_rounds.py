@@ -154,6 +154,7 @@ def _check_declared(subject: Subject, found: Round, allowed: Mapping[str, str]) 
     why="the client cannot answer, and the call cannot go on",
 )
 async def nothing_declared(subject: Subject) -> None:
+    await _begin(subject)
     for tool, arguments in asking_tools(subject)[:4]:
         params = {"name": tool["name"], "arguments": arguments}
         _check_declared(

@@ -422,8 +422,17 @@ exchange(
     source="basic/index#batching",
     revisions=("2025-03-26",),
     send=Octets(
-        encode([{"jsonrpc": "2.0", "method": "notifications/mcpwire/unknown"}] * 2),
-        "an array of two notifications",
+        encode(
+            [
+                {
+                    "jsonrpc": "2.0",
+                    "method": "notifications/cancelled",
+                    "params": {"requestId": f"mcpwire-never-{n}"},
+                }
+                for n in (1, 2)
+            ]
+        ),
+        "an array of two cancellations of requests that were never made",
     ),
     expect=Silence(),
     why="clients of this revision may send batches",

@@ -55,7 +55,7 @@ def _levels(messages: list[Message]) -> list[Any]:
 exchange(
     FAMILY,
     "LOG-05.a",
-    Level.MUST,
+    Level.SHOULD,
     "each of the eight levels can be set",
     source="server/utilities/logging#log-levels",
     revisions=LEGACY,

@@ -1,0 +1,65 @@
+"""Servers that are right in their own way are not found wrong, and not praised."""
+
+import asyncio
+import sys
+
+import pytest
+
+from mcpwire import Stdio
+from mcpwire.check import Options, Verdict, run
+
+SERVER = """
+import json, sys, threading
+lock = threading.Lock()
+tool = {"inputSchema": {"type": "object", "required": ["text"], "properties":
+        {"text": {"type": "string"}}}, "annotations": {"readOnlyHint": True}}
+tools = [{**tool, "name": "echo"}, {**tool, "name": "ask_the_oracle"}]
+
+def answer(message):
+    params = message.get("params") or {}
+    method = message["method"]
+    result = {"resultType": "complete", "ttlMs": 0, "cacheScope": "public"}
+    if method == "initialize":
+        result = {"protocolVersion": params["protocolVersion"],
+                  "capabilities": {"tools": {}},
+                  "serverInfo": {"name": "own way", "version": "1"}}
+    if method == "server/discover":
+        result |= {"supportedVersions": ["2026-07-28", "2025-11-25"],
+                   "capabilities": {"tools": {}}}
+    if method == "tools/list":
+        result |= {"tools": tools}
+    if method == "tools/call":
+        text = json.dumps({"echo": params["arguments"].get("text")})
+        result |= {"content": [{"type": "text", "text": text}]}
+    if method == "ping":
+        result = {}
+    with lock:
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}),
+              flush=True)
+
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" in message and "method" in message:
+        threading.Thread(target=answer, args=(message,), daemon=True).start()
+"""
+
+
+@pytest.mark.parametrize(
+    ("case", "revision", "verdict"),
+    [
+        # The tool gives the text back within JSON of its own, all of it in ASCII.
+        ("TR-STDIO-01.a", "2025-11-25", Verdict.ABSENT),
+        # A tool with "ask" in its name need not ask: nothing is observed.
+        ("LIFE-11.b", "2025-11-25", Verdict.ABSENT),
+        ("MRTR-06.a", "2026-07-28", Verdict.ABSENT),
+    ],
+)
+def test_the_verdict_of_a_correct_server(case, revision, verdict):
+    options = Options(revisions=(revision,), only=(case,), answer_s=5.0)
+    target = Stdio(sys.executable, ["-c", SERVER])
+    (result,) = asyncio.run(run(target, options)).results
+    assert (result.verdict, result.expected, result.actual[:60]) == (
+        verdict,
+        "",
+        result.actual[:60],
+    )

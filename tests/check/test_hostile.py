@@ -1,0 +1,276 @@
+"""What a hostile server can do to the checker: it ends in time, whole, and discreet."""
+
+import asyncio
+import contextlib
+import json
+import sys
+
+import attrs
+import pytest
+
+from mcpwire import Http, Stdio
+from mcpwire.check import Options, Verdict, run, runner
+from mcpwire.check import peer as peers
+from mcpwire.check import subject as subjects
+from mcpwire.check.cases.authorization import _challenge
+from mcpwire.check.pages import write_pages
+from mcpwire.check.roles import arguments_for, callable_tools
+from mcpwire.errors import ConnectError
+
+ONE = Options(revisions=("2025-11-25",), answer_s=0.5, only=("tools",))
+
+SERVER = """
+import json, sys, time
+tool = json.loads({tool!r})
+for line in sys.stdin:
+    try:
+        message = json.loads(line)
+    except ValueError:
+        continue
+    method = message.get("method")
+    if "id" not in message or method is None:
+        continue
+    result = {{}}
+    if method == "initialize":
+        result = {{
+            "protocolVersion": "2025-11-25",
+            "capabilities": {{"tools": {{}}}},
+            "serverInfo": {{"name": {name!r}, "version": "1"}},
+        }}
+    if method == "tools/list":
+        result = {{"tools": [tool]}}
+    if method == "tools/call":
+        result = {{"content": []}}
+    {more}
+    answer = {{"jsonrpc": "2.0", "id": message["id"], "result": result}}
+    print(json.dumps(answer), flush=True)
+"""
+TOOL = {
+    "name": "look",
+    "inputSchema": {"type": "object"},
+    "annotations": {"readOnlyHint": True},
+}
+
+
+def server(*, name="hostile", more="", **tool):
+    text = SERVER.format(tool=json.dumps(TOOL | tool), name=name, more=more)
+    return Stdio(sys.executable, ["-c", text])
+
+
+def schema(**value):
+    return {"type": "object", "required": ["a"], "properties": {"a": value}}
+
+
+def deep(levels):
+    value = {}
+    for _ in range(levels):
+        value = {"a": value}
+    return value
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [
+        {"inputSchema": schema(type="string", minLength=10**18)},
+        {"inputSchema": schema(type="string", minLength=10**9)},
+        {"inputSchema": schema(default=deep(450))},
+        {"annotations": ["readOnlyHint"]},
+        {"annotations": {"readOnlyHint": True}, "inputSchema": schema(enum=5)},
+    ],
+    ids=["no length", "1 GB", "deep", "annotations", "enum"],
+)
+def test_what_a_tool_says_of_itself_does_not_end_the_run(tool):
+    report = asyncio.run(run(server(**tool), ONE))
+    assert any(each.verdict is Verdict.PASS for each in report.results)
+
+
+def test_no_argument_is_made_that_fills_the_memory():
+    bomb = {"inputSchema": schema(type="string", minLength=10**9)}
+    assert arguments_for(bomb) is None
+    assert callable_tools([TOOL | {"annotations": ["readOnlyHint"]}]) == []
+
+
+FLOOD = """
+    if method == "ping":
+        for n in range(6000):
+            print(json.dumps({"jsonrpc": "2.0", "id": "x" * 100, "method": "ping"}))
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": {}}))
+        sys.stdout.flush()
+        time.sleep(60)
+"""
+
+
+@pytest.mark.timeout(60)
+def test_a_server_that_asks_and_does_not_read_holds_nothing_up():
+    with pytest.raises(ConnectError, match=r"it does not read any more|no answer"):
+        asyncio.run(run(server(more=FLOOD.strip()), ONE))
+
+
+def test_a_long_name_has_a_page(tmp_path):
+    report = asyncio.run(run(server(name="n" * 5_000), ONE))
+    write_pages(tmp_path, [report])
+    (page,) = (tmp_path / "subjects").iterdir()
+    assert len(page.name) < 100
+
+
+# --- over HTTP ------------------------------------------------------------------------
+
+HEAD = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Type: "
+
+
+@contextlib.asynccontextmanager
+async def serving(answer):
+    """Yield the URL of a server; `answer`: from head and body to what it writes."""
+
+    async def talk(reader, writer):
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+            head = await reader.readuntil(b"\r\n\r\n")
+            size = 0
+            for line in head.lower().split(b"\r\n"):
+                if line.startswith(b"content-length:"):
+                    size = int(line.partition(b":")[2])
+            body = await reader.readexactly(size)
+            for part in answer(head, body):
+                writer.write(part)
+                await writer.drain()
+        writer.close()
+
+    listening = await asyncio.start_server(talk, "127.0.0.1", 0)
+    port = listening.sockets[0].getsockname()[1]
+    try:
+        yield f"http://127.0.0.1:{port}/mcp"
+    finally:
+        listening.close()
+        await listening.wait_closed()
+
+
+def checked(answer, options=ONE, **headers):
+    async def main():
+        async with serving(answer) as url:
+            return await run(Http(url, headers=headers), options)
+
+    return asyncio.run(main())
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("retry", [b"999999999", b"60"])
+def test_a_stream_that_never_has_the_answer_is_given_up(retry, monkeypatch):
+    monkeypatch.setattr(subjects, "_PAUSES_S", 0.3)
+    monkeypatch.setattr(runner, "_START_S", 0.2)
+
+    def later(head, body):
+        yield HEAD + b"text/event-stream\r\n\r\nid: 1\nretry: " + retry + b"\ndata:\n\n"
+
+    with pytest.raises(ConnectError, match="HTTP 200, and no answer"):
+        checked(later, attrs.evolve(ONE, answer_s=0.2))
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    ("kind", "part"),
+    [
+        (b"application/json", b"x" * 100_000),
+        (b"text/event-stream", b"data: {}\n\n" * 1_000),
+        (b"text/event-stream", b"data:\n\n" * 1_000),
+    ],
+    ids=["body", "messages", "events"],
+)
+def test_a_response_without_an_end_is_cut(kind, part, monkeypatch):
+    monkeypatch.setattr(peers, "LARGEST", 1_000_000)
+    monkeypatch.setattr(peers, "_STREAM", 4_000_000)
+    monkeypatch.setattr(peers, "MOST_EVENTS", 10_000)
+    sent = []
+
+    def endless(head, body):
+        yield HEAD + kind + b"\r\n\r\n"
+        while True:
+            sent.append(len(part))
+            yield part
+
+    with pytest.raises(ConnectError, match="no revision could be used"):
+        checked(endless)
+    assert sum(sent) < 400_000_000
+
+
+def test_messages_without_an_end_are_a_flood(monkeypatch):
+    monkeypatch.setattr(subjects, "MOST_OCTETS", 1 << 20)
+    more = """
+    if method == "ping":
+        while True:
+            print(json.dumps({"jsonrpc": "2.0", "method": "x" * 100_000}))
+"""
+    with pytest.raises(ConnectError, match="1 MiB, such as"):
+        asyncio.run(run(server(more=more.strip()), ONE))
+
+
+# --- secrets --------------------------------------------------------------------------
+
+TOKEN = "c2VjcmV0+dG9rZW4/for=this.server-and-no-other"
+
+
+def chatty(head, body):
+    """Answer the handshake; give back the head of everything else, as debuggers do."""
+    try:
+        message = json.loads(body)
+    except ValueError:
+        message = {}
+    known = {
+        "initialize": {
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "serverInfo": {"name": "chatty", "version": "1"},
+        },
+        "ping": {},
+    }
+    if message.get("method") in known and b"text/plain" not in head:
+        answer = {"jsonrpc": "2.0", "id": message["id"]}
+        answer["result"] = known[message["method"]]
+        yield HEAD + b"application/json\r\n\r\n" + json.dumps(answer).encode()
+    elif body and "id" not in message and "method" in message:
+        yield b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+    else:
+        yield b"HTTP/1.1 500 Oh\r\nConnection: close\r\n\r\n" + b"." * 330 + head
+
+
+def test_no_secret_is_in_a_report_even_where_the_server_gives_it_back():
+    options = Options(
+        revisions=("2025-11-25",),
+        answer_s=2.0,
+        only=("http", "authorization", "jsonrpc", "sessions"),
+        tokens={"good": TOKEN},
+    )
+    report = checked(chatty, options, **{"X-Api-Key": "k-7f3a9b1c5d"})
+    assert len(report.failures()) > 20
+    for each in report.results:
+        texts = f"{each.sent} {each.expected} {each.actual} {each.again}"
+        whole = texts.encode() + b"".join(octets[3] for octets in each.octets)
+        for part in (TOKEN[:12], TOKEN[-12:], "k-7f3a9b1c5d"):
+            assert part.encode() not in whole, each.case
+
+
+def test_tokens_made_of_a_secret_one_are_no_more_shown_than_it():
+    tape = peers.Tape()
+    tape.secrets = (b"head.claims.signature",)
+    for token in (b"head.claims.", b"head.other.signature"):
+        tape.add("sent", b"POST / HTTP/1.1\r\nAuthorization: Bearer " + token + b"\r\n")
+    kept = b"".join(octets.data for octets in tape.octets)
+    assert b"claims" not in kept
+    assert b"signature" not in kept
+
+
+def test_a_challenge_of_one_long_word_is_read_at_once():
+    response = peers.Response(1, lambda _: None, lambda: None)
+    response.fields["www-authenticate"] = "Bearer realm=x, " + "a" * 60_000
+    assert _challenge(response) == {"realm": "x"}
+
+
+def test_a_place_to_post_to_that_is_no_uri_is_a_finding():
+    def odd(head, body):
+        if head.startswith(b"POST"):
+            yield b"HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n"
+            return
+        yield HEAD + b"text/event-stream\r\n\r\nevent: endpoint\ndata: http://[x\n\n"
+        yield b": more\n\n"
+
+    with pytest.raises(ConnectError):
+        checked(odd)
