@@ -308,6 +308,7 @@ for _letter, (_method, _params) in zip("bcdef", _REMOVED.items(), strict=True):
         rules=("RPC-31", "PING-03"),
         revisions=MODERN,
         transports=("stdio",),
+        start=Start.OWN if _method == "initialize" else Start.SHARED,
         send=Request(
             _method, _params, text=f"`{_method}` with this revision's `_meta`"
         ),
