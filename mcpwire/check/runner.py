@@ -186,6 +186,8 @@ class _Run:
         self._target = target
         self._options = options
         self._cases = cases
+        every = {case.id: case for case in (*CASES, *cases)}
+        self._numbers = {id: number for number, id in enumerate(every)}
         self._on_result = on_result
         self._watch = SchemaWatch()
         self._start_s = _START_S
@@ -425,7 +427,7 @@ class _Run:
             if case.start is Start.SHARED or run.refused == _REFUSED:
                 run.gone = why
             return self._result(run, case, Verdict.UNRUN, "", why)
-        subject.begin()
+        subject.begin(self._numbers[case.id])
         patience = _HOSTILE if case.is_hostile else 1
         subject.bound_s = self._options.answer_s * patience
         subject.random.seed(f"{self._options.seed} {case.id} {run.cell}")

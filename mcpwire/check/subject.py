@@ -52,6 +52,8 @@ META: Final = "io.modelcontextprotocol/"
 MOST_LINES: Final = 100_000
 """What one connection may send; then the server floods."""
 MOST_OCTETS: Final = 256 * 1024 * 1024
+CASE_IDS: Final = 100_000
+_MOST_IDS: Final = 1_000 * CASE_IDS
 _SHOWN: Final = 400
 _LATE: Final = 10
 """How many times as long as a barrier takes an answer may be overtaken."""
@@ -270,9 +272,9 @@ class Subject:
         self._came = asyncio.Event()
         self._lines = 0
         self._octets = 0
-        self._first_id = self.random.randrange(1_000, 1_000_000)
+        self._first_id = self.random.randrange(1_000, CASE_IDS)
         self._ids = count(self._first_id)
-        self._earlier = range(0)
+        self._own_ids: range | None = None
         self._asked: dict[Any, str] = {}
         self._of_other_revisions: set[Any] = set()
         self._answering: set[asyncio.Task[None]] = set()
@@ -404,11 +406,17 @@ class Subject:
 
     # --- messages ---------------------------------------------------------------------
 
-    def begin(self) -> None:
-        """Begin a case: answers to what was sent before belong to no reaction of it."""
+    def begin(self, number: int) -> None:
+        """Begin a case: answers to what was sent before belong to no reaction of it.
+
+        Each case has ids of its own by its number, so that they are the same in a whole
+        run and in a run of the case alone.
+        """
         self.tape.clear()
         self.last_sent = b""
-        self._earlier = range(self._first_id, self.next_id())
+        first = CASE_IDS * (1 + number)
+        self._own_ids = range(first, first + CASE_IDS)
+        self._ids = count(first)
 
     def next_id(self) -> int:
         """Return an id that this connection has not used."""
@@ -699,7 +707,9 @@ class Subject:
         id = message.value.get("id")
         if isinstance(id, str):
             return id in self._barriers
-        return type(id) is int and id in self._earlier
+        if self._own_ids is None or type(id) is not int:
+            return False
+        return self._first_id <= id < _MOST_IDS and id not in self._own_ids
 
     _barriers: frozenset[str] = frozenset()
 

@@ -86,7 +86,7 @@ fault(
 )
 
 TOKENS = {}
-"""Request id (JSON) -> the token of a running call of `notify`."""
+"""Request id (JSON) -> the token of a call of `notify`."""
 
 
 def note_token(message, head):
@@ -100,9 +100,7 @@ def other_token(data, held):
     own = json.dumps(body_of(held).get("id"))
     others = [token for id, token in TOKENS.items() if id != own]
     if own in TOKENS and others and b"notifications/progress" in data:
-        data = data.replace(TOKENS[own], others[0])
-    if b'"result"' in data:
-        TOKENS.pop(own, None)
+        data = data.replace(TOKENS[own], others[-1])
     return data
 
 
@@ -359,9 +357,17 @@ def by_id(held):
 fault("answers are kept by their ids alone", "D15.c", response=by_id)
 
 
+SESSIONS = []
+"""The sessions with reports of the token that is equal in all of them."""
+
+
 def to_both(data, held):
-    is_one = b"mcpwire-same" in data and held["request"]["open"]
-    return data * 2 if is_one else data
+    if b"mcpwire-same" not in data:
+        return data
+    session = given(held, "mcp-session-id")
+    if session not in SESSIONS:
+        SESSIONS.append(session)
+    return data if session == SESSIONS[0] else data * 2
 
 
 fault("reports are kept by their tokens alone", "D15.d", chunk=to_both)
