@@ -530,7 +530,7 @@ class Subject:
                     await self.stdio.write(data + b"\n")
             except TimeoutError:
                 raise NoAnswer(
-                    "the server reads what is sent", "it does not read any more"
+                    "the server reads its input", "it does not read any more"
                 ) from None
             return None
         fields = {**self.http_headers(message), **(headers or {})}
