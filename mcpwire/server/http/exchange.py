@@ -130,13 +130,14 @@ class TimerQueue:
     def add(self, callback: Callable[[], object]) -> None:
         """Call this once, after the seconds from now, unless it is discarded."""
         loop = asyncio.get_running_loop()
-        due = self._due.get(loop)
-        if due is None:
+        if loop not in self._due:
             for ended in [each for each in list(self._due) if each.is_closed()]:
                 self._due.pop(ended, None)
                 self._armed.discard(ended)
-            due = self._due[loop] = {}
-        due.pop(callback, None)
+            self._due[loop] = {}
+        due = self._due[loop]
+        if callback in due:
+            del due[callback]  # it goes to the end
         due[callback] = at = loop.time() + self.seconds
         if loop not in self._armed:
             self._arm(loop, at)
@@ -144,7 +145,8 @@ class TimerQueue:
     def discard(self, callback: Callable[[], object]) -> None:
         """Do not call this."""
         for due in list(self._due.values()):
-            due.pop(callback, None)
+            if callback in due:
+                del due[callback]
 
     def _arm(self, loop: AbstractEventLoop, at: float) -> None:
         self._armed.add(loop)
