@@ -491,6 +491,9 @@ def _end_loop(loop: asyncio.AbstractEventLoop) -> None:
         ending.join()
         return
     try:
+        # A stop that was asked for as the loop stopped would end the next run.
+        loop.call_soon(loop.stop)
+        loop.run_forever()
         for _ in range(2):  # what ends may begin something, such as a last message
             tasks = asyncio.all_tasks(loop)
             for task in tasks:

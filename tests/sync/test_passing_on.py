@@ -37,3 +37,33 @@ def test_a_call_that_ends_in_the_leaders_last_turn_is_woken():
         thread.join(BOUND_S)
     assert results == ["second"]
     runner.end()
+
+
+def test_a_loop_that_has_stopped_already_is_ended_by_a_late_request_to_stop():
+    """The request is still to be read when the thread goes on to close the loop."""
+    runner = Runner(wants_thread=True)
+    loops = []
+
+    async def numbers():
+        try:
+            yield 1
+        finally:
+            await asyncio.sleep(0)  # ends in a turn of its own
+            ended.set()
+
+    async def first():
+        return await anext(kept)
+
+    def end():
+        loops.append(asyncio.get_running_loop())
+        runner.end()
+        loops[0].stop()
+
+    ended = threading.Event()
+    kept = numbers()
+    assert runner.run(first()) == 1
+    (thread,) = [each for each in threading.enumerate() if each.name == "mcpwire-sync"]
+    runner.post(end)
+    thread.join(BOUND_S)
+    assert loops[0].is_closed()
+    assert ended.is_set()
