@@ -15,7 +15,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
-import jsonschema_rs
+from mcpwire.check.schemas import ProtocolSchema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -49,75 +49,11 @@ TASK_RESULT: Final = "CreateTaskResult"
 EXCERPT: Final = 300
 
 
-class Schema:
-    """The definitions of one revision, compiled as they are asked for."""
-
-    def __init__(self, document: Mapping[str, Any]) -> None:
-        self._key = "$defs" if "$defs" in document else "definitions"
-        self.definitions: dict[str, Any] = dict(document[self._key])
-        if (answer := self.definitions.get("ElicitResult")) is not None:
-            # schema.ts has `number` there, of which the generated schema.json makes
-            # `integer`; a form may ask for 3.14 (SEP-1034 does).
-            text = json.dumps(answer).replace('"integer"', '"number"')
-            self.definitions["ElicitResult"] = json.loads(text)
-        is_new = self._key == "$defs"
-        self._compile = (
-            jsonschema_rs.Draft202012Validator
-            if is_new
-            else jsonschema_rs.Draft7Validator
-        )
-        self.answer = "JSONRPCResultResponse" if is_new else "JSONRPCResponse"
-        self.error = "JSONRPCErrorResponse" if is_new else "JSONRPCError"
-        self.sendable = {
-            "client": self._union("ClientRequest") | self._union("ClientNotification"),
-            "server": self._union("ServerRequest") | self._union("ServerNotification"),
-        }
-        """Role -> method -> the definition of its message."""
-
-    def _union(self, name: str) -> dict[str, str]:
-        found = {}
-        definition = self.definitions.get(name, {})
-        for part in definition.get("anyOf", [{"$ref": f"/{name}"}]):
-            member = part["$ref"].rpartition("/")[2]
-            properties = self.definitions.get(member, {}).get("properties", {})
-            if "method" in properties:
-                found[properties["method"]["const"]] = member
-        return found
-
-    def result_of(self, method: str) -> str | None:
-        """Return the definition of a method's result; None where it is unknown."""
-        for table in self.sendable.values():
-            request = table.get(method)
-            if request is not None:
-                stem = request.removesuffix("Request")
-                for name in (f"{stem}ResultResponse", f"{stem}Result"):
-                    if name in self.definitions:
-                        return name
-                return "EmptyResult"
-        return None
-
-    @functools.cache  # noqa: B019 - lives as long as the session, like the schema
-    def validator(self, name: str) -> Any:
-        """Compile one definition."""
-        return self._compile(
-            {"$ref": f"#/{self._key}/{name}", self._key: self.definitions}
-        )
-
-    def errors(self, name: str, value: object, base: str = "$") -> Iterator[str]:
-        """Say what in a value does not fit a definition, and where."""
-        for error in self.validator(name).iter_errors(value):
-            path = base + "".join(
-                f"[{part}]" if isinstance(part, int) else f".{part}"
-                for part in error.instance_path
-            )
-            yield f"{path}: {error.message[:EXCERPT]} ({name})"
-
-
 @functools.cache
-def load(spec_dir: Path) -> dict[str, Schema]:
+def load(spec_dir: Path) -> dict[str, ProtocolSchema]:
     """Read the schemas of all revisions."""
     return {
-        name: Schema(json.loads((spec_dir / name / "schema.json").read_bytes()))
+        name: ProtocolSchema(json.loads((spec_dir / name / "schema.json").read_bytes()))
         for name in REVISIONS
     }
 
@@ -133,7 +69,7 @@ class _Line:
 class WireCheck:
     """Looks at messages as they leave and remembers what is wrong with them."""
 
-    def __init__(self, schemas: Mapping[str, Schema]) -> None:
+    def __init__(self, schemas: Mapping[str, ProtocolSchema]) -> None:
         self._schemas = schemas
         self._lines: WeakKeyDictionary[object, _Line] = WeakKeyDictionary()
         self.violations: list[str] = []
@@ -214,7 +150,7 @@ class WireCheck:
             if method not in EXTENSION_METHODS and self._is_known(method):
                 yield f"a {role} may not send {method} in {name}"
             definition = "JSONRPCRequest" if "id" in message else "JSONRPCNotification"
-        yield from schema.errors(definition, message)
+        yield from schema.problems(definition, message)
 
     def _unagreed(self, role: str, message: dict[str, Any]) -> str:
         """Return the revision of a message sent before one was agreed."""
@@ -241,14 +177,14 @@ class WireCheck:
         method, version, wants_task = owed or (None, None, False)
         if "error" in message:
             schema = self._schemas[version or revision or LATEST]
-            yield from schema.errors(schema.error, message)
+            yield from schema.problems(schema.error, message)
             return
         result = message.get("result")
         if method == "initialize" and isinstance(result, dict):
             version = result.get("protocolVersion")
         name = version if version in self._schemas else revision or LATEST
         schema = self._schemas[name]
-        yield from schema.errors(schema.answer, message)
+        yield from schema.problems(schema.answer, message)
         if owed is None:
             yield f"answers id {id!r}, which is not owed"
             return
@@ -257,9 +193,9 @@ class WireCheck:
         if is_task and TASK_RESULT in schema.definitions:
             definition = TASK_RESULT
         if definition is not None and definition.endswith("Response"):
-            yield from schema.errors(definition, message)
+            yield from schema.problems(definition, message)
         elif definition is not None:
-            yield from schema.errors(definition, result, "$.result")
+            yield from schema.problems(definition, result, "$.result")
 
 
 def install(monkeypatch: pytest.MonkeyPatch, check: WireCheck) -> None:

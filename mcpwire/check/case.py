@@ -15,7 +15,7 @@ import attrs
 from mcpwire.versions import REVISIONS, Era
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Awaitable, Callable
 
     from mcpwire.check.subject import Subject
 
@@ -192,9 +192,3 @@ class Family:
     def add(self, *cases: Case) -> None:
         """Add cases that were made from data."""
         self.cases.extend(cases)
-
-
-def find_duplicates(cases: Iterable[Case]) -> set[str]:
-    """Return the ids that more than one case has."""
-    seen: set[str] = set()
-    return {case.id for case in cases if case.id in seen or seen.add(case.id)}  # type: ignore[func-returns-value]

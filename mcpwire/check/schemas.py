@@ -17,7 +17,7 @@ from mcpwire.errors import LocalProtocolError
 from mcpwire.wire.json import encode, loads
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from types import ModuleType
 
     from mcpwire.check.subject import Message
@@ -97,18 +97,21 @@ class ProtocolSchema:
 
     def problem(self, name: str, value: object) -> str | None:
         """Say where a value breaks a definition first; ``None``: nowhere."""
+        return next(self.problems(name, value), None)
+
+    def problems(self, name: str, value: object, base: str = "$") -> Iterator[str]:
+        """Say where a value breaks a definition; `base` is the path of the value."""
         if name not in self._validators:
             compiled = getattr(load_validators(), self._draft)
             self._validators[name] = compiled(
                 {"$ref": f"#/{self._key}/{name}", self._key: self.definitions}
             )
         for error in self._validators[name].iter_errors(value):
-            path = "".join(
+            path = base + "".join(
                 f"[{part}]" if isinstance(part, int) else f".{part}"
                 for part in error.instance_path
             )
-            return f"${path}: {error.message[:_EXCERPT]} ({name})"
-        return None
+            yield f"{path}: {error.message[:_EXCERPT]} ({name})"
 
 
 def stem_of(name: str) -> str:

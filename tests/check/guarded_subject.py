@@ -51,7 +51,7 @@ def make(url: str) -> mcpwire.Server:
     @server.tool(**READS)
     async def slow(seconds: float = 0.2) -> str:
         """Take a while."""
-        await asyncio.sleep(seconds)
+        await asyncio.sleep(seconds)  # a tool that takes as long as it is asked to
         return "done"
 
     @server.tool(**READS)

@@ -328,6 +328,7 @@ fault("a cut body is read", "D14.e", is_hasty=True)
 
 
 def delays_continue(head):
+    # The fault: longer than the bound of an answer, which is 2 s here.
     return asyncio.sleep(4) if "expect" in head["given"] else None
 
 
@@ -390,7 +391,7 @@ fault(
 
 
 def few_at_once(head):
-    return asyncio.sleep(4) if head["open"] >= 18 else None
+    return asyncio.sleep(4) if head["open"] >= 18 else None  # the fault: as above
 
 
 fault("more than 18 requests wait", "D14.n", request=few_at_once)

@@ -235,7 +235,7 @@ def leaks_memory(message, state):
 
 def lingers(_):
     """Go on for longer than clients wait."""
-    time.sleep(7)
+    time.sleep(7)  # the fault: longer than a server may take to end
 
 
 register(Mutant("the end of the input is not seen", ("A07.a",), at_end=lingers))

@@ -154,6 +154,7 @@ for id, revision in (("LHTTP-09.b", "2025-11-25"), ("TR-HTTP-16.b", MODERN)):
 def stays_open(held):
     is_stream = held["headers"].get("content-type", "").startswith("text/event-stream")
     is_call = tool_of(body_of(held)) == "notify"
+    # The fault: longer than the bound of an answer, which is 2 s here.
     return asyncio.sleep(4) if is_stream and is_call else None
 
 

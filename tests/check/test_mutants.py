@@ -11,7 +11,7 @@ import pytest
 from mutants import MUTANTS, command
 
 from mcpwire.check import Options, Verdict, run
-from mcpwire.check.case import Level, Start, find_duplicates
+from mcpwire.check.case import Level, Start
 from mcpwire.check.cases import CASES
 from mcpwire.transports.targets import Stdio
 
@@ -138,7 +138,7 @@ def test_a_fault_of_a_server_with_tokens_is_found_by_its_case(
 
 
 def test_each_case_has_an_id_of_its_own_and_says_what_it_sends():
-    assert find_duplicates(CASES) == set()
+    assert len({case.id for case in CASES}) == len(CASES)
     assert [c.id for c in CASES if not (c.sends and c.expects and c.why)] == []
     levels = {c.id for c in CASES if not c.source and c.level is not Level.ROBUST}
     assert levels == set()

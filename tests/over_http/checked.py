@@ -35,7 +35,7 @@ class Check(wirecheck.WireCheck):
             return
         schema = self._schemas[revision or wirecheck.LATEST_SESSION]
         name = schema.error if "error" in message else schema.answer
-        yield from schema.errors(name, message)
+        yield from schema.problems(name, message)
 
 
 def is_message(request: raw_server.RawRequest) -> bool:

@@ -133,7 +133,7 @@ def test_what_is_declared_fits_the_schema(revision, revised, spec_dir):
     declared = revised(extensions={"com.example/a": {"deep": [1]}}).capabilities(
         revision
     )
-    assert list(schema.errors("ClientCapabilities", declared)) == []
+    assert list(schema.problems("ClientCapabilities", declared)) == []
 
 
 def test_what_is_declared_is_a_new_value_each_time():

@@ -223,7 +223,7 @@ def test_an_accepted_form_is_sent_with_its_defaults(value, revision, spec_dir):
     raw = ask(FORM, revision).finish(value)
     assert raw == {"action": "accept", "content": {"name": "Ada", "age": 30}}
     schema = wirecheck.load(spec_dir)[revision.name]
-    assert list(schema.errors("ElicitResult", raw)) == []
+    assert list(schema.problems("ElicitResult", raw)) == []
 
 
 def test_the_handler_s_own_value_is_not_changed():
@@ -268,7 +268,7 @@ def test_declining_carries_no_content(action, params, revision, spec_dir):
         raw = ask(params, revision).finish(value)
         assert raw == {"action": action}
         schema = wirecheck.load(spec_dir)[revision.name]
-        assert list(schema.errors("ElicitResult", raw)) == []
+        assert list(schema.problems("ElicitResult", raw)) == []
     with pytest.raises(LocalProtocolError, match="content must be left out where"):
         ask(params, revision).finish(ElicitResult(action, {"name": "Ada"}))
 

@@ -264,7 +264,7 @@ def test_an_answer_holds_what_its_revision_knows(kind, revision, spec_dir):
     assert raw["content"]["type"] == kind
     assert raw["stopReason"] == "endTurn"
     schema = wirecheck.load(spec_dir)[revision.name]
-    assert list(schema.errors("CreateMessageResult", raw)) == []
+    assert list(schema.problems("CreateMessageResult", raw)) == []
     assert decode(CreateMessageResult, raw) == given
 
 
@@ -293,7 +293,7 @@ def test_several_blocks_are_sent_as_they_are(count, make, revision, spec_dir):
     raw = ask(None, revision).finish(answer(make([TextContent("hi")] * count)))
     assert raw["content"] == [TEXT] * count
     schema = wirecheck.load(spec_dir)[revision.name]
-    assert list(schema.errors("CreateMessageResult", raw)) == []
+    assert list(schema.problems("CreateMessageResult", raw)) == []
 
 
 @with_tools

@@ -166,7 +166,7 @@ _VALUE: Final = {"_meta": {"com.example/value": "mcpwire"}}
 
 
 def spoiled(change: Callable[[bytes], bytes], text: str) -> Changed:
-    """Return a request that every server answers, whose octets are changed."""
+    """Return a request that every server answers, with changed octets."""
     return Changed(lambda message: change(encode(message)), text, params=_VALUE)
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from mcpwire.check.case import LEGACY, MODERN, since
-from mcpwire.check.roles import arguments_for
-from mcpwire.protocol.json_schema import properties_of
 from mcpwire.versions import LATEST_SESSION
 from mcpwire.wire.urls import is_loopback
 
@@ -23,7 +21,6 @@ __all__ = [
     "JSON",
     "SESSIONS",
     "STREAMABLE",
-    "call_lasting",
     "head_of",
     "is_local",
     "messages_on",
@@ -39,9 +36,6 @@ assert MODERN[0] in STREAMABLE
 
 JSON: Final = "application/json"
 EVENTS: Final = "text/event-stream"
-
-_SECONDS: Final = ("second", "duration", "delay", "sleep", "wait", "time")
-_MILLISECONDS: Final = ("millis", "ms")
 
 
 async def head_of(
@@ -85,18 +79,3 @@ async def revision_of_sessions(subject: Subject) -> str | None:
                 other.session_id = reaction.response.fields.get("mcp-session-id")
             return str(result.get("protocolVersion"))
     return None
-
-
-def call_lasting(tool: Mapping[str, Any], seconds: float) -> dict[str, Any]:
-    """Return the params of a call that takes about so long, as far as one can tell."""
-    arguments = arguments_for(tool) or {}
-    for name, schema in properties_of(tool.get("inputSchema") or {}).items():
-        kind = schema.get("type") if isinstance(schema, dict) else None
-        if kind not in {"number", "integer"}:
-            continue
-        if any(word in name.lower() for word in _MILLISECONDS):
-            arguments[name] = int(seconds * 1000)
-        elif any(word in name.lower() for word in _SECONDS):
-            is_whole = kind == "integer"
-            arguments[name] = max(1, round(seconds)) if is_whole else seconds
-    return {"name": tool["name"], "arguments": arguments}

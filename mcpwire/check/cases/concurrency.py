@@ -7,7 +7,8 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.check.case import Absent, Family, Level, NoAnswer
-from mcpwire.check.cases._http import HTTP, SESSIONS, call_lasting, messages_on
+from mcpwire.check.cases._calls import lasting
+from mcpwire.check.cases._http import HTTP, SESSIONS, messages_on
 from mcpwire.check.roles import arguments_for
 from mcpwire.wire.json import encode
 
@@ -114,7 +115,7 @@ async def equal_ids(subject: Subject) -> None:
 async def equal_tokens(subject: Subject) -> None:
     tool = subject.need_tool("notify")
     params = {
-        **call_lasting(tool, _BRIEF_S),
+        **lasting(tool, _BRIEF_S),
         "_meta": {"progressToken": "mcpwire-same"},
     }
 
@@ -147,7 +148,7 @@ async def equal_tokens(subject: Subject) -> None:
     why="one slow call stops the server for all",
 )
 async def slow_and_quick(subject: Subject) -> None:
-    params = call_lasting(subject.need_tool("slow"), _LASTING_S)
+    params = lasting(subject.need_tool("slow"), _LASTING_S)
     began = monotonic()
     try:
         await subject.request("tools/call", params)
@@ -222,7 +223,7 @@ async def left_sessions(subject: Subject) -> None:
 )
 async def left_calls(subject: Subject) -> None:
     http = subject.need_http()
-    params = call_lasting(subject.need_tool("slow"), _LASTING_S)
+    params = lasting(subject.need_tool("slow"), _LASTING_S)
     for _ in range(200):
         message = subject.message("tools/call", params, id=subject.next_id())
         response = await subject.send(message)

@@ -401,7 +401,7 @@ def _annotations(tool: Mapping[str, Any]) -> tuple[ParamHeader, ...]:
 
 @attrs.frozen
 class _Mirrored:
-    """A call of a tool, one of whose arguments is repeated in a header field."""
+    """A call of a tool with an argument that is repeated in a header field."""
 
     call: _Named
     header: str

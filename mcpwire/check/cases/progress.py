@@ -62,7 +62,7 @@ def _is_same(one: Any, other: Any) -> bool:
     needs=("role:notify",),
     sends="a call with a text as its token, and one with a number",
     expects="progress notifications with exactly that token",
-    why="the client cannot tell whose progress it is",
+    why="the client cannot tell which call the progress is of",
 )
 async def tokens_come_back(subject: Subject) -> None:
     for token in ("mcpwire-progress", 77_001):
@@ -212,8 +212,8 @@ exchange(
     "a token that is neither a text nor a number does no harm",
     rules=("PROG-01",),
     send=(
-        _with_token({"a": 1}, "a request whose token is an object"),
-        _with_token(None, "one whose token is null"),
+        _with_token({"a": 1}, "a request with an object as its token"),
+        _with_token(None, "one with null as its token"),
     ),
     expect=AnyOf(Result(), Error(-32600, -32602)),
     why="one faulty client ends the work of all others",

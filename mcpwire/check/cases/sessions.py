@@ -6,12 +6,12 @@ import math
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.check.case import Family, Level, NoAnswer, since
+from mcpwire.check.cases._calls import lasting
 from mcpwire.check.cases._exchange import Changed, Result, exchange
 from mcpwire.check.cases._http import (
     EVENTS,
     HTTP,
     SESSIONS,
-    call_lasting,
     head_of,
 )
 
@@ -266,7 +266,7 @@ async def delete_ends_stream(subject: Subject) -> None:
 async def delete_during_call(subject: Subject) -> None:
     _need_session(subject)
     other = await subject.another()
-    params = call_lasting(subject.need_tool("slow"), 1.0)
+    params = lasting(subject.need_tool("slow"), 1.0)
     calling = await other.send(other.message("tools/call", params, id=other.next_id()))
     id, other.session_id = other.session_id, None
     await _status(other, "DELETE", {_ID: id})

@@ -18,12 +18,12 @@ from mcpwire.check.case import (
     Start,
     since,
 )
+from mcpwire.check.cases._calls import lasting
 from mcpwire.check.cases._http import (
     EVENTS,
     HTTP,
     SESSIONS,
     STREAMABLE,
-    call_lasting,
     messages_on,
 )
 from mcpwire.check.roles import arguments_for
@@ -63,7 +63,7 @@ async def _call(
     subject: Subject, role: str = "notify", *, seconds: float = _BRIEF_S
 ) -> _Call:
     """Call a tool that plays a role; its progress is asked for."""
-    params = call_lasting(subject.need_tool(role), seconds)
+    params = lasting(subject.need_tool(role), seconds)
     token = f"mcpwire-{subject.next_id()}"
     params["_meta"] = {"progressToken": token}
     id = subject.next_id()

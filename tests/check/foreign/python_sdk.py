@@ -22,7 +22,7 @@ def add(a: int, b: int) -> int:
 
 @m.tool(annotations=R)
 async def slow(seconds: float = 0.05) -> str:
-    await asyncio.sleep(seconds)
+    await asyncio.sleep(seconds)  # a tool that takes as long as its caller asks
     return "done"
 
 

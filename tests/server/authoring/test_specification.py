@@ -47,7 +47,7 @@ def revision(request):
 @pytest.fixture
 def faults(spec_dir, revision):
     return lambda name, value: list(
-        wirecheck.load(spec_dir)[revision.name].errors(name, value)
+        wirecheck.load(spec_dir)[revision.name].problems(name, value)
     )
 
 
