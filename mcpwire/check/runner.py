@@ -122,24 +122,30 @@ def select(options: Options, cases: Iterable[Case] = CASES) -> list[Case]:
     """
     _revisions(options)
     cases = [case for case in cases if case.profile <= options.profile]
+    ids = {case: _ids(case) for case in cases}
+    names = {case: ids[case] | {case.family, case.level.value} for case in cases}
+    known = frozenset[str]().union(*names.values())
+    only, skip = set(map(_as_level, options.only)), set(map(_as_level, options.skip))
     for word in (*options.only, *options.skip):
-        if not any(_fits(case, word) for case in cases):
+        if _as_level(word) not in known:
             raise ValueError(
                 f"no case fits {word!r}: it takes an id, a family, must, should or "
                 "robust; see mcpwire check list"
             )
     chosen = []
     for case in cases:
-        if any(_fits(case, word) for word in options.skip):
-            continue
-        named = any(_fits(case, word) for word in options.only)
         is_usual = (case.is_quick or options.speed == "full") and (
             not case.is_hostile or options.hostile
         )
-        by_id = any(_is_id(case, word) for word in options.only)
-        if (named or not options.only) and (is_usual or by_id):
+        is_named = not only or not only.isdisjoint(names[case])
+        by_id = not only.isdisjoint(ids[case])
+        if is_named and (is_usual or by_id) and skip.isdisjoint(names[case]):
             chosen.append(case)
     return chosen
+
+
+def _as_level(word: str) -> str:
+    return word.upper() if word.upper() in Level.__members__ else word
 
 
 def _revisions(options: Options) -> list[Revision]:
@@ -152,13 +158,10 @@ def _revisions(options: Options) -> list[Revision]:
     return [known[name] for name in options.revisions or known]
 
 
-def _fits(case: Case, word: str) -> bool:
-    level = word.upper() == case.level.value
-    return _is_id(case, word) or word == case.family or level
-
-
-def _is_id(case: Case, word: str) -> bool:
-    return case.id == word or case.id.startswith(word + ".")
+def _ids(case: Case) -> frozenset[str]:
+    """Return a case's id, and its beginnings before a dot."""
+    parts = case.id.split(".")
+    return frozenset(".".join(parts[: n + 1]) for n in range(len(parts)))
 
 
 @attrs.define(eq=False)

@@ -528,7 +528,7 @@ async def serve(*, is_guarded: bool) -> None:
 def main() -> None:
     """Be a server with the mutants that the arguments name."""
     load()
-    if sys.argv[1] == "--http":
+    if sys.argv[1:2] == ["--http"]:
         with contextlib.suppress(asyncio.CancelledError):
             asyncio.run(serve(is_guarded="--guarded" in sys.argv))
     else:
