@@ -1,0 +1,1 @@
+"""Measure what a server or a client costs, and under which load it breaks."""
