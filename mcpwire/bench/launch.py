@@ -19,6 +19,8 @@ import json
 import os
 import sys
 
+__all__ = ["main"]
+
 
 def main(command: list[str]) -> None:
     """Run that command."""
