@@ -108,8 +108,8 @@ async def main() -> None:
         try:
             data = frame(answer)
         except Exception as error:  # noqa: BLE001 - whatever pickle meets
-            text = f"cannot be sent to Locust: {error!r}"
-            data = frame(answer._replace(result=None, error=LocalProtocolError(text)))
+            unsent = LocalProtocolError(f"cannot be sent to Locust: {error!r}")
+            data = frame(Answer(*answer[:3], None, unsent))
         writer.write(data)
 
     with suppress(asyncio.IncompleteReadError, ConnectionError):
