@@ -13,7 +13,16 @@ if TYPE_CHECKING:
     from mcpwire.bench.compare import Difference
     from mcpwire.bench.results import Result, Subject
 
-__all__ = ["amount", "to_hgrm", "to_text", "verdicts"]
+__all__ = [
+    "amount",
+    "figure_rows",
+    "step_rows",
+    "table",
+    "to_hgrm",
+    "to_text",
+    "verdict_rows",
+    "verdicts",
+]
 
 _TIMES: Final = ((1_000_000.0, "s"), (1_000.0, "ms"), (0.0, "us"))
 _SIZES: Final = ((2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (0.0, "B"))
@@ -35,7 +44,7 @@ def amount(value: float, unit: str) -> str:
         )
         value /= least or 1.0
         return f"{_digits(value)} {unit_shown}{'/s' if unit == 'B/s' else ''}"
-    return f"{_digits(value)}{f' {unit}' if unit not in {'', '%', '/s'} else unit}"
+    return f"{value:,g}" if unit == "" else f"{_digits(value)}{unit}"
 
 
 def _digits(value: float) -> str:
@@ -56,11 +65,11 @@ def to_text(result: Result) -> str:
         "",
     ]
     if result.highest is None:
-        lines += _table(_figures(result))
+        lines += table(figure_rows(result))
         for one in result.targets:
             lines += _details(one)
     else:
-        lines += _table(_steps(result))
+        lines += table(step_rows(result))
         lines += ["", f"highest rate that kept the condition: {result.highest:,.0f}/s"]
     return "\n".join([*lines, *(f"note: {note}" for note in result.notes), ""])
 
@@ -73,7 +82,7 @@ def _names(result: Result) -> Iterable[str]:
         yield f"{name}: {title or one.target}, {server['revision']}"
 
 
-def _figures(result: Result) -> Sequence[Sequence[str]]:
+def figure_rows(result: Result) -> Sequence[Sequence[str]]:
     """Return a row for each figure and a column for each server."""
     floor = result.floor
     shown = [*result.targets, *([floor] if floor is not None else [])]
@@ -93,7 +102,7 @@ def _figures(result: Result) -> Sequence[Sequence[str]]:
     return rows
 
 
-def _steps(result: Result) -> Sequence[Sequence[str]]:
+def step_rows(result: Result) -> Sequence[Sequence[str]]:
     """Return a row for each rate that was tried."""
     rows = [list(_STEP_COLUMNS)]
     for one in result.subjects:
@@ -123,7 +132,8 @@ def _details(one: Subject) -> Iterable[str]:
         yield f"{one.name}: counted for each call: {said}"
 
 
-def _table(rows: Sequence[Sequence[str]]) -> list[str]:
+def table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the lines of a table: the first column is text, the others are numbers."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(
@@ -134,23 +144,36 @@ def _table(rows: Sequence[Sequence[str]]) -> list[str]:
     ]
 
 
-def verdicts(found: Iterable[Difference]) -> str:
-    """Return what a terminal shows of a comparison."""
-    rows = [["", "before", "after", "ratio", "99 % interval", ""]]
+def _interval(found: Difference) -> str:
+    """Return an interval, or a dash where there were too few slices."""
+    return f"{found.low:.3f} to {found.high:.3f}" if found.low < found.high else "-"
+
+
+def verdict_rows(
+    found: Iterable[Difference], names: tuple[str, str] = ("before", "after")
+) -> list[list[str]]:
+    """Return a row for each figure that was compared, with what the columns are."""
+    rows = [["", *names, "ratio", "99 % interval", ""]]
     for each in found:
         unit = FIGURES[each.figure].unit
-        interval = f"{each.low:.3f} to {each.high:.3f}" if each.low < each.high else "-"
         rows.append(
             [
                 each.figure,
                 amount(each.before, unit),
                 amount(each.after, unit),
                 f"{each.ratio:.3f}",
-                interval,
+                _interval(each),
                 each.verdict,
             ]
         )
-    return "".join(f"{line}\n" for line in _table(rows))
+    return rows
+
+
+def verdicts(
+    found: Iterable[Difference], names: tuple[str, str] = ("before", "after")
+) -> str:
+    """Return what a terminal shows of a comparison."""
+    return "".join(f"{line}\n" for line in table(verdict_rows(found, names)))
 
 
 def to_hgrm(result: Result) -> dict[str, bytes]:
