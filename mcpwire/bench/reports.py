@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Final
 from mcpwire.bench.results import FIGURES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from mcpwire.bench.client_side import ClientFigures
     from mcpwire.bench.compare import Difference
+    from mcpwire.bench.floor import Floor
     from mcpwire.bench.results import Result, Subject
 
 __all__ = [
@@ -18,6 +20,8 @@ __all__ = [
     "figure_rows",
     "step_rows",
     "table",
+    "to_client_text",
+    "to_floor_text",
     "to_hgrm",
     "to_text",
     "verdict_rows",
@@ -51,6 +55,8 @@ def _digits(value: float) -> str:
     if value == 0:
         return "0"
     size = abs(value)
+    if value == int(value) and size < 1_000_000:
+        return f"{value:,.0f}"
     places = 0 if size >= 100 else 1 if size >= 10 else 2
     return f"{value:,.{places}f}"
 
@@ -174,6 +180,53 @@ def verdicts(
 ) -> str:
     """Return what a terminal shows of a comparison."""
     return "".join(f"{line}\n" for line in table(verdict_rows(found, names)))
+
+
+_CLIENT_ROWS: Final = (
+    ("calls", "calls", ""),
+    ("calls_per_s", "rate", "/s"),
+    ("turnaround_p50_us", "turnaround p50", "us"),
+    ("turnaround_p99_us", "turnaround p99", "us"),
+    ("cpu_us", "cpu", "us"),
+    ("start_cpu_ms", "cpu until the first call", "ms"),
+    ("total_cpu_ms", "cpu of the whole run", "ms"),
+    ("peak_memory", "peak memory", "B"),
+    ("octets_per_call", "bytes", "B"),
+)
+
+
+def to_client_text(figures: ClientFigures) -> str:
+    """Return what a terminal shows of a client."""
+    rows = []
+    for attribute, name, unit in _CLIENT_ROWS:
+        value = figures.median(attribute)
+        if value is None:
+            shown = "-"
+        elif unit == "ms":
+            shown = amount(value * 1_000, "us")
+        else:
+            shown = amount(value, unit)
+        rows.append([name, shown])
+    count = len(figures.runs)
+    title = f"median of {count} runs" if count > 1 else "one run"
+    return "".join(f"{line}\n" for line in [title, *table(rows)])
+
+
+def to_floor_text(found: Mapping[str, Floor]) -> str:
+    """Return what a terminal shows of the floor of this machine."""
+    rows = [["", "p50", "p99", "rate", "client cpu", "server cpu"]]
+    for kind, one in found.items():
+        rows.append(
+            [
+                kind,
+                amount(one.p50_us, "us"),
+                amount(one.p99_us, "us"),
+                amount(one.calls_per_s, "/s"),
+                amount(one.client_cpu_us, "us"),
+                amount(one.server_cpu_us, "us"),
+            ]
+        )
+    return "".join(f"{line}\n" for line in table(rows))
 
 
 def to_hgrm(result: Result) -> dict[str, bytes]:
