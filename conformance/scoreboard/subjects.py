@@ -119,7 +119,8 @@ class Subject(Record, kw_only=True):
         """Return the environment with its places filled in."""
         return {name: self.fill(text) for name, text in self.environment.items()}
 
-    def _places(self) -> dict[str, Path]:
+    def places(self) -> dict[str, Path]:
+        """Return what the texts of the file may name in braces."""
         folder = _short(self.folder)
         return {
             "bin": folder / "bin",
