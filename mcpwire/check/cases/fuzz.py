@@ -11,17 +11,25 @@ import re
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from mcpwire.check.case import Case, Family, Level, NoAnswer, Start
+from mcpwire.check.case import (
+    Case,
+    Family,
+    Level,
+    NoAnswer,
+    NotAnswered,
+    Start,
+)
 from mcpwire.check.cases._items import fit_tools
 from mcpwire.check.cases.prompts import prompt_arguments
 from mcpwire.check.roles import arguments_for
+from mcpwire.check.subject import Answer
 from mcpwire.protocol.json_schema import properties_of, required_of
 from mcpwire.transports.targets import Stdio
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from mcpwire.check.subject import Answer, Subject
+    from mcpwire.check.subject import Message, Subject
 
 __all__ = ["FAMILY"]
 
@@ -170,6 +178,31 @@ def _check(subject: Subject, answer: Answer) -> None:
     subject.expect(fits, "a result, or an error -32602", answer)
 
 
+async def _call(subject: Subject, params: dict[str, Any]) -> Answer:
+    """Call a tool; an error without an id counts too.
+
+    That of a request which the server cannot read has none.
+    """
+    id, before = subject.next_id(), len(subject.received)
+
+    def refusals() -> list[Message]:
+        came = (each for each in subject.received[before:] if each.is_answer)
+        return [m for m in came if m.value.get("error") and m.value.get("id") is None]
+
+    response = await subject.send(subject.message("tools/call", params, id=id))
+    if response is None:
+        bound = subject.bound_s
+        if await subject.until(lambda: subject.answers_to(id) or refusals(), bound):
+            return Answer((subject.answers_to(id) or refusals())[0])
+        raise NoAnswer(f"an answer with the id {id!r} within {bound:g} s", "no answer")
+    try:
+        return await subject.answer(id, response)
+    except NotAnswered:
+        if refused := refusals():
+            return Answer(refused[0], response)
+        raise
+
+
 def _fuzz(deviate: Deviate, *, is_wrong: bool) -> Any:
     """Return a case's function.
 
@@ -184,7 +217,7 @@ def _fuzz(deviate: Deviate, *, is_wrong: bool) -> Any:
                 continue
             params = {"name": name, "arguments": arguments}
             try:
-                answer = await subject.request("tools/call", params)
+                answer = await _call(subject, params)
             except NoAnswer:
                 if is_wrong:
                     raise
