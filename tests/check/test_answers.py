@@ -15,6 +15,7 @@ KNOWN = "tools/list", "notifications/initialized"
 READS = dict(annotations=dict(readOnlyHint=True))
 SCHEMA = dict(type="object", properties=dict(a=dict(type="string")))
 TEXT = dict(name="t", inputSchema=SCHEMA, **READS)
+TOOLS = "refuses unread", "waits for texts"
 heap, count = [], 0
 def answer(id, **result):
     print(json.dumps(dict(jsonrpc="2.0", id=id, result=result)), flush=True)
@@ -23,6 +24,8 @@ for line in sys.stdin:
     id, method, count = message.get("id"), message["method"], count + 1
     if kind == "fills its heap" and count == 700:
         heap.append(bytes(range(256)) * (40 * 4096))
+    if kind == "waits for texts" and '"a":"' in line:
+        continue
     if kind == "refuses unread" and "[[[[" in line:
         error = dict(code=-32600, message="too deep")
         print(json.dumps(dict(jsonrpc="2.0", id=None, error=error)), flush=True)
@@ -38,7 +41,7 @@ for line in sys.stdin:
         error = dict(code=-32601, message="unknown")
         print(json.dumps(dict(jsonrpc="2.0", id=id, error=error)), flush=True)
     elif id is not None:
-        tools = dict(tools=[TEXT] if kind == "refuses unread" else [])
+        tools = dict(tools=[TEXT] if kind in TOOLS else [])
         answer(id, **(tools if method == "tools/list" else dict(content=[])))
         if late is not None:
             late[1] -= 1
@@ -56,6 +59,7 @@ for line in sys.stdin:
         ("no ping", "RPC-07.e", "pass"),
         ("rounds", "RPC-07.b", "fail"),
         ("refuses unread", "F09.n", "pass"),
+        ("waits for texts", "F09.n", "pass"),
         ("fills its heap", "H03.a", "pass"),
     ],
 )

@@ -69,7 +69,6 @@ TEXTS: Final = (
     "-1e400",
     "x" * 20_000,
 )
-ODD: Final = (1e308, -0.0, 2**53 + 1, -(2**63), "\u0000" * 100)
 
 
 def _deep(levels: int = 100) -> Any:
@@ -77,6 +76,13 @@ def _deep(levels: int = 100) -> Any:
     for _ in range(levels):
         value = [value]
     return value
+
+
+ODD: Final = {
+    "number": (1e308, -0.0, 2**53 + 1, -(2**63)),
+    "string": ("\u0000" * 100,),
+    "array": (_deep(),),
+}
 
 
 def _schemas(tool: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
@@ -140,11 +146,13 @@ def _extra(_: Mapping[str, Any], fit: Arguments) -> Iterator[Arguments]:
 
 
 def _odd(tool: Mapping[str, Any], fit: Arguments) -> Iterator[Arguments]:
+    """Yield values of a wrong type; what fits may say how much to do."""
     for name, schema in _schemas(tool):
         types = _types(schema)
-        if not types & {"number", "integer"}:  # a number may say how much to do
-            for value in (*ODD, _deep()):
-                yield {**fit, name: value}
+        if types and not types & {"number", "integer"}:
+            for kind, values in ODD.items():
+                if kind not in types:
+                    yield from ({**fit, name: value} for value in values)
 
 
 def _more(tool: Mapping[str, Any], fit: Arguments) -> Iterator[Arguments]:
@@ -276,7 +284,7 @@ for _id, _title, _sends, _deviate, _is_wrong, _is_quick in (
     (
         "F09.n",
         "values that are deep or extreme",
-        "each argument that is no number as 100 lists in each other, or 1e308",
+        "each argument as 100 lists in each other, or 1e308, where that does not fit",
         _odd,
         True,
         False,
