@@ -26,6 +26,7 @@ __all__ = [
     "LISTS",
     "PROMPTS",
     "RESOURCES",
+    "ROOM_S",
     "TEMPLATES",
     "TIMESTAMP",
     "TOOLS",
