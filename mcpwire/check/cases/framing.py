@@ -18,8 +18,8 @@ from mcpwire.check.cases._exchange import (
     spoiled,
     with_value,
 )
-from mcpwire.check.procfs import resident_memory
 from mcpwire.check.roles import arguments_for
+from mcpwire.testing.procfs import resident_memory
 from mcpwire.wire.json import encode
 
 if TYPE_CHECKING:

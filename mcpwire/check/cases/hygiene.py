@@ -16,7 +16,7 @@ import attrs
 
 from mcpwire.check.case import LEGACY, MODERN, Family, Level, Start
 from mcpwire.check.cases._calls import echo_params, start_slow
-from mcpwire.check.procfs import (
+from mcpwire.testing.procfs import (
     HAS_PROC,
     descendants,
     descriptors,
