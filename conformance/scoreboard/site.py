@@ -34,9 +34,10 @@ if TYPE_CHECKING:
 
 NO_FACTS: Final = {"problem": "", "size": 0, "start": [], "speed": {}}
 
+_DEAD: Final = (Verdict.CRASH, Verdict.HANG)
 _COUNTED: Final = {
     "MUST": ((Verdict.FAIL,), Level.MUST),
-    "crash or hang": ((Verdict.CRASH, Verdict.HANG), None),
+    "crash or hang": (_DEAD, None),
     "SHOULD": ((Verdict.WARN,), Level.SHOULD),
     "unrun": ((Verdict.UNRUN,), None),
 }
@@ -52,6 +53,8 @@ class Line:
     slug: str
     points: dict[str, int]
     """Revision -> score."""
+    looks: dict[str, str]
+    """Revision -> ``fail`` after a crash or a hang, ``warn`` where a MUST is broken."""
     findings: dict[str, int]
     """Column -> cases with such a finding in any revision."""
 
@@ -149,8 +152,13 @@ def _line(transport: str, report: Report, slug: str) -> Line:
         )
         for name, (verdicts, level) in _COUNTED.items()
     }
-    points = {cell.revision: score.points for cell, score in report.scores().items()}
-    return Line(transport, report, slug, points, findings)
+    dead = {r.cell for r in report.results if r.verdict in _DEAD}
+    points, looks = {}, {}
+    for cell, score in report.scores().items():
+        points[cell.revision] = score.points
+        holds = "pass" if score.must_passed == score.must else "warn"
+        looks[cell.revision] = "fail" if cell in dead else holds
+    return Line(transport, report, slug, points, looks, findings)
 
 
 def _remarks(
