@@ -120,6 +120,8 @@ def write_site(
         "revisions": [revision.name for revision in REVISIONS],
         "speeds": speeds,
         "counted": list(_COUNTED),
+        "shared": _shared(subjects, lines),
+        "titles": {case.id: case.title for case in CASES},
         "made": _made(subjects, [report for _, _, report in reports]),
     }
     _write_table(folder, rows)
@@ -159,6 +161,27 @@ def _line(transport: str, report: Report, slug: str) -> Line:
         holds = "pass" if score.must_passed == score.must else "warn"
         looks[cell.revision] = "fail" if cell in dead else holds
     return Line(transport, report, slug, points, looks, findings)
+
+
+def _shared(
+    subjects: Sequence[Subject], lines: Mapping[str, list[Line]]
+) -> list[tuple[str, str, list[str]]]:
+    """Return SDK, case and servers, of what at least two servers of an SDK break."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for subject in subjects:
+        bad = {
+            result.case
+            for line in lines[subject.name]
+            for result in line.report.results
+            if result.verdict in {*_DEAD, Verdict.FAIL}
+        }
+        for case in bad:
+            found.setdefault((subject.sdk, case), []).append(subject.name)
+    return sorted(
+        (sdk, case, names)
+        for (sdk, case), names in found.items()
+        if len(names) > 1 and sdk != "none"
+    )
 
 
 def _remarks(

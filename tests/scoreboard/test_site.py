@@ -67,7 +67,7 @@ def made(board, tmp_path):
     folder.mkdir()
     for order, (name, language) in enumerate(NAMES.items()):
         (folder / f"{name}.toml").write_text(
-            f'name = "{name}"\nlanguage = "{language}"\nsdk = "none"\nversion = "1"\n'
+            f'name = "{name}"\nlanguage = "{language}"\nsdk = "sdk"\nversion = "1"\n'
             f'order = {order}\ncommand = ["{{bin}}/{name}"]\n'
             'install = { pypi = ["x==1"] }\n'
         )
@@ -148,6 +148,13 @@ def test_the_pages_of_the_matrix_lead_back(made):
     folder, _, _ = made
     text = (folder / "matrix/results/two-1/RPC-13.a.html").read_text()
     assert 'href="../../../index.html"' in text
+
+
+def test_what_two_servers_of_an_sdk_break_is_listed_with_both(made, tmp_path):
+    folder, _, write = made
+    assert "What servers of one SDK share" not in (folder / "index.html").read_text()
+    both = write(tmp_path / "both", Verdict.FAIL, Verdict.CRASH)
+    assert "<td>one, two</td>" in (both / "index.html").read_text()
 
 
 def test_verdicts_that_differ_between_two_sites_are_named(board, made, tmp_path):
