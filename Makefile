@@ -145,6 +145,7 @@ verify: ## everything else and everything larger: all legs, soak, load, fuzz, ro
 	@$(PART) "fuzz" $(MAKE_QUIETLY) fuzz
 	@$(PART) "rows of the five systems" $(MAKE_QUIETLY) rows
 	@$(PART) "benchmarks" $(MAKE_QUIETLY) bench
+	@$(PART) "slowdowns are found" $(PY) benchmarks/detection.py --trials 20
 	@cat $(BUILD)/times
 	@$(PY) tests/run_tests.py --report
 

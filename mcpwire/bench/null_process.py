@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -37,7 +38,7 @@ class NullProcess:
 
     Attributes:
         url: Where it listens.
-        process: The child; a line on its input names the client of ``--record``.
+        process: The child; it ends with its standard input.
     """
 
     url: str
@@ -47,6 +48,11 @@ class NullProcess:
     def pid(self) -> int:
         """The id of the process."""
         return self.process.pid
+
+    def watch(self, client: int) -> None:
+        """Name the process whose CPU time ``--record`` is about."""
+        assert self.process.stdin is not None
+        os.write(self.process.stdin.fileno(), b"%d\n" % client)
 
 
 @contextmanager

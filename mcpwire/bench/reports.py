@@ -8,12 +8,21 @@ from typing import TYPE_CHECKING, Final
 from mcpwire.bench.results import FIGURES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from mcpwire.bench.client_side import ClientFigures
     from mcpwire.bench.compare import Difference
+    from mcpwire.bench.floor import Floor
     from mcpwire.bench.results import Result, Subject
 
-__all__ = ["amount", "to_hgrm", "to_text", "verdicts"]
+__all__ = [
+    "amount",
+    "to_client_text",
+    "to_floor_text",
+    "to_hgrm",
+    "to_text",
+    "verdicts",
+]
 
 _TIMES: Final = ((1_000_000.0, "s"), (1_000.0, "ms"), (0.0, "us"))
 _SIZES: Final = ((2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (0.0, "B"))
@@ -42,6 +51,8 @@ def _digits(value: float) -> str:
     if value == 0:
         return "0"
     size = abs(value)
+    if value == int(value) and size < 1_000_000:
+        return f"{value:,.0f}"
     places = 0 if size >= 100 else 1 if size >= 10 else 2
     return f"{value:,.{places}f}"
 
@@ -148,6 +159,53 @@ def verdicts(found: Iterable[Difference]) -> str:
                 f"{each.ratio:.3f}",
                 interval,
                 each.verdict,
+            ]
+        )
+    return "".join(f"{line}\n" for line in _table(rows))
+
+
+_CLIENT_ROWS: Final = (
+    ("calls", "calls", ""),
+    ("calls_per_s", "rate", "/s"),
+    ("turnaround_p50_us", "turnaround p50", "us"),
+    ("turnaround_p99_us", "turnaround p99", "us"),
+    ("cpu_us", "cpu", "us"),
+    ("start_cpu_ms", "cpu until the first call", "ms"),
+    ("total_cpu_ms", "cpu of the whole run", "ms"),
+    ("peak_memory", "peak memory", "B"),
+    ("octets_per_call", "bytes", "B"),
+)
+
+
+def to_client_text(figures: ClientFigures) -> str:
+    """Return what a terminal shows of a client."""
+    rows = []
+    for attribute, name, unit in _CLIENT_ROWS:
+        value = figures.median(attribute)
+        if value is None:
+            shown = "-"
+        elif unit == "ms":
+            shown = amount(value * 1_000, "us")
+        else:
+            shown = amount(value, unit)
+        rows.append([name, shown])
+    count = len(figures.runs)
+    title = f"median of {count} runs" if count > 1 else "one run"
+    return "".join(f"{line}\n" for line in [title, *_table(rows)])
+
+
+def to_floor_text(found: Mapping[str, Floor]) -> str:
+    """Return what a terminal shows of the floor of this machine."""
+    rows = [["", "p50", "p99", "rate", "client cpu", "server cpu"]]
+    for kind, one in found.items():
+        rows.append(
+            [
+                kind,
+                amount(one.p50_us, "us"),
+                amount(one.p99_us, "us"),
+                amount(one.calls_per_s, "/s"),
+                amount(one.client_cpu_us, "us"),
+                amount(one.server_cpu_us, "us"),
             ]
         )
     return "".join(f"{line}\n" for line in _table(rows))

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
 from mcpwire import Client
+from mcpwire.bench.client_side import measure_client
 from mcpwire.bench.compare import compare, differences
+from mcpwire.bench.floor import measure_floor
 from mcpwire.bench.histogram import merged
 from mcpwire.bench.load import Call, Load, read_mix
-from mcpwire.bench.reports import amount, to_hgrm, to_text, verdicts
+from mcpwire.bench.reports import (
+    amount,
+    to_client_text,
+    to_floor_text,
+    to_hgrm,
+    to_text,
+    verdicts,
+)
 from mcpwire.bench.results import FIGURES, Result
 from mcpwire.bench.runs import find_max, run
 from mcpwire.bench.thresholds import Change, Threshold, parse_condition, parse_failure
@@ -29,7 +39,7 @@ if TYPE_CHECKING:
     from mcpwire.cli.options import Options
     from mcpwire.cli.session import Signals
 
-__all__ = ["bench", "compare_results"]
+__all__ = ["bench", "client", "compare_results", "floor"]
 
 _FIRST_RATE: Final = 100.0
 
@@ -164,6 +174,41 @@ def _has_changed(change: Change, found: list[Difference]) -> bool:
         if each.figure == change.figure:
             return change.is_true(each.ratio) and each.verdict != "no difference shown"
     raise UsageError(f"--fail-if {change.text!r}: {change.figure} cannot be compared")
+
+
+def client(options: Options) -> int:
+    """Measure a client."""
+
+    async def perform(output: Output, _: Signals) -> int:
+        found = await measure_client(
+            options.command
+            if len(options.command) > 1
+            else shlex.split(options.command[0]),
+            http=options.over_http,
+            timeout=options.client_timeout,
+            rounds=options.client_rounds,
+        )
+        if options.json:
+            output.document(attrs.asdict(found))
+        else:
+            output.lines(to_client_text(found).splitlines())
+        return Exit.OK
+
+    return run_command(options, perform)
+
+
+def floor(options: Options) -> int:
+    """Measure the floor of this machine."""
+
+    async def perform(output: Output, _: Signals) -> int:
+        found = await measure_floor(options.floor_seconds)
+        if options.json:
+            output.document({kind: attrs.asdict(of) for kind, of in found.items()})
+        else:
+            output.lines(to_floor_text(found).splitlines())
+        return Exit.OK
+
+    return run_command(options, perform)
 
 
 def compare_results(options: Options) -> int:

@@ -103,6 +103,12 @@ this one under the same load. It needs the package hdrhistogram.
 exit codes of bench: 0 measured, 9 a --fail-if is true.
 """
 
+CLIENTS: Final = """\
+TARGET is here the command line of the client, a program that calls the tool `echo` as
+often as it likes, and ends. In it {target} stands for the command line of the server,
+or with --http for its URL; without {target} that comes last.
+"""
+
 SERVE: Final = """\
 Run a server: the target is `module:name` or `path/to/file.py:name`, where the name is
 that of an mcpwire.Server or of a function that makes one; without a name it is
@@ -219,6 +225,18 @@ COMMANDS: Final[dict[str, Command]] = {
         ),
         words="[KEY=VALUE ...]",
         details=BENCH,
+    ),
+    "bench client": Command(
+        "bench:client",
+        "measure what a client costs, by a server that does nothing",
+        (o.MeasuredClient, o.Results),
+        details=CLIENTS,
+    ),
+    "bench floor": Command(
+        "bench:floor",
+        "measure what this machine can do: pipe, socket, HTTP, event stream",
+        (o.FloorTime, o.Results),
+        target="",
     ),
     "bench compare": Command(
         "bench:compare_results",

@@ -613,6 +613,29 @@ class LoadSize(Group, title="how much"):
     )
 
 
+class MeasuredClient(Group, title="the client"):
+    """`bench client` alone."""
+
+    over_http: bool = option("--http", "it is given a URL, in place of a command line")
+    client_rounds: int = option(
+        "--rounds N", "how often it is run (3)", type=number, default=3
+    )
+    client_timeout: float = option(
+        "--timeout SECONDS",
+        "how long one run may take (60)",
+        type=seconds,
+        default=60.0,
+    )
+
+
+class FloorTime(Group):
+    """`bench floor` alone."""
+
+    floor_seconds: float = option(
+        "--for TIME", "how long to measure (2s)", type=duration, default=2.0
+    )
+
+
 class Measuring(Group, title="what is measured"):
     """`bench` alone."""
 
@@ -745,6 +768,8 @@ class Options(
     Measured,
     LoadSize,
     Measuring,
+    MeasuredClient,
+    FloorTime,
     Browser,
     Config,
     Process,

@@ -1,6 +1,8 @@
 """``mcpwire bench`` as a user runs it: its exit codes, files and sentences."""
 
 import json
+import shlex
+import sys
 
 import pytest
 
@@ -60,8 +62,6 @@ def test_a_result_is_kept_and_compared(cli, tmp_path):
 
 
 def test_a_second_server_is_measured_in_turns(cli):
-    import shlex
-
     against = shlex.join(null_command("--stdio", "--delay", "0.003"))
     words = ["--for", "3s", "--rounds", "1", "--call", "echo", "--no-floor"]
     code, out, _ = cli("bench", *words, "--against", against, *NULL)
@@ -131,3 +131,40 @@ def test_a_server_that_cannot_be_reached_is_4(cli):
     code, _, err = cli("bench", *SHORT, "--", "/no/such/program")
     assert code == 4
     assert "/no/such/program" in err
+
+
+CLIENT = """
+import sys
+from mcpwire.sync import Client
+with Client(sys.argv[1]) as client:
+    for _ in range(20):
+        client.call_tool("echo", {"text": "hi"})
+"""
+
+
+@pytest.mark.parametrize("http", [[], ["--http"]])
+def test_a_client_is_measured_against_the_null_server(cli, http):
+    words = ["bench", "client", *http, "--rounds", "1"]
+    command = [sys.executable, "-c", CLIENT, "{target}"]
+    code, out, err = cli(*words, "--", *command)
+    assert (code, err) == (0, "")
+    assert out.splitlines()[1].split() == ["calls", "20"]
+    code, out, _ = cli(*words, "--json", shlex.join(command))
+    assert code == 0
+    (run,) = json.loads(out)["runs"]
+    assert run["methods"]["tools/call"] == run["calls"] == 20
+
+
+def test_a_client_that_calls_nothing_is_an_error(cli):
+    code, out, err = cli("bench", "client", "--", sys.executable, "-c", "pass")
+    assert (code, out) == (4, "")
+    assert "ended with exit code 0 without a tools/call; it sent no request" in err
+
+
+def test_the_floor_of_the_machine_is_shown(cli):
+    code, out, _ = cli("bench", "floor", "--for", "0.1s")
+    assert code == 0
+    kinds = [line.split()[0] for line in out.splitlines()[1:]]
+    assert kinds == ["pipe", "socket", "http", "sse"]
+    code, out, _ = cli("bench", "floor", "--for", "0.1s", "--json")
+    assert json.loads(out)["pipe"]["calls"] >= 200
