@@ -94,20 +94,17 @@ async def _measure_speed(
 ) -> str:
     """Measure the speed of a subject; return what cannot be measured, or ""."""
     problem = ""
-    if subject.kind == "client":
+    is_client = subject.kind == "client"
+    for transport in ("stdio", "http") if is_client else subject.transports():
         try:
-            found["caller"] = await speed.measure_caller(subject)
-        except MCPError as error:
-            problem = f"speed: {error}. "
-        print(f"{subject.name}: {problem or 'measured'}", flush=True)
-        return problem
-    for transport in subject.transports():
-        try:
-            results = await speed.measure_server(subject, transport)
+            if is_client:
+                caller = await speed.measure_caller(subject, transport)
+                found["caller"] = {**found["caller"], transport: caller}
+            else:
+                results = await speed.measure_server(subject, transport)
+                speed.keep(chosen.site, f"{subject.name}.{transport}", results)
         except (MCPError, OSError) as error:
             problem += f"speed over {transport}: {error}. "
-        else:
-            speed.keep(chosen.site, f"{subject.name}.{transport}", results)
     print(f"{subject.name}: speed {problem or 'measured'}", flush=True)
     return problem
 

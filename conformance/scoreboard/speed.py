@@ -66,30 +66,26 @@ async def measure_server(subject: Subject, transport: str) -> dict[str, Result]:
     return found
 
 
-async def measure_caller(subject: Subject) -> dict[str, dict[str, float]]:
-    """Return the figures of a client over each transport.
+async def measure_caller(subject: Subject, transport: str) -> dict[str, float]:
+    """Return the figures of a client over stdio or HTTP.
 
     Raises:
         ConnectError: It does not start, or calls nothing.
         RequestTimeout: It does not end.
     """
-    found: dict[str, dict[str, float]] = {}
     variables = [f"{name}={value}" for name, value in subject.variables().items()]
-    command = ["env", *variables, *subject.filled(subject.command)]
-    for transport in ("stdio", "http"):
-        figures = await measure_client(
-            command,
-            http=transport == "http",
-            timeout=_CLIENT_S,
-            rounds=_CLIENT_ROUNDS,
-        )
-        values = {name: figures.median(name) for name in CLIENT_FIGURES}
-        found[transport] = {
-            name: value / _UNITS.get(name, 1)
-            for name, value in values.items()
-            if value is not None
-        }
-    return found
+    figures = await measure_client(
+        ["env", *variables, *subject.filled(subject.command)],
+        http=transport == "http",
+        timeout=_CLIENT_S,
+        rounds=_CLIENT_ROUNDS,
+    )
+    values = {name: figures.median(name) for name in CLIENT_FIGURES}
+    return {
+        name: value / _UNITS.get(name, 1)
+        for name, value in values.items()
+        if value is not None
+    }
 
 
 def multiples(result: Result) -> dict[str, tuple[float, float | None]]:
