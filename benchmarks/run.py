@@ -34,7 +34,7 @@ PARTS = [
     ),
     Part("stdio_blocking", "--rounds 3 --slices 8 --calls 400", 35, "--only request"),
     Part("http", "--rounds 5 --slices 3 --calls 200", 45, "--only SSE,"),
-    Part("http_blocking", "--rounds 3 --slices 6 --calls 300", 60, "--only SSE"),
+    Part("http_blocking", "--rounds 3 --slices 5 --calls 300", 50, "--only SSE"),
     Part("memory", "--rounds 3 --slices 1 --calls 500", 60, "--only call_tool"),
     Part(
         "clients",
@@ -64,6 +64,7 @@ PARTS = [
         150,
         "--only 'stdio client' --most-calls 100 --most-sessions 1 --most-in-flight 2",
     ),
+    Part("floor", "--rounds 5 --slices 10", 7),
     Part("many", "--rounds 1 --many 100", 7, "--only Group --many 5"),
 ]
 """In the order in which they run; together under fifteen minutes."""

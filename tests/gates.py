@@ -127,9 +127,12 @@ MSGSPEC: Final = (f"{PACKAGE}.server.authoring.", f"{PACKAGE}.auth.records")
 PURE_RUNTIME: Final = frozenset({"attrs", "httptools", "msgspec", "orjson"})
 
 EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
-    "jinja2": ("mcpwire.check.pages",),
+    "gevent": ("mcpwire.bench.locust",),
+    "hdrh": ("mcpwire.bench.histogram",),
+    "jinja2": ("mcpwire.check.pages", "mcpwire.bench"),
     "joserfc": ("mcpwire.auth.jwt",),
     "jsonschema_rs": ("mcpwire.protocol.output_validation", "mcpwire.check.schemas"),
+    "locust": ("mcpwire.bench.locust",),
     "uvicorn": ("mcpwire.server.http.uvicorn",),
     "yaml": ("mcpwire.protocol.skills",),
 }

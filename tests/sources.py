@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 PACKAGE: Final = "mcpwire"
 
+PATCHING: Final = frozenset({"mcpwire.bench.locust"})
+"""Modules whose import puts gevent into the standard library: no test imports them."""
+
 
 @contextlib.contextmanager
 def uncollected() -> Iterator[None]:

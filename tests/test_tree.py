@@ -21,6 +21,14 @@ WAIVERS: dict[tuple[str, str], str] = {
     ): "a plugin of pytest is imported by pytest alone",
     (
         "third parties",
+        "mcpwire.bench.locust -> locust",
+    ): "a user of Locust is imported by Locust alone",
+    (
+        "third parties",
+        "mcpwire.bench.locust -> gevent",
+    ): "Locust brings it along",
+    (
+        "third parties",
         "mcpwire.transports.http.tls -> certifi",
     ): "httpx, which is always there, brings it along",
     (

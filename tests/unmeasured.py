@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from grounds import Seen, draw, row_of
+from sources import PATCHING
 
 import mcpwire
 
@@ -150,7 +151,7 @@ def import_package() -> None:
     if is_measured_there:
         measuring.stop()
     for module in pkgutil.walk_packages(mcpwire.__path__, "mcpwire."):
-        if not module.name.endswith("__main__"):
+        if not module.name.endswith("__main__") and module.name not in PATCHING:
             importlib.import_module(module.name)
     if is_measured_there:
         measuring.start()

@@ -1,6 +1,6 @@
-"""Compile a null server of this folder and print the path of the program.
+"""Compile a program of this folder and print the path of the program.
 
-    python benchmarks/null/build.py [stdio_null | http_null]
+    python benchmarks/null/build.py [stdio_null | http_null | pipe_loop]
 
 The compiler is `$CC`, else `cc`, `gcc` or `clang` of the machine, else PyPI's `ziglang`
 (`pip install ziglang`), which carries one. The program lands in `.build/null/` and is
@@ -58,7 +58,7 @@ def compiler_version() -> str:
 
 
 def build(name: str = "stdio_null") -> Path:
-    """Return the compiled null server, compiling it where that is needed.
+    """Return the compiled program, compiling it where that is needed.
 
     Raises:
         NoCompiler: There is no compiler.

@@ -48,6 +48,7 @@ __all__ = [
     "complete",
     "info",
     "ls",
+    "pick",
     "ping",
     "prompt",
     "read",
@@ -62,7 +63,7 @@ def _demand(session: Session, capability: str) -> None:
         raise UsageError(f"the server has no {capability}; it declares {offered}")
 
 
-def _pick(kind: str, name: str, items: Sequence[Any]) -> Any:
+def pick(kind: str, name: str, items: Sequence[Any]) -> Any:
     """Return the item of that name, or raise a usage error with those like it."""
     for item in items:
         if item.name == name:
@@ -98,7 +99,7 @@ def call(options: Options) -> int:
         arguments = unchecked(given)
         if options.check:
             tools = await session.client.list_tools()
-            arguments = bind_tool(_pick("tool", name, tools), given)
+            arguments = bind_tool(pick("tool", name, tools), given)
         return await _call(session, name, arguments)
 
     return in_session(options, work)
@@ -191,7 +192,7 @@ def prompt(options: Options) -> int:
         arguments: dict[str, str] = unchecked(given)
         if options.check:
             prompts = await client.list_prompts()
-            arguments = bind_prompt(_pick("prompt", name, prompts), given)
+            arguments = bind_prompt(pick("prompt", name, prompts), given)
         result = await client.get_prompt(
             name, arguments or None, on_progress=session.progress
         )

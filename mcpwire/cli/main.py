@@ -94,6 +94,21 @@ exit codes of check: 0 no MUST is broken, 6 one is, 7 the budget ran out, 9 wors
 the baseline.
 """
 
+BENCH: Final = """\
+With --rate calls begin when they are due, and latency counts from then, also where the
+server is too slow to take them (open loop); without, each of --users waits for its
+answer (closed loop). The floor is a server that does nothing, measured in turns with
+this one under the same load. It needs the package hdrhistogram.
+
+exit codes of bench: 0 measured, 9 a --fail-if is true.
+"""
+
+CLIENTS: Final = """\
+TARGET is here the command line of the client, a program that calls the tool `echo` as
+often as it likes, and ends. In it {target} stands for the command line of the server,
+or with --http for its URL; without {target} that comes last.
+"""
+
 SERVE: Final = """\
 Run a server: the target is `module:name` or `path/to/file.py:name`, where the name is
 that of an mcpwire.Server or of a function that makes one; without a name it is
@@ -110,7 +125,7 @@ Without --http it serves one client on stdin and stdout.
 """
 
 COMMON: Final = (o.Results, o.Connecting, o.Verbose)
-SERVER: Final = (o.Config, o.Process, o.Url, o.Tokens, o.Login, o.AnyServer)
+SERVER: Final = (o.Config, o.Process, o.Url, o.Tokens, o.Login, o.AnyServer, o.Mode)
 CLIENT: Final = (*COMMON, *SERVER)
 ASKED: Final = (o.Asking, o.Meanwhile)
 AT_URL: Final = (o.Config, o.Url, o.Login)
@@ -200,6 +215,42 @@ COMMANDS: Final[dict[str, Command]] = {
         (),
         target="",
         words="DIR REPORT [REPORT ...]",
+    ),
+    "bench": Command(
+        "bench:bench",
+        "measure what a server costs, and under which load it breaks",
+        (
+            *(o.Measured, o.LoadSize, o.Measuring),
+            *(*COMMON, o.Config, o.Process, o.Url, o.Mode),
+        ),
+        words="[KEY=VALUE ...]",
+        details=BENCH,
+    ),
+    "bench client": Command(
+        "bench:client",
+        "measure what a client costs, by a server that does nothing",
+        (o.MeasuredClient, o.Results),
+        details=CLIENTS,
+    ),
+    "bench floor": Command(
+        "bench:floor",
+        "measure what this machine can do: pipe, socket, HTTP, event stream",
+        (o.FloorTime, o.Results),
+        target="",
+    ),
+    "bench compare": Command(
+        "bench:compare_results",
+        "say what differs between two results of bench --json",
+        (o.Results,),
+        target="",
+        words="BEFORE AFTER",
+    ),
+    "bench page": Command(
+        "bench:page",
+        "write a page of results of bench --json",
+        (),
+        target="",
+        words="FILE RESULT [RESULT ...]",
     ),
     "auth login": Command(
         "login:log_in",

@@ -188,6 +188,18 @@ def duration(text: str) -> float:
 duration.__name__ = "time"
 
 
+def rate(text: str) -> float:
+    """Read a rate above zero, with or without `/s` behind it."""
+    return seconds(text.removesuffix("/s"))
+
+
+rate.__name__ = "rate"
+
+
+def _sessions(text: str) -> int | str:
+    return text if text == "per-call" else number(text)
+
+
 def _token(text: str) -> tuple[str, str]:
     kind, equals, variable = text.partition("=")
     if not equals:
@@ -448,6 +460,11 @@ class AnyServer(Group, title="any server"):
         "a folder that it may work in, where it asks for such",
         type=_folder,
     )
+
+
+class Mode(Group, title="any server"):
+    """How a command speaks with a server."""
+
     mode: str = option(
         "--mode MODE",
         "auto, session, stateless, or one protocol revision",
@@ -533,6 +550,110 @@ class CheckReports(Group, title="reports"):
     tapes: str | None = option(
         "--tap DIR", "write the octets of each case as JSON lines"
     )
+
+
+# --- measuring a server
+
+
+class Measured(Group, title="what is asked of the server"):
+    """`bench` alone."""
+
+    tool: str | None = option(
+        "--call TOOL", "call a tool, with the words KEY=VALUE", excludes="asked"
+    )
+    list_tools: bool = option("--list", "list all tools", excludes="asked")
+    ping: bool = option("--ping", "ping it (the default)", excludes="asked")
+    mix: str | None = option(
+        "--mix FILE",
+        "a JSON array of calls, objects with method, params and weight",
+        excludes="asked",
+    )
+
+
+class LoadSize(Group, title="how much"):
+    """`bench` alone."""
+
+    rate: float | None = option(
+        "--rate N[/s]",
+        "begin so many calls a second, whatever becomes of them",
+        type=rate,
+    )
+    users: int | None = option(
+        "--users N", "or let N users call one after the other (1)", type=number
+    )
+    find_max: str | None = option(
+        "--find-max CONDITION",
+        "find the highest rate that keeps it, such as 'p99<20ms'",
+    )
+    shape: str | None = option(
+        "--shape {constant,ramp,spike}",
+        "how the rate goes: up to --rate, or five times as high in the middle",
+        choices=("constant", "ramp", "spike"),
+    )
+    seconds: float | None = option(
+        "--for TIME",
+        "how long each server is measured, such as 30s (10s)",
+        type=duration,
+    )
+    warm_up: float | None = option(
+        "--warm-up TIME",
+        "load before each round that is not measured (1s)",
+        type=duration,
+    )
+    rounds: int | None = option(
+        "--rounds N", "how often all is started anew (5)", type=number
+    )
+    sessions: Any = option(
+        "--sessions N|per-call",
+        "connections of each worker, or one for each call (1)",
+        type=_sessions,
+    )
+    workers: int | None = option(
+        "--workers N", "processes that make the load (1)", type=number
+    )
+
+
+class MeasuredClient(Group, title="the client"):
+    """`bench client` alone."""
+
+    over_http: bool = option("--http", "it is given a URL, in place of a command line")
+    client_rounds: int = option(
+        "--rounds N", "how often it is run (3)", type=number, default=3
+    )
+    client_timeout: float = option(
+        "--timeout SECONDS",
+        "how long one run may take (60)",
+        type=seconds,
+        default=60.0,
+    )
+
+
+class FloorTime(Group):
+    """`bench floor` alone."""
+
+    floor_seconds: float = option(
+        "--for TIME", "how long to measure (2s)", type=duration, default=2.0
+    )
+
+
+class Measuring(Group, title="what is measured"):
+    """`bench` alone."""
+
+    against: str | None = option(
+        "--against TARGET", "measure a second server in turns, and compare"
+    )
+    floor: bool = option(
+        "--no-floor", "leave out the server that does nothing, measured in turns"
+    )
+    pids: list[int] = option(
+        "--pid N", "a process of the server, where it is not found", type=number
+    )
+    fail_if: list[str] = option(
+        "--fail-if CONDITION",
+        "exit with 9 if it is true: 'p99 > 20ms', 'p99 +10%% vs base.json'",
+    )
+    hgrm: str | None = option("--hgrm FILE", "write the percentile distribution")
+    bench_html: str | None = option("--html FILE", "write a page (needs Jinja2)")
 
 
 # --- commands that serve
@@ -645,6 +766,11 @@ class Options(
     Cases,
     CheckedServer,
     CheckReports,
+    Measured,
+    LoadSize,
+    Measuring,
+    MeasuredClient,
+    FloorTime,
     Browser,
     Config,
     Process,
@@ -652,6 +778,7 @@ class Options(
     Tokens,
     Login,
     AnyServer,
+    Mode,
     Listening,
     Stdio,
     Quiet,

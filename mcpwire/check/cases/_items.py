@@ -26,6 +26,7 @@ __all__ = [
     "LISTS",
     "PROMPTS",
     "RESOURCES",
+    "ROOM_S",
     "TEMPLATES",
     "TIMESTAMP",
     "TOOLS",
@@ -108,12 +109,14 @@ class Page:
         return self.answer.result or {}
 
 
-async def paged(subject: Subject, method: str) -> AsyncIterator[Answer]:
+async def paged(
+    subject: Subject, method: str, *, timeout: float | None = None
+) -> AsyncIterator[Answer]:
     """Ask for a list page by page, up to the first error; yield the answers."""
     cursor: str | None = None
     for _ in range(PAGES):
         params = {} if cursor is None else {"cursor": cursor}
-        answer = await subject.request(method, params)
+        answer = await subject.request(method, params, timeout=timeout)
         yield answer
         cursor = _next_cursor(answer)
         if cursor is None:
@@ -131,18 +134,22 @@ def _next_cursor(answer: Answer) -> str | None:
     return cursor if isinstance(cursor, str) else None
 
 
-async def pages(subject: Subject, listed: Listed) -> list[Page]:
+async def pages(
+    subject: Subject, listed: Listed, *, timeout: float | None = None
+) -> list[Page]:
     """Return a list page by page, up to the first error."""
     return [
         Page(answer, items_of(answer, listed.key), _next_cursor(answer))
-        async for answer in paged(subject, listed.method)
+        async for answer in paged(subject, listed.method, timeout=timeout)
         if answer.result is not None
     ]
 
 
-async def names_of(subject: Subject, listed: Listed) -> list[str]:
+async def names_of(
+    subject: Subject, listed: Listed, *, timeout: float | None = None
+) -> list[str]:
     """Return what tells the items of a list apart, in their order."""
-    found = await pages(subject, listed)
+    found = await pages(subject, listed, timeout=timeout)
     return [str(item.get(listed.name)) for page in found for item in page.items]
 
 
@@ -150,9 +157,11 @@ async def check_one_list(subject: Subject, listed: Listed) -> None:
     """Find a list that differs between this connection and another one.
 
     Lists may change with time: over HTTP both are read now, and over stdio a process
-    that has just begun is compared with what the first one had when it began.
+    that has just begun is compared with what the first one had when it began. It may
+    answer `server/discover` before it has made its lists.
     """
-    here = sorted(set(await names_of(subject, listed)))
+    patience = subject.bound_s + subject.start_s
+    here = sorted(set(await names_of(subject, listed, timeout=patience)))
     if subject.http is not None:
         there = sorted(set(await names_of(await subject.another(), listed)))
     else:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
+import time
 from pathlib import Path
 from typing import Final
 
 __all__ = [
     "HAS_PROC",
+    "cpu_time",
     "descendants",
     "descriptors",
     "is_alive",
+    "listeners",
     "resident_memory",
+    "system_calls",
     "work_of",
 ]
 
@@ -81,3 +86,53 @@ def work_of(pid: int) -> tuple[bool, int] | None:
         return None
     parts = fields.rpartition(")")[2].split()
     return parts[0] in "RD", int(parts[11]) + int(parts[12])
+
+
+def cpu_time(pid: int) -> int | None:
+    """Return the CPU time of a process and its living descendants, in nanoseconds."""
+    found = 0
+    for each in (pid, *descendants(pid)):
+        try:
+            # The number of `clock_getcpuclockid`: all threads, ended ones too.
+            found += time.clock_gettime_ns((~each << 3) | 2)
+        except OSError:
+            if each == pid:
+                return None
+    return found
+
+
+def system_calls(pid: int) -> tuple[int, int] | None:
+    """Return how often a process and its descendants have read and written."""
+    reads = writes = 0
+    try:
+        for each in (pid, *descendants(pid)):
+            text = (_PROC / str(each) / "io").read_text()
+            lines = dict(line.split(": ") for line in text.splitlines())
+            reads += int(lines["syscr"])
+            writes += int(lines["syscw"])
+    except OSError:
+        return None
+    return reads, writes
+
+
+def listeners(port: int) -> set[int]:
+    """Return the processes, as far as we may look, that listen on a TCP port."""
+    sockets = set()
+    for table in ("tcp", "tcp6"):
+        try:
+            lines = (_PROC / "net" / table).read_text().splitlines()[1:]
+        except OSError:
+            continue
+        for line in lines:
+            fields = line.split()
+            if fields[3] == "0A" and int(fields[1].rpartition(":")[2], 16) == port:
+                sockets.add(fields[9])
+    found = set()
+    for link in _PROC.glob("[0-9]*/fd/*") if sockets else ():
+        try:
+            name = re.fullmatch(r"socket:\[(\d+)\]", str(link.readlink()))
+        except OSError:
+            continue
+        if name is not None and name[1] in sockets:
+            found.add(int(link.parts[2]))
+    return found

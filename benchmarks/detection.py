@@ -1,0 +1,90 @@
+"""Does `mcpwire bench --against` find a slowdown, and none where there is none?
+
+    python benchmarks/detection.py --trials 100
+
+Each trial starts two null servers whose call costs 200 us of CPU, and measures them in
+turns as a user would. In half of the trials the second one's call costs 15 % more. Of
+these 95 in 100 must be found, of the others at most 5 in 100 be called different.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from harness.machine import describe
+from harness.report import FORMAT, save
+from harness.rounds import FOLDER
+
+from mcpwire import Stdio
+from mcpwire.bench import Call, Load, differences, run
+from mcpwire.bench.null_process import null_command
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+COST_S = 200e-6
+SLOWER = 1.15
+LOAD = Load(
+    calls=(Call.tool("echo", {"text": "hi"}),), seconds=4, warm_up=0.1, rounds=5
+)
+FIGURES = ("p50", "cpu")
+FOUND, CALLED = 0.95, 0.05
+
+
+def null(cost: float) -> Stdio:
+    command, *arguments = null_command("--stdio", "--delay", f"{cost:.7f}")
+    return Stdio(command, arguments)
+
+
+async def trial(factor: float) -> dict[str, str]:
+    """Compare the server with one that is slower by a factor."""
+    result = await run(
+        null(COST_S),
+        LOAD,
+        against=null(COST_S * factor),
+        with_floor=False,
+        with_phases=False,
+    )
+    return {each.figure: each.verdict for each in differences(result, FIGURES)}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--trials", type=int, default=10, help="of each kind (10)")
+    parser.add_argument("--output", default=FOLDER / "results/local/detection.json")
+    options = parser.parse_args(arguments)
+    counts: dict[str, Counter[str]] = {}
+    for number in range(options.trials):
+        for name, factor in (("slower", SLOWER), ("equal", 1.0)):
+            for figure, verdict in asyncio.run(trial(factor)).items():
+                counts.setdefault(f"{figure}, {name}", Counter())[verdict] += 1
+        print(f"trial {number + 1} of {options.trials}", file=sys.stderr, flush=True)
+    holds = True
+    for name, count in counts.items():
+        if name.endswith("slower"):
+            share = count["worse"] / options.trials
+            holds &= share >= FOUND
+            print(f"{name}: found in {share:.0%} (at least {FOUND:.0%})")
+        else:
+            share = 1 - count["no difference shown"] / options.trials
+            holds &= share <= CALLED
+            print(f"{name}: called different in {share:.0%} (at most {CALLED:.0%})")
+    save(
+        options.output,
+        {
+            "format": FORMAT,
+            "benchmark": "detection",
+            "machine": describe(),
+            "trials": options.trials,
+            "counts": counts,
+        },
+    )
+    return int(not holds)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,30 @@
+"""Measure what a server costs, under which load it breaks, and whether it got slower.
+
+`run` is what ``mcpwire bench`` runs; it needs the package hdrhistogram.
+"""
+
+from __future__ import annotations
+
+from mcpwire.bench.compare import Difference, compare, differences
+from mcpwire.bench.load import Call, Load, read_mix
+from mcpwire.bench.results import Result, Slice, Subject
+from mcpwire.bench.runs import find_max, run
+from mcpwire.bench.thresholds import Change, Threshold, parse_condition, parse_failure
+
+__all__ = [
+    "Call",
+    "Change",
+    "Difference",
+    "Load",
+    "Result",
+    "Slice",
+    "Subject",
+    "Threshold",
+    "compare",
+    "differences",
+    "find_max",
+    "parse_condition",
+    "parse_failure",
+    "read_mix",
+    "run",
+]

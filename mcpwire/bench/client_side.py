@@ -1,0 +1,345 @@
+"""Measure a client: any program that calls tools, against the null server.
+
+::
+
+    figures = await measure_client(["python", "my_client.py", "{target}"], rounds=3)
+    figures.median("cpu_us"), figures.median("calls_per_s")
+
+The client is started with the null server's command line or URL, calls its tool `echo`
+as often as it likes, and ends. The null server notes what arrives and when, and reads
+the CPU time of the client at the first and at the last call; the system tells the rest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import json
+import os
+import shlex
+import signal
+import statistics
+import sys
+import tempfile
+import time
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from mcpwire.bench.null_process import null_command, null_http
+from mcpwire.errors import ConnectError, RequestTimeout
+from mcpwire.transports.process import group_runs
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Sequence
+
+__all__ = ["TARGET", "ClientFigures", "ClientRun", "client_command", "measure_client"]
+
+TARGET: Final = "{target}"
+"""What is replaced in a client's command."""
+
+ALONE: Final = 0.1
+"""Calls are one at a time if no larger share of them found others waiting.
+
+At the start of a session a client may open a stream beside its first call.
+"""
+
+_LAUNCHER: Final = Path(__file__).with_name("launch.py")
+_STDERR_BYTES: Final = 4096
+_GRACE_S: Final = 5.0
+_POLL_S: Final = 0.01
+
+
+@attrs.frozen
+class ClientRun:
+    """What one run of a client cost; None is a figure that this run does not have.
+
+    Attributes:
+        methods: How many requests of each method it sent.
+        calls: How many of them were `tools/call`.
+        calls_per_s: Calls per second between the first and the last.
+        turnaround_p50_us: Microseconds from the write of the answer to a call to the
+            arrival of the next call; only where calls are one at a time. (Two in
+            flight that take turns look as if they were.)
+        turnaround_p99_us: The 99th percentile of it.
+        cpu_us: CPU time of the client for each call after the first, in microseconds.
+        start_cpu_ms: Its CPU time until the first call arrived, in milliseconds.
+        total_cpu_ms: CPU time of the whole run, of the client and the processes that
+            it waited for, without the null server.
+        peak_memory: The most memory that one of these processes had, in bytes.
+        octets_per_call: Octets of a call and its answer, with the heads of HTTP.
+        exit_code: How it ended (negative: by that signal).
+    """
+
+    methods: dict[str, int]
+    calls: int
+    calls_per_s: float | None
+    turnaround_p50_us: float | None
+    turnaround_p99_us: float | None
+    cpu_us: float | None
+    start_cpu_ms: float | None
+    total_cpu_ms: float
+    peak_memory: int
+    octets_per_call: float
+    exit_code: int
+
+
+@attrs.frozen
+class ClientFigures:
+    """All runs of a client.
+
+    Attributes:
+        command: What was started, with ``{target}`` as it was written.
+        http: Whether the null server was reached over HTTP.
+        runs: In their order.
+    """
+
+    command: tuple[str, ...]
+    http: bool
+    runs: tuple[ClientRun, ...]
+
+    def median(self, figure: str) -> float | None:
+        """Return the median of a figure over the runs that have it.
+
+        Args:
+            figure: The name of an attribute of `ClientRun` that is a number.
+        """
+        values = [getattr(run, figure) for run in self.runs]
+        known = [value for value in values if value is not None]
+        return statistics.median(known) if known else None
+
+
+async def measure_client(
+    command: Sequence[str],
+    *,
+    http: bool = False,
+    timeout: float = 60.0,
+    rounds: int = 1,
+    options: Sequence[str] = (),
+) -> ClientFigures:
+    """Run a client against the null server, once a round.
+
+    Cancelling it ends the client.
+
+    Args:
+        command: The client's program and arguments. ``{target}`` in them stands for
+            the null server: its URL, or its command line as one quoted text. Without
+            it the URL, or the words of the command line, come last.
+        http: Whether the client gets a URL.
+        timeout: How long one run may take, in seconds.
+        rounds: How often the client is run.
+        options: More options of `mcpwire.bench.null`, such as ``--sse``.
+
+    Raises:
+        ConnectError: The client cannot be started, or ended without a `tools/call`.
+        RequestTimeout: The client did not end in time; it was stopped.
+    """
+    runs = [
+        await _run(tuple(command), options, http=http, timeout=timeout)
+        for _ in range(rounds)
+    ]
+    return ClientFigures(tuple(command), http, tuple(runs))
+
+
+def client_command(command: Sequence[str], target: Sequence[str]) -> list[str]:
+    """Return a client's command with the null server in it.
+
+    Args:
+        command: The client's own words.
+        target: The words of the null server's command line, or its URL alone.
+    """
+    text = shlex.join(target)
+    if any(TARGET in word for word in command):
+        return [word.replace(TARGET, text) for word in command]
+    return [*command, *target]
+
+
+async def _run(
+    command: tuple[str, ...], options: Sequence[str], *, http: bool, timeout: float
+) -> ClientRun:
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="mcpwire-bench-") as name:
+        client = _Client(command, Path(name))
+        recording = [*options, "--record", str(client.record)]
+        is_counted = False
+        try:
+            async with asyncio.timeout(timeout):
+                if http:
+                    async with null_http(*recording, "--watch") as server:
+                        result = await client.run([server.url], server.watch)
+                else:
+                    result = await client.run(null_command("--stdio", *recording))
+                    # A server that goes on now was not waited for by the client.
+                    is_counted = not client.is_served
+                    await client.served()
+        except TimeoutError:
+            raise RequestTimeout(
+                method=f"the client {client.name!r}",
+                timeout=timeout,
+                elapsed=time.monotonic() - began,
+                detail=f"it did not end by itself and was stopped; {client.sent()}",
+            ) from None
+        return client.figures(result, is_counted=is_counted)
+
+
+class _Client:
+    """One run of a client; its files are in a folder that is made for it."""
+
+    def __init__(self, command: tuple[str, ...], folder: Path) -> None:
+        self.name = shlex.join(command)
+        self.record = folder / "record"
+        self.stderr = folder / "stderr"
+        self._command = command
+
+    async def run(
+        self, target: list[str], watch: Callable[[int], None] | None = None
+    ) -> dict[str, Any]:
+        """Run the client to its end and return what the launcher says.
+
+        Args:
+            target: The words that stand for the null server.
+            watch: Called with the client's process id.
+
+        Raises:
+            ConnectError: It cannot be started.
+        """
+        words = client_command(self._command, target)
+        async with self._launched(words, is_server_inside=watch is None) as output:
+            line = await output.readline()
+            if line.endswith(b"\n"):
+                if watch is not None:
+                    watch(int(line))
+                line = await output.read()
+        result: dict[str, Any] = json.loads(line)
+        if number := result.get("errno"):
+            raise ConnectError(
+                f"cannot start the client {words[0]!r}: {os.strerror(number)}",
+                target=self.name,
+                errno=number,
+            )
+        return result
+
+    @asynccontextmanager
+    async def _launched(
+        self, words: list[str], *, is_server_inside: bool
+    ) -> AsyncIterator[asyncio.StreamReader]:
+        with self.stderr.open("wb") as stderr:
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-I", str(_LAUNCHER), *words),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=stderr,
+                start_new_session=True,
+            )
+        try:
+            assert process.stdout is not None
+            yield process.stdout
+            await process.wait()
+        except BaseException:
+            _signal(process.pid, signal.SIGTERM)  # the null server writes its record
+            try:
+                if is_server_inside:
+                    await self.served()
+            finally:
+                _signal(process.pid, signal.SIGKILL)
+                await process.wait()
+                await _until(lambda: not group_runs(process.pid))
+            raise
+
+    @property
+    def is_served(self) -> bool:
+        """Whether a null server that has begun to record still runs."""
+        if not self.record.exists():
+            return False
+        with self.record.open("rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+        return False
+
+    async def served(self) -> None:
+        """Wait until the null server has ended, within a bound."""
+        await _until(lambda: not self.is_served)
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return what null servers have noted; one that was killed has not."""
+        if not self.record.exists():
+            return []
+        return [json.loads(line) for line in self.record.read_text().splitlines()]
+
+    def sent(self) -> str:
+        """Say how many requests of each method the client has sent."""
+        counts = [f"{number} {name}" for name, number in _added(self.records()).items()]
+        return f"it sent {', '.join(counts) or 'no request'}"
+
+    def figures(self, result: dict[str, Any], *, is_counted: bool) -> ClientRun:
+        """Return the figures of a run that has ended.
+
+        Args:
+            result: What the launcher says.
+            is_counted: Whether its CPU time has that of the null server in it.
+
+        Raises:
+            ConnectError: There was no call.
+        """
+        lines = self.records()
+        methods = _added(lines)
+        if not methods.get("tools/call"):
+            tail = self.stderr.read_bytes()[-_STDERR_BYTES:]
+            raise ConnectError(
+                f"the client {self.name!r} ended with exit code "
+                f"{result['exit_code']} without a tools/call; {self.sent()}",
+                target=self.name,
+                exit_code=result["exit_code"],
+                stderr_tail=tail.decode(errors="replace"),
+            )
+        # A client may start a server to try it out; the calls are with one.
+        line = max(lines, key=lambda each: each["methods"].get("tools/call", 0))
+        calls = line["methods"]["tools/call"]
+        between, seconds = calls - 1, (line["last_ns"] - line["first_ns"]) / 1e9
+        first_cpu, last_cpu = line["client_cpu_ns"]
+        cpu_ns = last_cpu - first_cpu
+        own_cpu_s = sum(each["cpu_ns"] for each in lines) / 1e9 if is_counted else 0.0
+        is_alone = line["overlapping"] <= ALONE * line["reads"]
+        p50, p99 = line["turnaround_ns"] if is_alone else (None, None)
+        return ClientRun(
+            methods=methods,
+            calls=calls,
+            calls_per_s=between / seconds if seconds else None,
+            turnaround_p50_us=_scaled(p50, 1e3),
+            turnaround_p99_us=_scaled(p99, 1e3),
+            cpu_us=cpu_ns / between / 1e3 if between and first_cpu else None,
+            start_cpu_ms=_scaled(first_cpu or None, 1e6),
+            total_cpu_ms=max(0.0, result["cpu_s"] - own_cpu_s) * 1e3,
+            peak_memory=result["memory"],
+            octets_per_call=(line["octets_in"] + line["octets_out"]) / calls,
+            exit_code=result["exit_code"],
+        )
+
+
+async def _until(is_over: Callable[[], bool]) -> None:
+    """Wait for something that other processes do, within a bound."""
+    until = time.monotonic() + _GRACE_S
+    while not is_over() and time.monotonic() < until:  # noqa: ASYNC110 - as it says
+        await asyncio.sleep(_POLL_S)
+
+
+def _signal(group: int, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(group, number)
+
+
+def _scaled(value: float | None, unit: float) -> float | None:
+    return None if value is None else value / unit
+
+
+def _added(lines: Sequence[dict[str, Any]]) -> dict[str, int]:
+    """Return how many requests of each method all servers got."""
+    found: dict[str, int] = {}
+    for line in lines:
+        for name, number in line["methods"].items():
+            found[name] = found.get(name, 0) + number
+    return found

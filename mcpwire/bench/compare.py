@@ -1,0 +1,182 @@
+"""Is one server slower than another, or than it was? With an interval, or no answer."""
+
+from __future__ import annotations
+
+import random
+from itertools import chain
+from statistics import median
+from typing import TYPE_CHECKING, Final, Literal
+
+import attrs
+
+from mcpwire.bench.results import FIGURES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from mcpwire.bench.results import Result, Subject
+
+__all__ = ["Difference", "compare", "differences"]
+
+Verdict = Literal["better", "worse", "no difference shown"]
+
+_DRAWS: Final = 2_000
+_TAIL: Final = 0.005
+"""What lies beyond either end of an interval: it holds the ratio in 99 of 100 cases."""
+
+_LEAST: Final = 0.02
+"""Less than this is no difference: two starts of one program differ by as much."""
+
+_FEWEST: Final = 5
+"""From fewer slices no interval is drawn."""
+
+
+@attrs.frozen(kw_only=True)
+class Difference:
+    """One figure of two servers, or of two runs of one."""
+
+    figure: str
+    before: float
+    after: float
+    ratio: float
+    """After by before; of two runs with a floor each, of their multiples of it."""
+
+    low: float
+    high: float
+    """The interval of the ratio; as the ratio where there are too few slices."""
+
+    verdict: Verdict
+
+
+def differences(
+    result: Result, figures: Sequence[str] = tuple(FIGURES)
+) -> list[Difference]:
+    """Compare the second server of a run with the first, slice beside slice.
+
+    Args:
+        result: The run.
+        figures: Which figures; those that not every slice has are left out.
+
+    Raises:
+        ValueError: The run had no second server.
+    """
+    if len(result.targets) != 2 or result.highest is not None:
+        raise ValueError("the run did not measure two servers")
+    before, after = result.targets
+    found = []
+    for name in _compared(before, after, figures):
+        old, new = before.figures_of_slices(name), after.figures_of_slices(name)
+        rounds = [each.round for each in before.slices]
+        ratios = [b / a for a, b in zip(old, new, strict=True) if a]
+        groups: dict[int, list[float]] = {}
+        for round, ratio in zip(rounds, ratios, strict=False):
+            groups.setdefault(round, []).append(ratio)
+        drawn = _interval(list(groups.values()), [[1.0]])
+        found.append(_difference(name, (median(old), median(new)), drawn))
+    return found
+
+
+def compare(before: Result, after: Result) -> list[Difference]:
+    """Compare two runs of one load, each with its floor where both have one.
+
+    Raises:
+        ValueError: The loads differ, or a run measured more than one server.
+    """
+    if before.title != after.title:
+        raise ValueError(f"the loads differ: {before.title!r} and {after.title!r}")
+    if len(before.targets) != 1 or len(after.targets) != 1:
+        raise ValueError("each of the two runs must have measured one server")
+    old, new = before.targets[0], after.targets[0]
+    has_floors = before.floor is not None and after.floor is not None
+    found = []
+    for name in _compared(old, new):
+        rows = [_by_round(old, name), _by_round(new, name)]
+        if has_floors:
+            floors = (before.floor, after.floor)
+            rows = [
+                [
+                    [value / base for value in values]
+                    for values, base in zip(
+                        of, map(median, _by_round(floor, name)), strict=True
+                    )
+                ]
+                for of, floor in zip(rows, floors, strict=True)
+                if floor is not None
+            ]
+        drawn = _interval(rows[1], rows[0])
+        values = (
+            median(old.figures_of_slices(name)),
+            median(new.figures_of_slices(name)),
+        )
+        found.append(_difference(name, values, drawn))
+    return found
+
+
+def _compared(
+    before: Subject, after: Subject, figures: Iterable[str] = FIGURES
+) -> Sequence[str]:
+    """Return the figures that every slice of both has."""
+    return [
+        name
+        for name in figures
+        if FIGURES[name].is_compared
+        and all(
+            0 < len(one.figures_of_slices(name)) == len(one.slices)
+            for one in (before, after)
+        )
+    ]
+
+
+def _by_round(subject: Subject, name: str) -> list[list[float]]:
+    """Return a figure of each slice, by rounds."""
+    found: dict[int, list[float]] = {}
+    values = subject.figures_of_slices(name)
+    for each, value in zip(subject.slices, values, strict=True):
+        found.setdefault(each.round, []).append(value)
+    return list(found.values())
+
+
+def _interval(
+    after: list[list[float]], before: list[list[float]]
+) -> tuple[float, float, float]:
+    """Return the ratio of two medians and its bootstrap interval.
+
+    Rounds are drawn with replacement, and then slices within them: slices of one round
+    share what a process was stuck with.
+    """
+    ratio = median(chain(*after)) / median(chain(*before))
+    if sum(map(len, after)) < _FEWEST:
+        return ratio, ratio, ratio
+    chance = random.Random(1)  # noqa: S311 - no secret; the same data, the same answer
+
+    def draw(groups: list[list[float]]) -> float:
+        drawn = [
+            value
+            for group in chance.choices(groups, k=len(groups))
+            for value in chance.choices(group, k=len(group))
+        ]
+        return median(drawn)
+
+    ratios = sorted(draw(after) / draw(before) for _ in range(_DRAWS))
+    skipped = int(_DRAWS * _TAIL)
+    return ratio, ratios[skipped], ratios[-1 - skipped]
+
+
+def _difference(
+    name: str, values: tuple[float, float], drawn: tuple[float, float, float]
+) -> Difference:
+    ratio, low, high = drawn
+    verdict: Verdict = "no difference shown"
+    is_certain = low < high and not low <= 1 <= high
+    if is_certain and abs(ratio - 1) >= _LEAST:
+        is_better = (ratio > 1) == FIGURES[name].more_is_better
+        verdict = "better" if is_better else "worse"
+    return Difference(
+        figure=name,
+        before=values[0],
+        after=values[1],
+        ratio=ratio,
+        low=low,
+        high=high,
+        verdict=verdict,
+    )

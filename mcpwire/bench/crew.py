@@ -1,0 +1,251 @@
+"""The processes that put one server under load, and what they cost it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import pickle
+import sys
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from mcpwire.bench.histogram import merged
+from mcpwire.bench.results import Sample, Slice
+from mcpwire.bench.worker import Job
+from mcpwire.errors import ConnectError, MCPError
+from mcpwire.testing import procfs
+from mcpwire.transports.http.target import Http
+from mcpwire.wire.json import encode, loads
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Collection
+
+    from mcpwire.bench.load import Load
+    from mcpwire.transports.targets import Stdio
+
+__all__ = ["Crew", "GeneratorFailed"]
+
+_WORKER: Final = "import sys; from mcpwire.bench.worker import main; sys.exit(main())"
+_LINE: Final = 64 * 1024 * 1024
+_END_S: Final = 15.0
+_SAMPLE_S: Final = 1.0
+_LOCAL: Final = {"127.0.0.1", "localhost", "::1"}
+
+
+class GeneratorFailed(MCPError):
+    """A process that makes load has ended unexpectedly."""
+
+
+class Crew:
+    """The workers of one server, connected and waiting between slices.
+
+    Args:
+        target: The server.
+        load: What they do.
+        processes: Ids of the server's processes, where they cannot be found: of one at
+            a URL that is not of this machine, or not of this user.
+    """
+
+    def __init__(
+        self, target: Stdio | Http, load: Load, processes: Collection[int] = ()
+    ) -> None:
+        self._target = target
+        self._load = load
+        self._children: list[asyncio.subprocess.Process] = []
+        self._at = 0.0
+        self.processes = set(processes)
+        self.server: dict[str, str] = {}
+        self.samples: list[Sample] = []
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self._start()
+        except BaseException:
+            await self.__aexit__()
+            raise
+        return self
+
+    async def _start(self) -> None:
+        for number in range(self._load.workers):
+            child = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-c", _WORKER),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                limit=_LINE,
+            )
+            self._children.append(child)
+            assert child.stdin is not None
+            child.stdin.write(pickle.dumps(Job(self._target, self._load, number)))
+        for child in self._children:
+            ready = await self._read(child)
+            self.server = ready["server"]
+            self.processes |= set(ready["processes"])
+        if isinstance(self._target, Http) and not self.processes:
+            self.processes = _listening(self._target.url)
+
+    async def __aexit__(self, *_: object) -> None:
+        for child in self._children:
+            assert child.stdin is not None
+            child.stdin.close()
+        for child in self._children:
+            try:
+                await asyncio.wait_for(child.wait(), _END_S)
+            except (TimeoutError, asyncio.CancelledError):
+                with contextlib.suppress(ProcessLookupError):
+                    child.kill()
+                await child.wait()
+
+    async def _read(self, child: asyncio.subprocess.Process) -> dict[str, Any]:
+        assert child.stdout is not None
+        line = await child.stdout.readline()
+        if not line:
+            code = await child.wait()
+            raise GeneratorFailed(f"a process that makes load ended with code {code}")
+        answer: dict[str, Any] = loads(line)
+        if (failure := answer.get("failure")) is not None:
+            raise ConnectError(failure)
+        return answer
+
+    async def _ask(self, **request: Any) -> list[dict[str, Any]]:
+        """Have all workers do the same at once; return their answers."""
+        for child in self._children:
+            assert child.stdin is not None
+            child.stdin.write(encode(request) + b"\n")
+        return list(await asyncio.gather(*map(self._read, self._children)))
+
+    async def warm_up(self, seconds: float) -> None:
+        """Make load that is not measured."""
+        if seconds:
+            await self._ask(at=0.0, seconds=seconds, rate=None)
+
+    async def measure(
+        self, round: int, at: float, seconds: float, rate: float | None = None
+    ) -> Slice:
+        """Make load for a while, from one second of the whole time on.
+
+        Args:
+            round: The number of the round.
+            at: Where in the whole time it begins, in seconds.
+            seconds: How long.
+            rate: In place of the load's.
+        """
+        before = self._cpu()
+        async with self._sampling():
+            found = await self._ask(at=at, seconds=seconds, rate=rate)
+        after = self._cpu()
+        cpu = None if before is None or after is None else after - before
+        errors: dict[str, int] = {}
+        for each in found:
+            for kind, count in each["errors"].items():
+                errors[kind] = errors.get(kind, 0) + count
+        kinds = {
+            name: merged(each[name] for each in found).encode().decode()
+            for name in ("latency", "service", "lag")
+        }
+        sums = {
+            name: sum(each[name] for each in found)
+            for name in (
+                *("offered", "done", "missed", "latency_sum"),
+                *("generator_cpu", "bytes_sent", "reconnects"),
+            )
+        }
+        longest = max(each["elapsed"] for each in found) / 1e9
+        return Slice(
+            round=round,
+            at=at,
+            seconds=longest if rate is None and self._load.rate is None else seconds,
+            elapsed=longest,
+            errors=errors,
+            generator_share=max(e["generator_cpu"] / e["elapsed"] for e in found),
+            cpu=cpu,
+            windows=tuple(_windows([each["windows"] for each in found])),
+            **kinds,
+            **sums,
+        )
+
+    @contextlib.asynccontextmanager
+    async def _sampling(self) -> AsyncIterator[None]:
+        """Look at the server's memory meanwhile."""
+        began = monotonic()
+
+        async def look() -> None:
+            while True:
+                self._sample(self._at + monotonic() - began)
+                await asyncio.sleep(_SAMPLE_S)
+
+        task = asyncio.create_task(look()) if self.processes else None
+        try:
+            yield
+        finally:
+            if task is not None:
+                task.cancel()
+                await asyncio.wait([task])
+            self._at += monotonic() - began
+
+    def _sample(self, at: float) -> None:
+        memory = [procfs.resident_memory(pid) for pid in self._roots()]
+        found = [procfs.descriptors(pid) for pid in self._roots()]
+        if None in memory or None in found:
+            return
+        self.samples.append(
+            Sample(
+                at=at,
+                memory=sum(filter(None, memory)),
+                descriptors=sum(filter(None, found)),
+            )
+        )
+
+    def _roots(self) -> set[int]:
+        """Return the server's processes without those that another of them started."""
+        below = set[int]().union(*map(procfs.descendants, self.processes))
+        return self.processes - below
+
+    def _cpu(self) -> int | None:
+        found = [procfs.cpu_time(pid) for pid in self._roots()]
+        return sum(filter(None, found)) if found and None not in found else None
+
+    async def phases(self, calls: int) -> dict[str, float]:
+        """Return where the time of one call goes: medians, in microseconds."""
+        answers = await self._ask(phases=calls)
+        return dict(answers[0])
+
+    async def counts(self, calls: int) -> dict[str, float]:
+        """Return what one call costs the server in things that are counted."""
+        before = [procfs.system_calls(pid) for pid in self._roots()]
+        (first, *_) = await self._ask(calls=calls)
+        after = [procfs.system_calls(pid) for pid in self._roots()]
+        if not first:
+            return {}
+        found = {"bytes sent": first["bytes_sent"], "messages": first["messages"]}
+        if before and None not in before and None not in after:
+            for number, name in enumerate(("reads", "writes")):
+                found[name] = sum(
+                    new[number] - old[number]
+                    for old, new in zip(before, after, strict=True)
+                    if old is not None and new is not None
+                )
+        return {name: value / calls for name, value in found.items()}
+
+
+def _listening(url: str) -> set[int]:
+    """Return the processes behind a URL of this machine, as far as we may look."""
+    from urllib.parse import urlsplit
+
+    parts = urlsplit(url)
+    if parts.hostname not in _LOCAL:
+        return set()
+    return procfs.listeners(parts.port or (443 if parts.scheme == "https" else 80))
+
+
+def _windows(
+    of_workers: list[list[list[float]]],
+) -> list[tuple[float, int, int, float, float]]:
+    """Sum up the seconds of several workers; of percentiles the highest counts."""
+    rows: dict[float, tuple[float, int, int, float, float]] = {}
+    for at, done, errors, middle, last in (row for one in of_workers for row in one):
+        old = rows.get(at, (at, 0, 0, 0.0, 0.0))
+        rows[at] = (
+            *(at, old[1] + int(done), old[2] + int(errors)),
+            *(max(old[3], middle), max(old[4], last)),
+        )
+    return [rows[at] for at in sorted(rows)]

@@ -1,0 +1,82 @@
+"""Run the null server of `mcpwire.bench.null` as a child process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from contextlib import asynccontextmanager, contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from mcpwire.bench.null import PATH
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+__all__ = ["NullProcess", "null_command", "null_http", "null_process"]
+
+_FILE: Final = Path(__file__).with_name("null.py")
+_END_S: Final = 10.0
+
+
+def null_command(*options: str) -> list[str]:
+    """Return the command line of a null server.
+
+    Args:
+        options: Of `mcpwire.bench.null`; ``--stdio`` or ``--http`` among them.
+    """
+    return [sys.executable, "-I", str(_FILE), *options]
+
+
+@attrs.frozen
+class NullProcess:
+    """A null server that runs over HTTP.
+
+    Attributes:
+        url: Where it listens.
+        process: The child; it ends with its standard input.
+    """
+
+    url: str
+    process: subprocess.Popen[bytes]
+
+    @property
+    def pid(self) -> int:
+        """The id of the process."""
+        return self.process.pid
+
+    def watch(self, client: int) -> None:
+        """Name the process whose CPU time ``--record --watch`` is about."""
+        assert self.process.stdin is not None
+        os.write(self.process.stdin.fileno(), b"%d\n" % client)
+
+
+@contextmanager
+def null_process(*options: str) -> Iterator[NullProcess]:
+    """Run a null server over HTTP from a program without an event loop."""
+    command = null_command("--http", *options)
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe) as process:  # noqa: S603 (ours)
+        try:
+            assert process.stdout is not None
+            port = int(process.stdout.readline())
+            yield NullProcess(f"http://127.0.0.1:{port}{PATH}", process)
+            with suppress(subprocess.TimeoutExpired):
+                process.communicate(timeout=_END_S)
+        finally:
+            process.kill()
+
+
+@asynccontextmanager
+async def null_http(*options: str) -> AsyncIterator[NullProcess]:
+    """Run a null server over HTTP; the event loop goes on while it starts and ends."""
+    running = null_process(*options)
+    server = await asyncio.to_thread(running.__enter__)
+    try:
+        yield server
+    finally:
+        await asyncio.to_thread(running.__exit__, None, None, None)

@@ -1,0 +1,334 @@
+"""What a run measured: figures of each slice of time, and their sums by subject.
+
+A result is written and read as JSON; `reports` and `pages` make all other forms of it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping  # noqa: TC003 - attrs resolves them
+from functools import cached_property
+from statistics import linear_regression, median
+from typing import Any, Final
+
+import attrs
+
+from mcpwire.bench.histogram import merged
+from mcpwire.wire.json import encode, loads
+
+__all__ = ["FIGURES", "Figure", "Result", "Sample", "Slice", "Subject", "step_name"]
+
+FORMAT: Final = 1
+_PERCENTS: Final = (50.0, 90.0, 99.0, 99.9, 100.0)
+
+
+@attrs.frozen(kw_only=True)
+class Sample:
+    """What the server's processes held at one moment."""
+
+    at: float
+    """Seconds since the measuring of this subject began, pauses left out."""
+
+    memory: int
+    """Bytes of resident memory."""
+
+    descriptors: int
+
+
+@attrs.frozen(kw_only=True)
+class Slice:
+    """One stretch of load without a pause.
+
+    Times are nanoseconds. Histograms are written as `HdrHistogram` writes them.
+    """
+
+    round: int
+    at: float
+    """Seconds of the whole time at which it began."""
+
+    seconds: float
+    """How long calls were begun."""
+
+    elapsed: float
+    """How long it took until all were answered."""
+
+    offered: int
+    """Calls that were due, or begun where there is no rate."""
+
+    done: int
+    """Calls that were answered, well or with an error of the tool or the server."""
+
+    missed: int
+    """Calls not begun because too many were in flight, or with no answer in time."""
+
+    errors: Mapping[str, int]
+    """Answers that were errors and calls that failed, by the kind of the error."""
+
+    latency: str
+    """From when a call was due (without a rate: begun) to its answer."""
+
+    service: str
+    """From when a call was begun to its answer."""
+
+    latency_sum: int
+    """All of `latency` added up."""
+
+    lag: str
+    """From when a call was due to its begin: how late the generator was."""
+
+    generator_cpu: int
+    """CPU time of the process, or all processes, that made the load."""
+
+    generator_share: float
+    """The highest share of a core that one of these processes used."""
+
+    cpu: int | None
+    """CPU time of the server's processes; ``None`` where they are not known."""
+
+    bytes_sent: int
+    reconnects: int = 0
+    """How often a connection was lost and opened anew."""
+
+    windows: tuple[tuple[float, int, int, float, float], ...] = ()
+    """Of each second: when, calls answered, errors, p50 and p99 in microseconds."""
+
+
+@attrs.frozen(kw_only=True)
+class Subject:
+    """What was measured of one server."""
+
+    name: str
+    """A short name, such as ``floor``."""
+
+    target: str
+    """The target, as one would type it, without secrets."""
+
+    server: Mapping[str, str]
+    """Name, version and protocol revision, as agreed on."""
+
+    slices: tuple[Slice, ...]
+    samples: tuple[Sample, ...] = ()
+    phases: Mapping[str, float] = attrs.field(factory=dict)
+    """Where the time of one call goes, in microseconds (medians)."""
+
+    counts: Mapping[str, float] = attrs.field(factory=dict)
+    """What one call costs in things that are counted."""
+
+    @cached_property
+    def percentiles(self) -> Mapping[float, int]:
+        """Some percentiles of the latency over all slices; empty without an answer."""
+        found = self.latencies().get_percentile_to_value_dict(list(_PERCENTS))
+        return dict(found)
+
+    @cached_property
+    def _alone(self) -> tuple[Subject, ...]:
+        """The same, of each slice alone."""
+        return tuple(attrs.evolve(self, slices=(one,)) for one in self.slices)
+
+    def latencies(self, kind: str = "latency") -> Any:
+        """Return the histogram over all slices: of `latency`, `service` or `lag`."""
+        return merged(getattr(each, kind) for each in self.slices)
+
+    def total(self, name: str) -> int:
+        """Return the sum of a number over all slices."""
+        return sum(getattr(each, name) for each in self.slices)
+
+    @property
+    def seconds(self) -> float:
+        """How long load was made."""
+        return sum(each.seconds for each in self.slices)
+
+    @property
+    def errors(self) -> dict[str, int]:
+        """The errors of all slices by their kind."""
+        found: Counter[str] = Counter()
+        for each in self.slices:
+            found.update(each.errors)
+        return dict(found)
+
+    def memory_slope(self) -> float | None:
+        """Return by how many bytes a second memory grew; ``None``: too few samples."""
+        if len({each.at for each in self.samples}) < 2:
+            return None
+        at = [each.at for each in self.samples]
+        return linear_regression(at, [each.memory for each in self.samples]).slope
+
+    def figures(self) -> dict[str, float]:
+        """Return all figures that there are over all slices, by their names."""
+        if not self.slices:
+            return {}
+        values = ((name, figure.of(self)) for name, figure in FIGURES.items())
+        return {name: value for name, value in values if value is not None}
+
+    def figures_of_slices(self, name: str) -> list[float]:
+        """Return one figure of each slice, in order; empty where it has none there."""
+        found = map(FIGURES[name].of, self._alone)
+        return [value for value in found if value is not None]
+
+
+def step_name(rate: float) -> str:
+    """Return how the search for the highest rate names one that it tried."""
+    return f"{rate:.0f}/s"
+
+
+@attrs.frozen
+class Figure:
+    """A figure that has a name in reports, thresholds and comparisons."""
+
+    unit: str
+    """``us``, ``/s``, ``B``, ``B/s``, ``%`` or empty."""
+
+    of: Callable[[Subject], float | None]
+    more_is_better: bool = False
+    is_compared: bool = True
+    """Whether each slice has it, and a difference of two servers is looked for."""
+
+
+def _percentile(percent: float) -> Callable[[Subject], float | None]:
+    def read(subject: Subject) -> float | None:
+        found = subject.percentiles.get(percent)
+        return None if found is None else found / 1_000
+
+    return read
+
+
+def _p99_of(kind: str) -> Callable[[Subject], float]:
+    def read(subject: Subject) -> float:
+        found: int = subject.latencies(kind).get_value_at_percentile(99)
+        return found / 1_000
+
+    return read
+
+
+def _per_call(subject: Subject, total: float | None) -> float | None:
+    done = subject.total("done")
+    return None if total is None or not done else total / done
+
+
+def _server_cpu(subject: Subject) -> float | None:
+    if any(each.cpu is None for each in subject.slices):
+        return None
+    return _per_call(subject, subject.total("cpu") / 1_000)
+
+
+def _share(subject: Subject, count: int) -> float:
+    return 100 * count / max(subject.total("offered"), 1)
+
+
+FIGURES: Final[dict[str, Figure]] = {
+    "p50": Figure("us", _percentile(50)),
+    "p90": Figure("us", _percentile(90)),
+    "p99": Figure("us", _percentile(99)),
+    "p99.9": Figure("us", _percentile(99.9), is_compared=False),
+    "max": Figure("us", _percentile(100), is_compared=False),
+    "mean": Figure("us", lambda one: _per_call(one, one.total("latency_sum") / 1_000)),
+    "service p99": Figure("us", _p99_of("service"), is_compared=False),
+    "offered": Figure(
+        "/s",
+        lambda one: one.total("offered") / one.seconds,
+        more_is_better=True,
+        is_compared=False,
+    ),
+    "rate": Figure(
+        "/s",
+        lambda one: one.total("done") / sum(each.elapsed for each in one.slices),
+        more_is_better=True,
+    ),
+    "missed": Figure(
+        "%", lambda one: _share(one, one.total("missed")), is_compared=False
+    ),
+    "errors": Figure(
+        "%", lambda one: _share(one, sum(one.errors.values())), is_compared=False
+    ),
+    "reconnects": Figure("", lambda one: one.total("reconnects"), is_compared=False),
+    "cpu": Figure("us", _server_cpu),
+    "generator cpu": Figure(
+        "us",
+        lambda one: _per_call(one, one.total("generator_cpu") / 1_000),
+        is_compared=False,
+    ),
+    "generator lag p99": Figure("us", _p99_of("lag"), is_compared=False),
+    "memory": Figure(
+        "B",
+        lambda one: median(s.memory for s in one.samples) if one.samples else None,
+        is_compared=False,
+    ),
+    "memory slope": Figure("B/s", Subject.memory_slope, is_compared=False),
+    "descriptors": Figure(
+        "",
+        lambda one: max((s.descriptors for s in one.samples), default=None),
+        is_compared=False,
+    ),
+    "bytes sent": Figure(
+        "B", lambda one: _per_call(one, one.total("bytes_sent")), is_compared=False
+    ),
+}
+"""All figures, in the order in which they are shown."""
+
+
+@attrs.frozen(kw_only=True)
+class Result:
+    """One run: the subjects that were measured in turns."""
+
+    load: Mapping[str, Any]
+    """The load, as `Load` has it."""
+
+    title: str
+    started: str
+    """When, in UTC."""
+
+    machine: Mapping[str, str]
+    tool: str
+    seconds: float
+    subjects: tuple[Subject, ...]
+    """The floor first where it was measured, then the targets in order."""
+
+    highest: float | None = None
+    """The highest rate that kept the condition, where that was searched for."""
+
+    notes: tuple[str, ...] = ()
+
+    @property
+    def floor(self) -> Subject | None:
+        """The floor; ``None`` where it was not measured."""
+        return next((each for each in self.subjects if each.name == "floor"), None)
+
+    @property
+    def targets(self) -> tuple[Subject, ...]:
+        """The servers that the run is about."""
+        return tuple(each for each in self.subjects if each.name != "floor")
+
+    def to_json(self) -> bytes:
+        """Return the result as JSON text; `result.schema.json` describes it."""
+        plain = attrs.asdict(self)
+        for row, subject in zip(plain["subjects"], self.subjects, strict=True):
+            row["figures"] = subject.figures()
+        return encode({"format": FORMAT, **plain})
+
+    @classmethod
+    def from_json(cls, text: bytes) -> Result:
+        """Return the result that `to_json` has written.
+
+        Raises:
+            ValueError: The text is no such result.
+        """
+        try:
+            value = loads(text)
+            found = value.pop("format")
+            if found == FORMAT:
+                subjects = tuple(map(_subject, value.pop("subjects")))
+                value["notes"] = tuple(value["notes"])
+                return cls(subjects=subjects, **value)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"not a result of mcpwire bench: {error}") from error
+        raise ValueError(f"a result of format {found!r}, expected {FORMAT}")
+
+
+def _subject(value: dict[str, Any]) -> Subject:
+    del value["figures"]
+    slices = [
+        Slice(**{**each, "windows": tuple(map(tuple, each["windows"]))})
+        for each in value.pop("slices")
+    ]
+    samples = [Sample(**each) for each in value.pop("samples")]
+    return Subject(slices=tuple(slices), samples=tuple(samples), **value)

@@ -1,0 +1,305 @@
+"""Runs: servers measured in turns, with the floor among them; the highest rate."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+from datetime import UTC, datetime
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from mcpwire._version import __version__
+from mcpwire.bench.crew import Crew
+from mcpwire.bench.load import Call, Load
+from mcpwire.bench.null_process import null_command, null_http
+from mcpwire.bench.results import Result, Subject, step_name
+from mcpwire.transports.http.target import Http
+from mcpwire.transports.targets import Stdio
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Collection, Sequence
+
+    from mcpwire.bench.results import Slice
+    from mcpwire.bench.thresholds import Threshold
+
+__all__ = ["find_max", "run"]
+
+_SLICE_S: Final = 0.5
+_LONGEST_SLICE_S: Final = 10.0
+_BUSY: Final = 0.7
+"""From which share of a core on the generator itself is the limit."""
+
+_LATE_US: Final = 1_000.0
+"""Calls that begin less late than this put no figure in doubt."""
+
+_COUNTED_CALLS: Final = 200
+_PHASE_CALLS: Final = 200
+_STEP: Final = 1.05
+"""How close to each other the last two rates are between which the highest lies."""
+
+_KEPT_PACE: Final = 0.97
+
+
+@attrs.frozen
+class Progress:
+    """How far a run is."""
+
+    done: float
+    """Seconds of load that were made, of all servers."""
+
+    total: float | None
+    subject: str
+    slice: Slice
+
+
+@attrs.define
+class _Running:
+    """What is known so far of one server."""
+
+    name: str
+    target: Stdio | Http
+    load: Load
+    processes: Collection[int] = ()
+    server: dict[str, str] = attrs.field(factory=dict)
+    slices: list[Slice] = attrs.field(factory=list)
+    samples: list[Any] = attrs.field(factory=list)
+    phases: dict[str, float] = attrs.field(factory=dict)
+    counts: dict[str, float] = attrs.field(factory=dict)
+
+    def subject(self) -> Subject:
+        """Return what was measured."""
+        return Subject(
+            name=self.name,
+            target=str(self.target),
+            server=self.server,
+            slices=tuple(self.slices),
+            samples=tuple(self.samples),
+            phases=self.phases,
+            counts=self.counts,
+        )
+
+
+async def run(
+    target: Stdio | Http | str,
+    load: Load | None = None,
+    *,
+    against: Stdio | Http | str | None = None,
+    with_floor: bool = True,
+    with_phases: bool = True,
+    processes: Collection[int] = (),
+    on_progress: Callable[[Progress], None] | None = None,
+) -> Result:
+    """Put a server under load and measure it.
+
+    Each round starts all anew: the floor (a server that does nothing, under the same
+    load), the target, and what it is compared with. All are measured in short slices in
+    turn, so that each stands beside the others in the same moments of the machine.
+
+    Args:
+        target: A `Stdio`, an `Http`, a command line or a URL.
+        load: What is asked of it; omitted: ``ping``, by one user.
+        against: A second server, to compare the first one with.
+        with_floor: Whether the floor is measured too.
+        with_phases: Whether to find out where the time of one call goes.
+        processes: Ids of the server's processes, where they cannot be found.
+        on_progress: Called after each slice.
+
+    Raises:
+        ConnectError: A server does not start, or gives no answer.
+        GeneratorFailed: A process that makes load ended unexpectedly.
+        LocalProtocolError: The package hdrhistogram is not installed.
+
+    Safe to cancel: processes that were started are ended.
+    """
+    load = load or Load()
+    if load.shape != "constant":
+        load = attrs.evolve(load, rounds=1)
+    started, began = datetime.now(UTC), monotonic()
+    async with contextlib.AsyncExitStack() as stack:
+        subjects = [_Running("target", as_target(target), load, processes)]
+        if against is not None:
+            subjects.append(_Running("against", as_target(against), load))
+        if with_floor:
+            where = await stack.enter_async_context(_floor_of(subjects[0].target))
+            subjects.insert(0, _Running("floor", where, _floor_load(load)))
+        for number in range(load.rounds):
+            is_last = number == load.rounds - 1
+            await _round(subjects, load, number, on_progress, with_phases and is_last)
+    return _result(load, subjects, started, began)
+
+
+def as_target(target: Stdio | Http | str) -> Stdio | Http:
+    """Return the target that a text names."""
+    if not isinstance(target, str):
+        return target
+    if target.startswith(("http://", "https://")):
+        return Http(target)
+    import shlex
+
+    command, *arguments = shlex.split(target)
+    return Stdio(command, arguments)
+
+
+@contextlib.asynccontextmanager
+async def _floor_of(target: Stdio | Http) -> AsyncIterator[Stdio | Http]:
+    """Give the server that does nothing, over the transport of a target."""
+    if isinstance(target, Stdio):
+        command, *arguments = null_command("--stdio")
+        yield Stdio(command, arguments)
+        return
+    async with null_http() as server:
+        yield Http(server.url)
+
+
+def _floor_load(load: Load) -> Load:
+    """Return the load with the calls that the floor knows."""
+    echo = Call.tool("echo", {"text": "hello"})
+    known = {"ping": Call("ping"), "tools/list": Call("tools/list")}
+    calls = tuple(
+        attrs.evolve(known.get(call.method, echo), weight=call.weight)
+        for call in load.calls
+    )
+    return attrs.evolve(load, calls=calls)
+
+
+async def _round(
+    subjects: Sequence[_Running],
+    load: Load,
+    number: int,
+    on_progress: Callable[[Progress], None] | None,
+    is_last: bool,  # noqa: FBT001 - positional here only
+) -> None:
+    """Start all servers, measure them in turns, and end them."""
+    share = load.seconds / load.rounds
+    width = _SLICE_S if load.shape == "constant" else _LONGEST_SLICE_S
+    count = max(1, round(share / min(max(width, share / 20), _LONGEST_SLICE_S)))
+    total = load.seconds * len(subjects)
+    async with contextlib.AsyncExitStack() as stack:
+        crews = []
+        for one in subjects:
+            crew = Crew(one.target, one.load, one.processes)
+            crews.append(await stack.enter_async_context(crew))
+            await crew.warm_up(load.warm_up)
+            one.server = crew.server
+        turn = list(zip(subjects, crews, strict=True))
+        for step in range(count):
+            turn.append(
+                turn.pop(0)
+            )  # the first one of this turn is the last of the next
+            at = number * share + step * share / count
+            for one, crew in turn:
+                found = await crew.measure(number, at, share / count)
+                one.slices.append(found)
+                if on_progress is not None:
+                    done = sum(s.seconds for each in subjects for s in each.slices)
+                    on_progress(Progress(done, total, one.name, found))
+        for one, crew in zip(subjects, crews, strict=True):
+            one.samples += crew.samples
+            if is_last and load.sessions != "per-call":
+                one.counts = await crew.counts(_COUNTED_CALLS)
+                one.phases = await crew.phases(_PHASE_CALLS)
+
+
+def _result(
+    load: Load,
+    subjects: Sequence[_Running],
+    started: datetime,
+    began: float,
+    **facts: Any,
+) -> Result:
+    found = tuple(each.subject() for each in subjects)
+    return Result(
+        load=attrs.asdict(load),
+        title=load.title,
+        started=started.isoformat(timespec="seconds"),
+        machine={
+            "system": platform.platform(terse=True),
+            "python": platform.python_version(),
+            "cores": str(os.cpu_count()),
+        },
+        tool=f"mcpwire {__version__}",
+        seconds=round(monotonic() - began, 3),
+        subjects=found,
+        notes=tuple(_notes(found)),
+        **facts,
+    )
+
+
+def _notes(subjects: Sequence[Subject]) -> Sequence[str]:
+    """Say what puts the figures in doubt."""
+    found = []
+    for one in subjects:
+        if not one.slices:
+            continue
+        share = max(each.generator_share for each in one.slices)
+        if share > _BUSY:
+            found.append(
+                f"{one.name}: making the load used {share:.0%} of a core, so it may be "
+                "the limit; --workers spreads it over processes"
+            )
+        figures = one.figures()
+        if "p99" not in figures:
+            found.append(f"{one.name}: no call was answered")
+        elif figures["generator lag p99"] > max(figures["p99"] / 2, _LATE_US):
+            found.append(
+                f"{one.name}: calls began up to "
+                f"{figures['generator lag p99'] / 1_000:.1f} ms late (p99), which is "
+                "most of their latency: this machine is too busy to measure it"
+            )
+    return found
+
+
+async def find_max(
+    target: Stdio | Http | str,
+    load: Load,
+    condition: Threshold,
+    *,
+    processes: Collection[int] = (),
+    on_progress: Callable[[Progress], None] | None = None,
+) -> Result:
+    """Find the highest rate at which a condition holds and no call is left out.
+
+    Each rate gets the load's `seconds`. Rates are doubled until one breaks the
+    condition, and halved between the last two until they lie 5 % apart.
+
+    Returns:
+        A result with one subject for each rate; `highest` is the rate, or 0.
+
+    Raises:
+        ConnectError: The server does not start, or gives no answer.
+        GeneratorFailed: A process that makes load ended unexpectedly.
+        ValueError: The load has no rate to begin with.
+
+    Safe to cancel: processes that were started are ended.
+    """
+    if load.rate is None:
+        raise ValueError("the search for the highest rate needs a rate to begin with")
+    started, began = datetime.now(UTC), monotonic()
+    steps: list[_Running] = []
+    good, bad, rate = 0.0, None, load.rate
+    async with Crew(as_target(target), load, processes) as crew:
+        await crew.warm_up(load.warm_up)
+        while bad is None or (bad > good * _STEP and bad > 1):
+            step = _Running(step_name(rate), as_target(target), load)
+            step.server = crew.server
+            step.slices.append(await crew.measure(0, 0.0, load.seconds, rate))
+            steps.append(step)
+            if on_progress is not None:
+                done = load.seconds * len(steps)
+                on_progress(Progress(done, None, step.name, step.slices[0]))
+            if _holds(step.subject(), condition):
+                good = rate
+            else:
+                bad = rate
+            rate = good * 2 if bad is None else (good + bad) / 2
+    steps.sort(key=lambda step: step.slices[0].offered)
+    return _result(load, steps, started, began, highest=good)
+
+
+def _holds(subject: Subject, condition: Threshold) -> bool:
+    figures = subject.figures()
+    kept = figures["rate"] >= _KEPT_PACE * figures["offered"]
+    return kept and condition.is_true(figures)

@@ -1,0 +1,114 @@
+"""Conditions on figures: ``p99 > 20ms``, ``p99 +10% vs base.json``."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from mcpwire.bench.results import FIGURES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["Change", "Threshold", "parse_condition", "parse_failure"]
+
+_CONDITION: Final = re.compile(
+    r"\s*([a-z0-9. ]+?)\s*(<=|>=|<|>)\s*([0-9]+(?:\.[0-9]+)?)\s*(\S*)\s*"
+)
+_CHANGE: Final = re.compile(
+    r"\s*([a-z0-9. ]+?)\s*([+-][0-9]+(?:\.[0-9]+)?)%\s+vs\s+(\S.*?)\s*"
+)
+
+_UNITS: Final[dict[str, dict[str, float]]] = {
+    "us": {"us": 1, "ms": 1_000, "s": 1_000_000},
+    "/s": {"/s": 1, "": 1},
+    "B": {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30},
+    "B/s": {"B/s": 1, "KiB/s": 2**10, "MiB/s": 2**20},
+    "%": {"%": 1},
+    "": {"": 1},
+}
+
+
+@attrs.frozen
+class Threshold:
+    """A condition on one figure."""
+
+    text: str
+    figure: str
+    is_below: bool
+    limit: float
+    """In the figure's own unit."""
+
+    or_equal: bool = False
+
+    def is_true(self, figures: Mapping[str, float]) -> bool:
+        """Tell whether it holds of these figures.
+
+        Raises:
+            ValueError: The figure was not measured.
+        """
+        value = figures.get(self.figure)
+        if value is None:
+            raise ValueError(f"{self.text!r}: {self.figure} was not measured")
+        if value == self.limit:
+            return self.or_equal
+        return value < self.limit if self.is_below else value > self.limit
+
+
+@attrs.frozen
+class Change:
+    """A figure has changed by a part of what it was in an earlier run."""
+
+    text: str
+    figure: str
+    part: float
+    """0.1: it grew by a tenth; negative: it fell."""
+
+    file: str
+
+    def is_true(self, ratio: float) -> bool:
+        """Tell whether a ratio, after by before, has reached the change."""
+        return ratio > 1 + self.part if self.part > 0 else ratio < 1 + self.part
+
+
+def parse_condition(text: str) -> Threshold:
+    """Read a condition, such as ``p99<20ms``.
+
+    Raises:
+        ValueError: It is none, or of an unknown figure or unit.
+    """
+    found = _CONDITION.fullmatch(text)
+    if found is None:
+        raise ValueError(
+            f"a condition is FIGURE < VALUE UNIT, such as 'p99 < 20ms', got {text!r}"
+        )
+    name, sign, number, unit = found.groups()
+    _check(name)
+    units = _UNITS[FIGURES[name].unit]
+    if unit not in units:
+        known = ", ".join(filter(None, units)) or "none"
+        raise ValueError(f"{text!r}: the units of {name} are {known}, got {unit!r}")
+    return Threshold(
+        text.strip(), name, sign[0] == "<", float(number) * units[unit], "=" in sign
+    )
+
+
+def parse_failure(text: str) -> Threshold | Change:
+    """Read a condition, or a change such as ``p99 +10% vs base.json``.
+
+    Raises:
+        ValueError: It is neither, or of an unknown figure or unit.
+    """
+    found = _CHANGE.fullmatch(text)
+    if found is None:
+        return parse_condition(text)
+    name, percent, file = found.groups()
+    _check(name)
+    return Change(text.strip(), name, float(percent) / 100, file)
+
+
+def _check(name: str) -> None:
+    if name not in FIGURES:
+        raise ValueError(f"no figure is named {name!r}; there are {', '.join(FIGURES)}")

@@ -1,0 +1,398 @@
+"""One process that makes load: it connects, and measures the slices it is asked for.
+
+`mcpwire.bench.crew` starts it, writes a pickled `Job` to its standard input, and then a
+line of JSON for each slice. Each is answered with a line of JSON.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import gc
+import json
+import os
+import pickle
+import struct
+import sys
+import time
+from array import array
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+import mcpwire
+from mcpwire.bench.histogram import LONGEST_NS, histogram
+from mcpwire.bench.load import Load  # noqa: TC001 - attrs resolves it
+from mcpwire.errors import MCPError, RequestTimeout, RPCError
+from mcpwire.testing.procfs import descendants
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable, Iterator
+
+    from mcpwire.bench.load import Call
+
+__all__ = ["Job", "main"]
+
+_TFD_NONBLOCK: Final = os.O_NONBLOCK
+_TFD_ABSTIME: Final = 1
+_NS: Final = 1_000_000_000
+_NEVER: Final = 2**62
+
+
+@attrs.frozen
+class Job:
+    """What one worker does."""
+
+    target: mcpwire.Stdio | mcpwire.Http
+    load: Load
+    worker: int
+    """Its number, from 0 on."""
+
+
+class Pacer:
+    """Waits until a moment of `time.monotonic_ns`, more exactly than asyncio's timers.
+
+    Those count milliseconds. On Linux a timer of the kernel wakes the loop as a socket
+    does; elsewhere the loop's own timer does.
+    """
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._woken = asyncio.Event()
+        self._fd = -1
+        if sys.platform == "linux":
+            self._libc = ctypes.CDLL(None, use_errno=True)
+            self._fd = self._libc.timerfd_create(time.CLOCK_MONOTONIC, _TFD_NONBLOCK)
+        if self._fd >= 0:
+            self._loop.add_reader(self._fd, self._wake)
+
+    def _wake(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.read(self._fd, 8)
+        self._woken.set()
+
+    async def wait_until(self, at: int) -> None:
+        """Return when it is so late; at once if it is later."""
+        while (now := time.monotonic_ns()) < at:
+            self._woken.clear()
+            if self._fd < 0:
+                self._loop.call_later((at - now) / _NS, self._woken.set)
+            else:
+                setting = struct.pack("4q", 0, 0, *divmod(at, _NS))
+                self._libc.timerfd_settime(self._fd, _TFD_ABSTIME, setting, None)
+            await self._woken.wait()
+
+    def close(self) -> None:
+        """Release the timer."""
+        if self._fd >= 0:
+            self._loop.remove_reader(self._fd)
+            os.close(self._fd)
+
+
+class Connections:
+    """The clients of one worker, or what connects anew for each call."""
+
+    def __init__(self, job: Job, stack: contextlib.AsyncExitStack) -> None:
+        self._job = job
+        self._stack = stack
+        self._clients: list[mcpwire.Client] = []
+        self._next = 0
+        self._closed = (0, 0)  # bytes and messages of connections that are closed
+
+    def _client(self) -> mcpwire.Client:
+        load = self._job.load
+        return mcpwire.Client(self._job.target, timeout=load.timeout, mode=load.mode)
+
+    async def open(self) -> dict[str, str]:
+        """Connect, and return what the server says of itself."""
+        sessions = self._job.load.sessions
+        if sessions == "per-call":
+            async with self._client() as client:
+                return _described(client)
+        for _ in range(sessions):
+            client = await self._stack.enter_async_context(self._client())
+            self._clients.append(client)
+        return _described(self._clients[0])
+
+    async def perform(self, call: Call) -> str | None:
+        """Make one call; return the kind of the error, if it was one."""
+        if self._clients:
+            self._next = (self._next + 1) % len(self._clients)
+            return await _perform(self._clients[self._next], call)
+        async with self._client() as client:
+            error = await _perform(client, call)
+        self._closed = (
+            self._closed[0] + client.stats.bytes_sent,
+            self._closed[1] + client.stats.requests + client.stats.messages,
+        )
+        return error
+
+    @property
+    def bytes_sent(self) -> int:
+        """The bytes that all connections have sent."""
+        return self._closed[0] + sum(c.stats.bytes_sent for c in self._clients)
+
+    @property
+    def reconnects(self) -> int:
+        """How often a connection had to be opened anew."""
+        return sum(client.stats.connections - 1 for client in self._clients)
+
+    @property
+    def messages(self) -> int:
+        """The requests that were sent, and the messages that came."""
+        return self._closed[1] + sum(
+            client.stats.requests + client.stats.messages for client in self._clients
+        )
+
+
+def _described(client: mcpwire.Client) -> dict[str, str]:
+    info = client.server_info
+    return {
+        "name": "" if info is None else info.name,
+        "version": "" if info is None else info.version,
+        "revision": str(client.protocol_version),
+    }
+
+
+async def _perform(client: mcpwire.Client, call: Call) -> str | None:
+    if call.method == "tools/call":
+        name, arguments = call.params["name"], call.params.get("arguments")
+        result = await client.call_tool(name, arguments)
+        return "error of the tool" if result.is_error else None
+    if call.method == "ping":
+        await client.ping()
+    elif call.method == "tools/list":
+        await client.list_tools()
+    else:
+        await client.request(call.method, call.params or None)
+    return None
+
+
+class Recorder:
+    """Notes when calls were due, begun and answered; sums up when the slice is over."""
+
+    def __init__(self) -> None:
+        self._due = array("q")
+        self._begun = array("q")
+        self._answered = array("q")
+        self.errors: Counter[str] = Counter()
+        self._failed_at = array("q")
+        self.offered = self.missed = 0
+
+    def answered(self, due: int, begun: int, error: str | None) -> None:
+        """Note a call that has its answer, which may be an error."""
+        now = time.monotonic_ns()
+        self._due.append(due)
+        self._begun.append(begun)
+        self._answered.append(now)
+        if error is not None:
+            self.errors[error] += 1
+            self._failed_at.append(now)
+
+    def failed(self, error: MCPError) -> None:
+        """Note a call without an answer."""
+        self.errors[type(error).__name__] += 1
+        self._failed_at.append(time.monotonic_ns())
+        self.missed += isinstance(error, RequestTimeout)
+
+    def summary(self, began: int, at: float) -> dict[str, Any]:
+        """Return what a `Slice` has of it; `at`: where in the whole time it began."""
+        rows = list(zip(self._due, self._begun, self._answered, strict=True))
+        kinds = {
+            "latency": histogram(answered - due for due, _, answered in rows),
+            "service": histogram(answered - begun for _, begun, answered in rows),
+            "lag": histogram(begun - due for due, begun, _ in rows),
+        }
+        return {
+            "offered": self.offered,
+            "done": len(rows),
+            "missed": self.missed,
+            "latency_sum": sum(self._answered) - sum(self._due),
+            "errors": dict(self.errors),
+            **{name: each.encode().decode() for name, each in kinds.items()},
+            "windows": list(self._windows(began, at, rows)),
+        }
+
+    def _windows(
+        self, began: int, at: float, rows: list[tuple[int, int, int]]
+    ) -> Iterator[tuple[float, int, int, float, float]]:
+        """Sum up each second: of calls by when they were answered."""
+        seconds: dict[int, list[int]] = {}
+        for due, _, answered in rows:
+            seconds.setdefault((answered - began) // _NS, []).append(answered - due)
+        failed = Counter((each - began) // _NS for each in self._failed_at)
+        for second in sorted(seconds.keys() | failed.keys()):
+            values = sorted(seconds.get(second, ()))
+            middle, last = (
+                (min(values[int(len(values) * part)], LONGEST_NS) / 1_000)
+                if values
+                else 0.0
+                for part in (0.5, 0.99)
+            )
+            yield at + second, len(values), failed[second], middle, last
+
+
+class Generator:
+    """Makes the load of one worker."""
+
+    def __init__(self, job: Job, connections: Connections, pacer: Pacer) -> None:
+        self._load = job.load
+        self._worker = job.worker
+        self._connections = connections
+        self._pacer = pacer
+        self._slices = 0
+
+    async def run(
+        self, at: float, seconds: float, rate: float | None
+    ) -> dict[str, Any]:
+        """Make load from one second of the whole time on; return what was measured."""
+        load = self._load if rate is None else attrs.evolve(self._load, rate=rate)
+        recorder = Recorder()
+        choices = self._load.choices(self._worker, self._slices)
+        self._slices += 1
+        sent, used = self._connections.bytes_sent, time.process_time_ns()
+        connections = self._connections.reconnects
+        began = time.monotonic_ns()
+        if load.rate is None:
+            end = began + int(seconds * _NS)
+            users = load.users // load.workers
+            users += self._worker < load.users % load.workers
+            async with asyncio.TaskGroup() as group:
+                for _ in range(users):
+                    group.create_task(self._use(recorder, choices, end))
+        else:
+            due = (
+                began + int((offset - at) * _NS)
+                for offset in load.due(at, at + seconds, self._worker)
+            )
+            await self._open_loop(recorder, choices, due)
+            await self._pacer.wait_until(began + int(seconds * _NS))
+        return {
+            "generator_cpu": time.process_time_ns() - used,
+            "elapsed": time.monotonic_ns() - began,
+            "bytes_sent": self._connections.bytes_sent - sent,
+            "reconnects": self._connections.reconnects - connections,
+            **recorder.summary(began, at),
+        }
+
+    async def _use(self, recorder: Recorder, choices: Iterator[Call], end: int) -> None:
+        """Make one call after the other."""
+        while (begun := time.monotonic_ns()) < end:
+            recorder.offered += 1
+            await self._perform(recorder, next(choices), begun)
+
+    async def _open_loop(
+        self, recorder: Recorder, choices: Iterator[Call], due_at: Iterable[int]
+    ) -> None:
+        """Begin each call when it is due, and wait for all answers."""
+        running: set[asyncio.Task[None]] = set()
+        for due in due_at:
+            await self._pacer.wait_until(due)
+            recorder.offered += 1
+            if len(running) >= self._load.most_open:
+                recorder.missed += 1
+                continue
+            task = asyncio.create_task(self._perform(recorder, next(choices), due))
+            running.add(task)
+            task.add_done_callback(running.discard)
+        if running:
+            await asyncio.wait(running)
+
+    async def count(self, calls: int) -> dict[str, Any]:
+        """Make so many calls, one after the other."""
+        sent, messages = self._connections.bytes_sent, self._connections.messages
+        for call, _ in zip(self._load.choices("counts"), range(calls), strict=False):
+            with contextlib.suppress(RPCError):
+                await self._connections.perform(call)
+        return {
+            "bytes_sent": self._connections.bytes_sent - sent,
+            "messages": self._connections.messages - messages,
+        }
+
+    async def _perform(self, recorder: Recorder, call: Call, due: int) -> None:
+        begun = time.monotonic_ns()
+        try:
+            error = await self._connections.perform(call)
+        except RPCError as failure:
+            recorder.answered(due, begun, type(failure).__name__)
+        except MCPError as failure:
+            recorder.failed(failure)
+            await asyncio.sleep(0)  # what fails at once shall not keep others waiting
+        else:
+            recorder.answered(due, begun, error)
+
+
+async def phases(job: Job, calls: int) -> dict[str, float]:
+    """Return where the time of one call goes: medians, in microseconds."""
+    marks: dict[str, int] = {}
+
+    def trace(event: str, _: Any) -> None:
+        marks.setdefault(event, time.monotonic_ns())
+
+    load = job.load
+    found: dict[str, list[int]] = {"encode and send": [], "wait": [], "decode": []}
+    async with mcpwire.Client(
+        job.target, timeout=load.timeout, mode=load.mode, trace=trace
+    ) as client:
+        for call, _ in zip(load.choices("phases"), range(calls), strict=False):
+            marks.clear()
+            begun = time.monotonic_ns()
+            with contextlib.suppress(RPCError):
+                await _perform(client, call)
+            ended = time.monotonic_ns()
+            written = marks.get("written", begun)
+            came = marks.get("read", marks.get("response", ended))
+            for name, value in zip(
+                found, (written - begun, came - written, ended - came), strict=True
+            ):
+                found[name].append(value)
+    return {name: sorted(of)[len(of) // 2] / 1_000 for name, of in found.items()}
+
+
+def _write(value: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(value) + "\n")
+    sys.stdout.flush()
+
+
+async def _requests() -> AsyncIterator[dict[str, Any]]:
+    """Give what is asked of this worker until its input ends."""
+    while line := await asyncio.to_thread(sys.stdin.buffer.readline):
+        yield json.loads(line)
+
+
+async def _work(job: Job) -> None:
+    gc.collect()
+    gc.freeze()
+    pacer = Pacer()
+    try:
+        async with contextlib.AsyncExitStack() as stack:
+            connections = Connections(job, stack)
+            server = await connections.open()
+            _write({"server": server, "processes": sorted(descendants(os.getpid()))})
+            generator = Generator(job, connections, pacer)
+            async for request in _requests():
+                answer: dict[str, Any] = {}
+                # Without a connection there is nothing to count; a load goes on.
+                with contextlib.suppress(MCPError):
+                    if "phases" in request:
+                        answer = await phases(job, request["phases"])
+                    elif "calls" in request:
+                        answer = await generator.count(request["calls"])
+                    else:
+                        answer = await generator.run(**request)
+                _write(answer)
+    finally:
+        pacer.close()
+
+
+def main() -> int:
+    """Do the job that comes on standard input; return the exit code."""
+    job = pickle.load(sys.stdin.buffer)  # noqa: S301 - from the process that started us
+    try:
+        asyncio.run(_work(job))
+    except (MCPError, OSError) as error:
+        _write({"failure": str(error)})
+        return 1
+    return 0

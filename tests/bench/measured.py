@@ -1,0 +1,73 @@
+"""Results made of numbers, as if they had been measured."""
+
+import random
+
+from mcpwire.bench.histogram import histogram
+from mcpwire.bench.results import Result, Slice, Subject
+
+ROUNDS = 5
+SLICES = 4
+
+
+def slice_of(round, latencies, *, cpu=40_000, lag=1_000, **facts):
+    """Return one slice of these latencies, in nanoseconds."""
+    found = histogram(latencies).encode().decode()
+    counted = len(latencies)
+    return Slice(
+        round=round,
+        at=0.0,
+        seconds=0.5,
+        elapsed=0.5,
+        offered=counted,
+        done=counted,
+        missed=0,
+        errors={},
+        latency=found,
+        latency_sum=sum(latencies),
+        service=found,
+        lag=histogram([lag]).encode().decode(),
+        generator_cpu=10_000 * counted,
+        generator_share=0.2,
+        cpu=cpu * counted,
+        bytes_sent=200 * counted,
+        **facts,
+    )
+
+
+def subject(name, chance, factor=1.0, start=0.015, moment=0.05):
+    """Return a server that needs 100 us times `factor` for a call.
+
+    `start` is how much the starts of one program differ, `moment` how much the moments
+    of the machine do, both as standard deviations of the logarithm.
+    """
+    slices = []
+    for round in range(ROUNDS):
+        mood = factor * chance.lognormvariate(0, start)
+        for _ in range(SLICES):
+            speed = mood * chance.lognormvariate(0, moment)
+            latencies = [
+                int(100_000 * speed * chance.lognormvariate(0, 0.2)) for _ in range(60)
+            ]
+            slices.append(slice_of(round, latencies, cpu=int(40_000 * speed)))
+    server = {"name": name, "version": "1", "revision": "2026-07-28"}
+    return Subject(name=name, target=name, server=server, slices=tuple(slices))
+
+
+def result(*subjects, title="ping, 1 user", **facts):
+    """Return a run with these servers."""
+    return Result(
+        load={"rounds": ROUNDS, "seconds": 10.0},
+        title=title,
+        started="2026-01-01T00:00:00+00:00",
+        machine={"cores": "2"},
+        tool="mcpwire 0",
+        seconds=60.0,
+        subjects=subjects,
+        **facts,
+    )
+
+
+def pair(seed, factor):
+    """Return a run of two servers, of which the second is slower by a factor."""
+    chance = random.Random(seed)
+    return result(subject("target", chance), subject("against", chance, factor))

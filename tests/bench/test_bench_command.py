@@ -1,0 +1,170 @@
+"""``mcpwire bench`` as a user runs it: its exit codes, files and sentences."""
+
+import json
+import shlex
+import sys
+
+import pytest
+
+from mcpwire.bench import Result
+from mcpwire.bench.null_process import null_command
+from mcpwire.cli.main import main
+
+NULL = ["--", *null_command("--stdio")]
+SHORT = ["--for", "0.4s", "--rounds", "1", "--warm-up", "0.1s"]
+
+
+@pytest.fixture
+def cli(capsys):
+    """Run a command line; returns its exit code, stdout and stderr."""
+
+    def run(*words):
+        capsys.readouterr()
+        code = main(words)
+        return code, *capsys.readouterr()
+
+    return run
+
+
+def test_a_run_shows_the_server_beside_the_floor(cli):
+    code, out, err = cli("bench", *SHORT, "--call", "echo", "text=hi", *NULL)
+    assert (code, err) == (0, "")
+    assert out.startswith(
+        "tools/call echo, 1 user; 1 round, 0.4 s each\ntarget: null 1"
+    )
+    head = next(line for line in out.splitlines() if "multiple" in line)
+    assert head.split() == ["target", "floor", "multiple"]
+    assert {line.split("  ")[0] for line in out.splitlines()} >= {"p50", "p99", "cpu"}
+    assert "target: counted for each call: " in out
+
+
+def test_a_result_is_kept_and_compared(cli, tmp_path):
+    paths = []
+    for delay in ("0", "0.002"):
+        words = [*SHORT, "--for", "3s", "--json", "--no-floor", "--call", "echo"]
+        code, out, _ = cli("bench", *words, *NULL, "--delay", delay)
+        assert code == 0
+        paths.append(str(tmp_path / f"{delay}.json"))
+        (tmp_path / f"{delay}.json").write_text(out)
+        assert Result.from_json(out.encode()).targets[0].total("done") > 0
+    code, out, _ = cli("bench", "compare", *paths)
+    assert code == 9
+    row = next(line for line in out.splitlines() if line.startswith("p50"))
+    assert row.endswith("worse")
+    code, out, _ = cli("bench", "compare", "--json", *paths[::-1])
+    assert code == 0
+    assert {each["verdict"] for each in json.loads(out)} >= {"better"}
+    change = f"p50 +50% vs {paths[0]}"
+    words = [*SHORT, "--for", "3s", "--no-floor", "--call", "echo", "--fail-if", change]
+    code, _, err = cli("bench", *words, *NULL, "--delay", "0.002")
+    assert code == 9
+    assert f"failed: {change}: p50 is " in err
+
+
+def test_a_second_server_is_measured_in_turns(cli):
+    against = shlex.join(null_command("--stdio", "--delay", "0.003"))
+    words = ["--for", "3s", "--rounds", "1", "--call", "echo", "--no-floor"]
+    code, out, _ = cli("bench", *words, "--against", against, *NULL)
+    assert code == 0
+    rows = {line.split("  ")[0]: line for line in out.splitlines()[-6:]}
+    assert rows["p50"].endswith("worse")
+    assert rows["rate"].endswith("worse")
+
+
+@pytest.mark.parametrize(
+    ("condition", "code"), [("p50 > 0us", 9), ("errors > 0%", 0), ("p99 > 1000s", 0)]
+)
+def test_a_condition_for_a_failure_is_the_exit_code(cli, condition, code):
+    words = [*SHORT, "--ping", "--no-floor", "--fail-if", condition]
+    found, _, err = cli("bench", *words, *NULL)
+    assert found == code
+    assert (f"failed: {condition}: p50 is" in err) == (code == 9)
+
+
+def test_the_highest_rate_is_found(cli):
+    words = ["--for", "0.2s", "--rate", "50/s", "--find-max", "p99<200ms"]
+    code, out, _ = cli("bench", *words, "--call", "echo", *NULL, "--delay", "0.004")
+    assert code == 0
+    assert "highest rate that kept the condition: " in out
+    assert out.splitlines()[3].split()[:3] == ["offered", "rate", "p50"]
+
+
+def test_percentile_distributions_are_written(cli, tmp_path):
+    path = tmp_path / "out.hgrm"
+    code, _, _ = cli("bench", *SHORT, "--hgrm", str(path), *NULL)
+    assert code == 0
+    for name in ("out.hgrm", "out-floor.hgrm"):
+        assert b"Percentile TotalCount" in (tmp_path / name).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--rate", "3/s", "--users", "2"], "--rate and --users exclude each other"),
+        (["--rate", "none"], "argument --rate"),
+        (["--shape", "ramp"], "the shape 'ramp' needs a rate"),
+        (["--fail-if", "p98 > 3ms"], "no figure is named 'p98'"),
+        (["--find-max", "fast"], "a condition is FIGURE < VALUE UNIT"),
+        (["--call", "echo", "--ping"], "--ping"),
+        (["--mix", "nothing.json"], "nothing.json"),
+        (["--call", "ecco"], "the server has no tool 'ecco'; did you mean 'echo'?"),
+        (["text=1"], "--call TOOL is missing before 'text=1'"),
+        (["--fail-if", "p99 +10% vs nothing.json"], "nothing.json"),
+        (["--sessions", "0"], "must be at least 1, got '0'"),
+    ],
+)
+def test_bad_options_are_refused_in_one_sentence(cli, words, says):
+    code, out, err = cli("bench", *words, *NULL)
+    assert (code, out) == (2, "")
+    assert says in err
+
+
+def test_what_is_no_result_cannot_be_compared(cli, tmp_path):
+    path = tmp_path / "none.json"
+    path.write_text("{}")
+    code, _, err = cli("bench", "compare", str(path), str(path))
+    assert code == 2
+    assert "not a result of mcpwire bench" in err
+
+
+def test_a_server_that_cannot_be_reached_is_4(cli):
+    code, _, err = cli("bench", *SHORT, "--", "/no/such/program")
+    assert code == 4
+    assert "/no/such/program" in err
+
+
+CLIENT = """
+import sys
+from mcpwire.sync import Client
+with Client(sys.argv[1]) as client:
+    for _ in range(20):
+        client.call_tool("echo", {"text": "hi"})
+"""
+
+
+@pytest.mark.parametrize("http", [[], ["--http"]])
+def test_a_client_is_measured_against_the_null_server(cli, http):
+    words = ["bench", "client", *http, "--rounds", "1"]
+    command = [sys.executable, "-c", CLIENT, "{target}"]
+    code, out, err = cli(*words, "--", *command)
+    assert (code, err) == (0, "")
+    assert out.splitlines()[1].split() == ["calls", "20"]
+    code, out, _ = cli(*words, "--json", shlex.join(command))
+    assert code == 0
+    (run,) = json.loads(out)["runs"]
+    assert run["methods"]["tools/call"] == run["calls"] == 20
+
+
+def test_a_client_that_calls_nothing_is_an_error(cli):
+    code, out, err = cli("bench", "client", "--", sys.executable, "-c", "pass")
+    assert (code, out) == (4, "")
+    assert "ended with exit code 0 without a tools/call; it sent no request" in err
+
+
+def test_the_floor_of_the_machine_is_shown(cli):
+    code, out, _ = cli("bench", "floor", "--for", "0.1s")
+    assert code == 0
+    kinds = [line.split()[0] for line in out.splitlines()[1:]]
+    assert kinds == ["pipe", "socket", "http", "sse"]
+    code, out, _ = cli("bench", "floor", "--for", "0.1s", "--json")
+    assert json.loads(out)["pipe"]["calls"] >= 200

@@ -1,0 +1,153 @@
+"""A client is run against the null server, and what it cost is told."""
+
+import asyncio
+import errno
+import sys
+from pathlib import Path
+
+import pytest
+
+from mcpwire.bench.client_side import client_command, measure_client
+from mcpwire.errors import ConnectError, RequestTimeout
+from mcpwire.testing.procfs import is_alive
+
+pytestmark = pytest.mark.anyio
+
+TYPED = """
+import sys
+from mcpwire.sync import Client
+with Client(sys.argv[1]) as client:
+    for _ in range(20):
+        client.call_tool("echo", {"text": "hi"})
+"""
+RAW = """
+import shlex, subprocess, sys
+words = shlex.split(sys.argv[1])
+pipe = subprocess.PIPE
+call = b'{"jsonrpc":"2.0","id":1,"method":"tools/call"}\\n'
+server = subprocess.Popen(words, stdin=pipe, stdout=pipe, bufsize=0)
+def ask(count):
+    server.stdin.write(call * count)
+    for _ in range(count):
+        server.stdout.readline()
+"""
+LINES = len(b'{"jsonrpc":"2.0","id":1,"method":"tools/call"}\n') + len(
+    b'{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"hello"}]}}\n'
+)
+
+
+def program(*parts):
+    return [sys.executable, "-c", "\n".join(parts), "{target}"]
+
+
+@pytest.mark.parametrize(
+    ("command", "target", "expected"),
+    [
+        (["c"], ["py", "a b"], ["c", "py", "a b"]),
+        (["c", "{target}", "-v"], ["py", "a b"], ["c", "py 'a b'", "-v"]),
+        (["c", "--to={target}"], ["py", "x"], ["c", "--to=py x"]),
+        (["sh", "-c", "c {target} | cat"], ["py", "x"], ["sh", "-c", "c py x | cat"]),
+        (["c"], ["http://h:1/mcp"], ["c", "http://h:1/mcp"]),
+        (["c", "{target}"], ["http://h:1/mcp"], ["c", "http://h:1/mcp"]),
+    ],
+)
+def test_the_null_server_takes_the_place_of_target(command, target, expected):
+    assert client_command(command, target) == expected
+
+
+@pytest.mark.parametrize("http", [False, True])
+async def test_it_tells_what_each_run_cost(http):
+    command = program(TYPED)
+    options = ["--legacy", "--bytes", "1000"]
+    figures = await measure_client(command, http=http, rounds=2, options=options)
+    assert (figures.command, figures.http) == (tuple(command), http)
+    first, second = figures.runs
+    counts = {"server/discover": 1, "initialize": 1, "tools/call": 20}
+    for run in figures.runs:
+        assert counts.items() <= run.methods.items()
+        assert (run.calls, run.exit_code) == (20, 0)
+        assert run.calls_per_s > 0
+        assert 0 < run.turnaround_p50_us <= run.turnaround_p99_us
+        assert run.octets_per_call > 1000
+        assert run.peak_memory > 1_000_000
+        if sys.platform == "linux":
+            assert run.cpu_us > 0
+            assert 0 < run.start_cpu_ms < run.total_cpu_ms
+    both = (first.calls_per_s + second.calls_per_s) / 2
+    assert figures.median("calls_per_s") == pytest.approx(both)
+
+
+async def test_calls_in_flight_have_no_turnaround_and_one_call_has_no_rate():
+    many = "for _ in range(10): ask(3)"
+    [run] = (await measure_client(program(RAW, many))).runs
+    assert (run.calls, run.turnaround_p50_us, run.exit_code) == (30, None, 0)
+    assert run.octets_per_call == LINES
+    figures = await measure_client(program(RAW, "ask(1)", "sys.exit(3)"))
+    [run] = figures.runs
+    assert (run.calls, run.calls_per_s, run.cpu_us) == (1, None, None)
+    assert run.exit_code == 3
+    assert figures.median("calls_per_s") is None
+
+
+async def test_a_server_that_the_client_started_to_try_it_is_counted_too():
+    trial = "ask(1); server.stdin.close(); server.wait()"
+    again = "server = subprocess.Popen(words, stdin=pipe, stdout=pipe, bufsize=0)"
+    [run] = (await measure_client(program(RAW, trial, again, "ask(2); ask(2)"))).runs
+    assert (run.methods, run.calls) == ({"tools/call": 5}, 4)
+    assert run.octets_per_call == LINES
+
+
+async def test_a_client_that_cannot_be_started_is_told_so():
+    with pytest.raises(ConnectError, match="cannot start the client '/no/client'") as e:
+        await measure_client(["/no/client", "{target}"])
+    assert e.value.errno == errno.ENOENT
+
+
+@pytest.mark.parametrize("http", [False, True])
+async def test_a_client_that_ends_without_a_call_is_told_so(http):
+    command = [sys.executable, "-c", "import sys; sys.exit('no such tool')"]
+    text = "ended with exit code 1 without a tools/call; it sent no request"
+    with pytest.raises(ConnectError, match=text) as caught:
+        await measure_client(command, http=http)
+    error = caught.value
+    assert (error.exit_code, error.stderr_tail) == (1, "no such tool\n")
+    assert "ended with exit code 1 without a tools/call; it sent no request" in str(
+        error
+    )
+
+
+@pytest.mark.parametrize("http", [False, True])
+async def test_a_client_that_does_not_end_is_stopped(http, tmp_path):
+    hang = "import os, pathlib, signal, sys\n"
+    hang += f"pathlib.Path({str(tmp_path / 'pid')!r}).write_text(str(os.getpid()))\n"
+    hang += "signal.pause()"
+    text = "it did not end by itself and was stopped; it sent no request"
+    with pytest.raises(RequestTimeout, match=text):
+        await measure_client([sys.executable, "-c", hang], http=http, timeout=2.0)
+    assert is_gone(tmp_path / "pid")
+
+
+async def test_what_a_client_sent_instead_is_told():
+    ping = RAW.replace("tools/call", "ping")
+    with pytest.raises(ConnectError, match="without a tools/call; it sent 2 ping"):
+        await measure_client(program(ping, "ask(2)"))
+
+
+async def test_a_client_ends_with_what_measures_it(tmp_path):
+    pid = tmp_path / "pid"
+    report = f"open({str(pid)!r}, 'w').write(str(server.pid))"
+    measuring = asyncio.create_task(
+        measure_client(program(RAW, "ask(1)", report, "server.wait()"))
+    )
+    while not (pid.exists() and pid.read_text()):  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+    measuring.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await measuring
+    assert is_gone(pid)
+
+
+def is_gone(file: Path):
+    """Tell whether a process that wrote its id down has ended, if it came so far."""
+    text = file.read_text() if file.exists() else ""
+    return not text or not is_alive(int(text))

@@ -1,0 +1,87 @@
+"""The floor makes one write and one read for a call, on each side; in C as well."""
+
+import json
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import attrs
+import pytest
+
+from mcpwire.bench.floor import KINDS, floor_loop, measure_floor
+from mcpwire.bench.null_process import null_command
+
+pytestmark = pytest.mark.anyio
+BUILD = Path(__file__).parents[2] / "benchmarks/null/build.py"
+CALLS = 100
+needs_proc = pytest.mark.skipif(
+    not Path("/proc/thread-self/io").exists(), reason="counts what Linux counts"
+)
+
+
+def system_calls(who):
+    """Return how many reads and writes a process has made."""
+    text = Path(f"/proc/{who}/io").read_text()
+    fields = dict(line.split(": ") for line in text.splitlines())
+    return int(fields["syscr"]), int(fields["syscw"])
+
+
+def settled(pid):
+    """Return the counts of a process that waits for input.
+
+    A write has its effect before the kernel counts it.
+    """
+    while Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "S":
+        pass
+    return system_calls(pid)
+
+
+@needs_proc
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_side_reads_once_and_writes_once_for_a_call(kind):
+    with floor_loop(kind) as loop:
+        before = settled(loop.pid)
+        for _ in range(CALLS):
+            loop.call()
+        made = [b - a for a, b in zip(before, settled(loop.pid), strict=True)]
+        assert made == [CALLS, CALLS]
+        counts = [system_calls("thread-self"), system_calls("thread-self")]
+        for _ in range(CALLS):
+            loop.call()
+        counts.append(system_calls("thread-self"))
+    (reads, writes), (more_reads, more_writes) = (
+        tuple(b - a for a, b in zip(*each, strict=True)) for each in pairwise(counts)
+    )
+    assert (more_reads - reads, more_writes - writes) == (CALLS, CALLS)
+
+
+async def test_it_measures_each_transport_of_this_machine():
+    floors = await measure_floor(0.01)
+    assert tuple(floors) == KINDS
+    for floor in floors.values():
+        assert floor.calls >= 200
+        assert 0 < floor.p50_us <= floor.p99_us
+        if sys.platform == "linux":
+            assert all(value > 0 for value in attrs.asdict(floor).values())
+
+
+def test_the_loop_in_c_answers_as_a_measuring_child_does():
+    built = subprocess.run(
+        [sys.executable, BUILD, "pipe_loop"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if built.returncode:
+        pytest.skip(built.stderr.strip())
+    assert built.stderr == "", "the compiler warned"
+    command = [built.stdout.strip(), "-", " ".join(null_command("--stdio"))]
+    requests = '{"calls": 20, "width": null}\n{"calls": 20}\n{}\n'
+    done = subprocess.run(
+        command, input=requests, capture_output=True, text=True, check=True, timeout=50
+    )
+    opened, *slices, all_calls = map(json.loads, done.stdout.splitlines())
+    assert opened == {}
+    assert [list(each) for each in slices] == [["cpu_us"]] * 2
+    assert 0 < all_calls["p50_us"] <= all_calls["p99_us"] <= all_calls["p999_us"]

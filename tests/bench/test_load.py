@@ -1,0 +1,95 @@
+"""Which calls a load makes, and when they are due."""
+
+import itertools
+
+import pytest
+
+from mcpwire.bench import Call, Load, read_mix
+
+
+def test_a_constant_rate_has_calls_at_equal_distances():
+    load = Load(rate=4, seconds=2)
+    assert list(load.due(0, 1)) == pytest.approx([0, 0.25, 0.5, 0.75])
+    assert list(load.due(1, 2)) == pytest.approx([1, 1.25, 1.5, 1.75])
+
+
+@pytest.mark.parametrize("shape", ["constant", "ramp", "spike"])
+@pytest.mark.parametrize("workers", [1, 3])
+def test_workers_and_slices_share_the_calls_without_loss(shape, workers):
+    load = Load(rate=100, seconds=3, shape=shape, workers=workers)
+    alone = list(Load(rate=100, seconds=3, shape=shape).due(0, 3))
+    slices = itertools.pairwise([0, 0.7, 1.9, 3])
+    shared = [
+        at
+        for begin, end in slices
+        for worker in range(workers)
+        for at in load.due(begin, end, worker)
+    ]
+    assert sorted(shared) == pytest.approx(alone)
+
+
+def test_a_ramp_ends_at_the_rate_and_a_spike_stands_in_the_middle():
+    ramp = Load(rate=100, shape="ramp")
+    assert [ramp.rate_at(part) for part in (0, 0.5, 1)] == pytest.approx([5, 52.5, 100])
+    spike = Load(rate=100, shape="spike")
+    assert [spike.rate_at(part) for part in (0, 0.5, 0.7)] == pytest.approx(
+        [20, 100, 20]
+    )
+
+
+def test_a_mix_is_chosen_by_weight_and_seed():
+    mix = read_mix(
+        '[{"method": "ping", "weight": 3},'
+        ' {"method": "tools/call", "params": {"name": "echo", "arguments": {"a": 1}}}]'
+    )
+    load = Load(calls=mix, seed=7)
+
+    def chosen(*keys):
+        return list(itertools.islice(load.choices(*keys), 4_000))
+
+    assert chosen(0, 1) == chosen(0, 1) != chosen(0, 2)
+    assert 2_850 < chosen(0, 1).count(mix[0]) < 3_150
+    assert str(mix[1]) == "tools/call echo"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("{", "a mix must be JSON"),
+        ("[]", "at least one call"),
+        ('{"method": "ping"}', "at least one call"),
+        ("[3]", "call 1 of the mix must be an object, got 3"),
+        ('[{"method": "ping"}, {}]', "call 2 of the mix needs a method, got None"),
+        ('[{"method": "ping", "wieght": 2}]', "unknown key 'wieght'"),
+        ('[{"method": "a", "params": []}]', r"params of call 1 must be an object"),
+        ('[{"method": "tools/call"}]', "call 1 of the mix needs the name of a tool"),
+        ('[{"method": "a", "weight": true}]', "weight of call 1 must be a number"),
+        ('[{"method": "a", "weight": 0}]', "weight must be above zero"),
+    ],
+)
+def test_a_bad_mix_is_refused_by_name(text, says):
+    with pytest.raises(ValueError, match=says):
+        read_mix(text)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"rate": 0}, "rate must be above zero and finite, got 0"),
+        ({"seconds": float("inf")}, "seconds must be above zero and finite"),
+        ({"shape": "ramp"}, "the shape 'ramp' needs a rate"),
+        ({"calls": ()}, "at least one call"),
+        ({"sessions": 0}, "sessions must be at least 1, got 0"),
+        ({"warm_up": -1}, "warm_up must not be negative, got -1"),
+    ],
+)
+def test_a_load_that_cannot_be_made_is_refused(options, says):
+    with pytest.raises(ValueError, match=says):
+        Load(**options)
+
+
+def test_a_load_says_what_it_is():
+    assert Load().title == "ping, 1 user"
+    assert Load(users=8).title == "ping, 8 users"
+    load = Load(calls=(Call.tool("echo"),), rate=2000, shape="ramp")
+    assert load.title == "tools/call echo, 2000 calls/s (ramp)"

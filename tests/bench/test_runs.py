@@ -1,0 +1,173 @@
+"""Real runs, against the null server and one of our own."""
+
+import asyncio
+import os
+import sys
+
+import pytest
+
+from mcpwire import ConnectError, Http, Stdio
+from mcpwire.bench import Call, Load, find_max, parse_condition, run
+from mcpwire.bench.null_process import null_command, null_http
+from mcpwire.testing.procfs import descendants, is_alive
+
+SHORT = {"seconds": 0.4, "warm_up": 0.0, "rounds": 1}
+ECHO = (Call.tool("echo", {"text": "hi"}),)
+
+
+def null(*options):
+    command, *arguments = null_command("--stdio", *options)
+    return Stdio(command, arguments)
+
+
+def measure(target, load, **options):
+    return asyncio.run(run(target, load, **options))
+
+
+def test_a_run_measures_the_server_and_the_floor_in_turns():
+    told = []
+    load = Load(calls=ECHO, rounds=2, seconds=2.0, warm_up=0.1)
+    result = measure(null(), load, on_progress=told.append)
+    floor, target = result.subjects
+    assert (floor.name, target.name) == ("floor", "target")
+    assert [each.subject for each in told] == ["floor", "target"] * 4 or [
+        each.subject for each in told
+    ] == ["target", "floor", "floor", "target"] * 2
+    assert len(target.slices) == len(floor.slices) == 4
+    assert {each.round for each in target.slices} == {0, 1}
+    assert target.server["name"] == "null"
+    figures = target.figures()
+    assert figures["p50"] <= figures["p90"] <= figures["p99"] <= figures["max"]
+    assert figures["cpu"] > 0
+    assert figures["memory"] > 2**20
+    assert target.errors == {}
+    assert set(target.phases) == {"encode and send", "wait", "decode"}
+
+
+def test_counts_are_the_same_each_time():
+    (target,) = measure(null(), Load(calls=ECHO, **SHORT), with_floor=False).subjects
+    assert target.counts["messages"] == 2
+    assert target.counts["reads"] == target.counts["writes"] == 1
+
+
+def test_an_open_loop_makes_each_call_that_is_due():
+    load = Load(calls=ECHO, rate=200, sessions=2, workers=2, **SHORT)
+    (target,) = measure(null(), load, with_floor=False).subjects
+    assert target.total("offered") == target.total("done") == 80
+    assert target.figures()["offered"] == pytest.approx(200)
+
+
+def slow(subject):
+    """Return the share of calls that took more than 100 ms."""
+    found = subject.latencies()
+    quick = found.get_count_at_value(0)
+    for item in found.get_recorded_iterator():
+        if item.value_iterated_to < 100_000_000:
+            quick += item.count_at_value_iterated_to
+    return 1 - quick / found.total_count
+
+
+def test_a_stall_shows_in_an_open_loop_and_hides_in_a_closed_one():
+    stalled = null("--stall", "0.4,0.2")
+    facts = {"calls": ECHO, "seconds": 1.0, "warm_up": 0.0, "rounds": 1}
+    (opened,) = measure(stalled, Load(rate=200, **facts), with_floor=False).subjects
+    (closed,) = measure(stalled, Load(users=1, **facts), with_floor=False).subjects
+    # Of 200 calls a second 40 were due in that time, but one user waits once.
+    assert opened.figures()["p99"] > 150_000
+    assert closed.figures()["max"] > 150_000
+    assert slow(opened) > 0.1 > slow(closed)
+
+
+def test_http_servers_of_this_machine_are_found_by_their_port():
+    async def over_http():
+        async with null_http() as server:
+            return await run(
+                Http(server.url), Load(calls=ECHO, users=2, **SHORT), with_floor=False
+            )
+
+    (target,) = asyncio.run(over_http()).subjects
+    assert target.figures()["cpu"] > 0
+    assert target.total("done") > 2
+
+
+@pytest.mark.parametrize("method", ["ping", "tools/list", "resources/list"])
+def test_any_method_can_be_called(method):
+    load = Load(calls=(Call(method),), **SHORT)
+    (target,) = measure(null("--legacy"), load, with_floor=False).subjects
+    failed = target.total("done") if method == "resources/list" else 0
+    assert sum(target.errors.values()) == failed
+
+
+def test_each_call_can_have_a_connection_of_its_own():
+    load = Load(calls=ECHO, sessions="per-call", **SHORT)
+    (target,) = measure(null(), load, with_floor=False).subjects
+    assert target.total("done") > 0
+    assert target.total("bytes_sent") > 200 * target.total("done")
+
+
+def test_calls_beyond_the_most_open_ones_are_missed():
+    slow = null("--stall", "0.1,0.2")
+    load = Load(calls=ECHO, rate=100, most_open=5, **SHORT)
+    (target,) = measure(slow, load, with_floor=False).subjects
+    assert target.total("missed") > 0
+    assert target.total("missed") + target.total("done") == 40
+    assert target.figures()["missed"] > 0
+
+
+def test_a_server_that_ends_is_seen_in_the_reconnects():
+    program = (
+        "import os, sys, threading, runpy\n"
+        "threading.Timer(0.3, os._exit, [3]).start()\n"
+        "sys.argv = ['null.py', '--stdio']\n"
+        f"runpy.run_path({null_command()[-1]!r}, run_name='__main__')\n"
+    )
+    load = Load(calls=ECHO, rate=50, seconds=1.0, warm_up=0.0, rounds=1)
+    target = Stdio(sys.executable, ["-c", program])
+    (found,) = measure(target, load, with_floor=False).subjects
+    assert found.figures()["reconnects"] >= 1
+
+
+def test_the_highest_rate_keeps_the_condition():
+    # A call costs 4 ms of CPU: more than 250 a second cannot be.
+    slow = null("--delay", "0.004")
+    load = Load(calls=ECHO, rate=40, **SHORT)
+    result = asyncio.run(find_max(slow, load, parse_condition("p99 < 100ms")))
+    assert result.highest is not None
+    assert 0 < result.highest < 250
+    offered = [each.figures()["offered"] for each in result.subjects]
+    assert offered == sorted(offered)
+
+
+def test_the_search_needs_a_rate_to_begin_with():
+    with pytest.raises(ValueError, match="needs a rate to begin with"):
+        asyncio.run(find_max(null(), Load(), parse_condition("p99 < 1s")))
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        Stdio("/no/such/program"),
+        Stdio(sys.executable, ["-c", "pass"]),
+        Http("http://127.0.0.1:1/mcp"),
+    ],
+)
+def test_a_server_that_is_not_there_is_an_error(target):
+    with pytest.raises(ConnectError):
+        measure(target, Load(**SHORT), with_floor=False)
+
+
+def test_cancelling_ends_all_processes():
+    async def cancelled():
+        begun = asyncio.Event()
+        running = run(null(), Load(seconds=60), on_progress=lambda _: begun.set())
+        task = asyncio.create_task(running)
+        await begun.wait()
+        children = descendants(os.getpid())
+        task.cancel()
+        await asyncio.wait([task])
+        assert task.cancelled()
+        return children
+
+    children = asyncio.run(cancelled())
+    assert len(children) >= 4  # a worker and a server of the floor, and of the target
+    assert not any(map(is_alive, children))
