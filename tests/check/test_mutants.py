@@ -28,12 +28,16 @@ SHARED = [
 ]
 
 
-LAST = {c.id for c in CASES if c.start is Start.LAST and c.family != "schema"}
-"""Cases that look at what all others have left."""
-
-
 PROCESS = {c.id for c in hygiene.FAMILY.cases if not c.id.startswith("TR-STDIO-02")}
 """Cases that look at the process: it is started from its file."""
+
+
+LAST = {
+    case.id
+    for case in CASES
+    if case.start is Start.LAST and case.family != "schema" and case.id not in PROCESS
+}
+"""Cases that look at what all others have left."""
 
 
 SILENT = {
