@@ -51,7 +51,7 @@ from mcpwire.errors import ConnectError
 from mcpwire.transports.http.target import Http
 from mcpwire.transports.http.tls import ssl_context
 from mcpwire.transports.targets import Stdio
-from mcpwire.versions import LATEST_SESSION, REVISIONS, Era, Revision
+from mcpwire.versions import LATEST, LATEST_SESSION, REVISIONS, Era, Revision
 from mcpwire.wire.urls import Url, parse_url
 
 if TYPE_CHECKING:
@@ -205,6 +205,9 @@ class _Run:
         self._watch = SchemaWatch()
         self._start_s = _START_S
         self._took_s = 0.0
+        """How long the first process took to answer."""
+        self._starting = 0
+        """How many processes that get an `initialize` are starting."""
         self._transport: Transport = "stdio" if isinstance(target, Stdio) else "http"
         jobs = options.jobs if self._transport == "stdio" else 1
         self._jobs = asyncio.Semaphore(jobs)
@@ -248,24 +251,23 @@ class _Run:
             ) from None
 
     async def _survey(self) -> list[_CellRun]:
-        """Find the revisions that the server speaks, the newest session one first."""
+        """Find the revisions that the server speaks, the newest of each era first."""
         wanted = sorted(
-            _revisions(self._options), key=lambda r: r is not LATEST_SESSION
+            _revisions(self._options),
+            key=lambda r: (r is not LATEST_SESSION, r is not LATEST),
         )
         began = monotonic()
-        cells = [await self._look_at(wanted[0])]
-        if isinstance(cells[0], str) and monotonic() - began > _START_S:
-            raise ConnectError(f"the server does not answer: {cells[0]}")
+        count = 2 if self._transport == "stdio" else 1
+        cells = await self._look_at_all(wanted[:count])
+        problems = [each for each in cells if isinstance(each, str)]
+        if len(problems) == len(cells) and monotonic() - began > _START_S:
+            raise ConnectError(f"the server does not answer: {problems[0]}")
         if self._transport == "stdio":
             # It starts; many at once on a busy machine may take longer.
             self._start_s = min(_START_S + _LATER_STARTS * self._took_s, 3 * _START_S)
         else:
             self._start_s = 0.0
-        others = (self._look_at(each) for each in wanted[1:])
-        if self._transport == "stdio":
-            cells += await asyncio.gather(*others)
-        else:
-            cells += [await each for each in others]
+        cells += await self._look_at_all(wanted[count:])
         problems = [each for each in cells if isinstance(each, str)]
         spoken = [each for each in cells if not isinstance(each, str)]
         if not spoken and self._transport == "http":
@@ -297,6 +299,19 @@ class _Run:
                     facts.tools, facts.callable_tools, self._options.roles
                 )
 
+    async def _look_at_all(self, revisions: list[Revision]) -> list[_CellRun | str]:
+        """Return the cells of revisions; those of processes are looked at at once."""
+        if self._transport != "stdio":
+            return [await self._look_at(each) for each in revisions]
+        self._starting = sum(each.era is Era.SESSION for each in revisions)
+        looks = [asyncio.create_task(self._look_at(each)) for each in revisions]
+        try:
+            return await asyncio.gather(*looks)
+        finally:
+            for each in looks:
+                each.cancel()
+            await asyncio.gather(*looks, return_exceptions=True)
+
     async def _look_at(self, revision: Revision) -> _CellRun | str:
         """Return the cell of a revision, or why there is none."""
         subject = self._subject(revision, None, f"survey {revision}")
@@ -313,6 +328,8 @@ class _Run:
         except BaseException:
             await subject.close()
             raise
+        finally:
+            self._starting -= revision.era is Era.SESSION
         cell = Cell("server", self._transport, revision.name)
         run = _CellRun(cell, revision, facts, subject)
         self._cells.append(run)
@@ -339,9 +356,15 @@ class _Run:
             return await subject.handshake()
         id = subject.next_id()
         await subject.send(subject.message("server/discover", id=id))
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(max(_PROBE_S, _PROBE_STARTS * self._took_s)):
-                return await subject.answer(id)
+        has_company = bool(self._starting)
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(max(_PROBE_S, _PROBE_STARTS * self._took_s)):
+                    return await subject.answer(id)
+            if not self._starting:
+                break  # else processes that began with this one start, too
+        if has_company and not self._took_s:
+            raise NoAnswer("an answer to server/discover", "no answer")
         legacy = {**subject.hello(), "protocolVersion": LATEST_SESSION.name}
         hello = {"jsonrpc": "2.0", "id": subject.next_id(), "method": "initialize"}
         await subject.send({**hello, "params": legacy})
