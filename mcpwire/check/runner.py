@@ -176,6 +176,8 @@ class _CellRun:
     """The shared connection before it, which a case has ended."""
     refused: int = 0
     """How many connections could not be opened."""
+    kept: dict[str, Subject] = attrs.field(factory=dict)
+    """Case -> its own connection, for the case that follows it."""
     borrows: bool = False
     """Whether another revision says which of its tools may be called."""
     hangs: int = 0
@@ -234,8 +236,9 @@ class _Run:
                     await self._run_cell(cell)
         finally:
             for cell in self._cells:
-                if cell.shared is not None:
-                    await cell.shared.close()
+                for subject in (cell.shared, *cell.kept.values()):
+                    if subject is not None:
+                        await subject.close()
 
     # --- survey -----------------------------------------------------------------------
 
@@ -455,8 +458,11 @@ class _Run:
         if self._transport == "stdio":
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._in_turn(run, shared))
+                ids = {case.id for case in own}
                 for case in own:
-                    tasks.create_task(self._in_turn(run, [case]))
+                    if case.follows not in ids:
+                        followers = [each for each in own if each.follows == case.id]
+                        tasks.create_task(self._in_turn(run, [case, *followers]))
         else:
             await self._in_turn(run, shared + own)
         await self._in_turn(run, last)
@@ -502,11 +508,14 @@ class _Run:
         subject.begin(self._numbers[case.id], case.id)
         subject.bound_s = self._options.answer_s * self._patience(run, case)
         subject.random.seed(f"{self._options.seed} {case.id} {run.cell}")
+        verdict = Verdict.UNRUN
         try:
             verdict, expected, actual = await self._judge(subject, case)
         finally:
             await subject.close_others()
-            if case.start in {Start.OWN, Start.RAW}:
+            if verdict is Verdict.PASS and self._is_followed(case):
+                run.kept[case.id] = subject
+            elif case.start in {Start.OWN, Start.RAW}:
                 await subject.close()
         run.hangs = run.hangs + 1 if verdict is Verdict.HANG else 0
         if verdict in {Verdict.CRASH, Verdict.HANG} and subject is run.shared:
@@ -529,6 +538,10 @@ class _Run:
             ),
         )
 
+    def _is_followed(self, case: Case) -> bool:
+        is_raw = case.start is Start.RAW and self._transport == "stdio"
+        return is_raw and any(each.follows == case.id for each in self._cases)
+
     def _patience(self, run: _CellRun, case: Case) -> float:
         """Return how many times `Options.answer_s` the answers to a case may take."""
         if case.is_hostile:
@@ -538,11 +551,13 @@ class _Run:
     async def _connect(self, run: _CellRun, case: Case) -> Subject:
         if case.start in {Start.SHARED, Start.LAST} and run.shared is not None:
             return run.shared
-        subject = self._subject(run.revision, run.facts, case.id)
+        kept = run.kept.pop(case.follows, None)
+        subject = kept or self._subject(run.revision, run.facts, case.id)
         if case.capabilities is not None:
             subject.capabilities = case.capabilities
         try:
-            await subject.open()
+            if kept is None:
+                await subject.open()
             if case.start is not Start.RAW:
                 await subject.handshake()
         except BaseException:

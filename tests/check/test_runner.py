@@ -387,3 +387,25 @@ def test_a_server_that_says_no_more_is_waited_for_once():
     assert len({each.actual for each in rest}) == 1
     assert rest[0].actual == "no connection any more: no response"
     assert silent.connections == 1
+
+
+@pytest.mark.parametrize(("first", "count"), [(fine, 1), (broken, 2)])
+def test_a_case_goes_on_with_the_process_of_one_that_passed(first, count):
+    pids = []
+
+    def noting(function):
+        async def case(subject):
+            pids.append(subject.stdio.pid)
+            await function(subject)
+
+        return case
+
+    before, after = made(m_before=noting(first), m_after=noting(fine))
+    before = _with(before, start=Start.RAW)
+    after = _with(after, start=Start.OWN, follows="OWN.before")
+    found = verdicts([before, after])
+    assert found["after"].verdict is Verdict.PASS
+    assert len(set(pids)) == count
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)

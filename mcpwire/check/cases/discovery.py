@@ -309,6 +309,7 @@ for _letter, (_method, _params) in zip("bcdef", _REMOVED.items(), strict=True):
         revisions=MODERN,
         transports=("stdio",),
         start=Start.OWN if _method == "initialize" else Start.SHARED,
+        follows="META-14.a" if _method == "initialize" else "",
         send=Request(
             _method, _params, text=f"`{_method}` with this revision's `_meta`"
         ),
