@@ -12,6 +12,7 @@ PINS := tests/servers/peers
 BENCH_PINS := benchmarks/peers
 SUITE := conformance
 BUILD := .build
+SITE ?= $(BUILD)/scoreboard
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
@@ -29,7 +30,7 @@ PEER_PIP = $(PY) -m pip --quiet --python $(@D)/bin/python install --no-deps
 
 .DEFAULT_GOAL := help
 .PHONY: help demo setup peers lint types format test verify pytest coverage fresh conformance \
-	fuzz soak rows bench bench-peers plots clean
+	fuzz soak rows bench bench-peers plots scoreboard clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
@@ -170,6 +171,9 @@ bench: bench-peers ## run all benchmarks, beside all peers; PUBLISH=1, BENCH="--
 
 plots: $(PEERS)/plots/.made ## draw benchmarks/plots/*.svg from the published figures
 	@$(PEERS)/plots/bin/python benchmarks/plot.py
+
+scoreboard: $(VENV)/.dev ## check and measure the servers of conformance/subjects; SITE=dir, BOARD="--only NAME"
+	@PYTHONPATH=$(SUITE) $(PY) -m scoreboard --site $(SITE) $(BOARD)
 
 # --- use ----------------------------------------------------------------------------
 

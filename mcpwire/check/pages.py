@@ -20,7 +20,7 @@ from mcpwire.check.cases import CASES
 from mcpwire.errors import LocalProtocolError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from mcpwire.check.results import Cell, Report, Result
@@ -49,10 +49,26 @@ class Subject:
     name: str
     report: Report
     by_case: dict[str, dict[Cell, Result]]
+    cells: list[Cell]
 
 
-def write_pages(folder: Path, reports: Iterable[Report]) -> None:
+def write_pages(
+    folder: Path,
+    reports: Iterable[Report],
+    *,
+    remarks: Mapping[tuple[str, str], Sequence[str]] | None = None,
+    home: str = "",
+) -> list[str]:
     """Write the site of some reports into a folder, which may exist.
+
+    Args:
+        folder: Where the pages go.
+        reports: One a subject.
+        remarks: Name of a server and id of a case -> paragraphs beside its verdicts.
+        home: The page that the site is a part of, from its index page; "" for none.
+
+    Returns:
+        For each report, the name of its page in ``subjects``, without ``.html``.
 
     Raises:
         LocalProtocolError: Jinja2 is not installed.
@@ -64,10 +80,23 @@ def write_pages(folder: Path, reports: Iterable[Report]) -> None:
     known = {case.id for case in cases}
     _write(folder / "style.css", templates.get_template("style.css").render())
 
+    def remarks_of(subject: Subject, result: Result) -> Sequence[str]:
+        if result.verdict in {Verdict.PASS, Verdict.ABSENT}:
+            return ()
+        server = subject.report.server.get("name", "")
+        return (remarks or {}).get((server, result.case), ())
+
     def page(path: str, template: str, **values: Any) -> None:
         top = "../" * path.count("/")
         text = templates.get_template(template).render(
-            top=top, subjects=subjects, letters=LETTERS, known=known, **values
+            top=top,
+            home=top + home if home else "",
+            subjects=subjects,
+            letters=LETTERS,
+            known=known,
+            remarks=remarks_of,
+            has_remarks=bool(remarks),
+            **values,
         )
         _write(folder / path, text)
 
@@ -81,6 +110,7 @@ def write_pages(folder: Path, reports: Iterable[Report]) -> None:
             if results:
                 path = f"results/{subject.slug}/{case.id}.html"
                 page(path, "result.html", subject=subject, case=case, results=results)
+    return [subject.slug for subject in subjects]
 
 
 def _subjects(reports: Iterable[Report]) -> Sequence[Subject]:
@@ -91,6 +121,8 @@ def _subjects(reports: Iterable[Report]) -> Sequence[Subject]:
         transports = {cell.transport for cell in report.cells()}
         if transports == {"http"}:
             name += " (HTTP)"
+        elif transports == {"sse"}:
+            name += " (HTTP+SSE)"
         stem = (
             re.sub(r"[^a-z0-9.]+", "-", name.lower())[:_SLUG].strip("-.") or "subject"
         )
@@ -104,7 +136,7 @@ def _subjects(reports: Iterable[Report]) -> Sequence[Subject]:
         for result in report.results:
             by_case.setdefault(result.case, {})[result.cell] = result
         by_case = {case: dict(sorted(each.items())) for case, each in by_case.items()}
-        found.append(Subject(slug, name, report, by_case))
+        found.append(Subject(slug, name, report, by_case, report.cells()))
     return found
 
 

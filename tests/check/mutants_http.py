@@ -85,6 +85,20 @@ fault(
 )
 
 
+def in_plain_text(held):
+    if b"-32601" in held["body"]:
+        held["status"] = 400
+        held["headers"]["content-type"] = "text/plain"
+        held["body"] = b"unknown method"
+
+
+fault(
+    "an unknown method is refused in plain text",
+    *("RPC-31.a", "B08.a", "T11-02.a", "T11-03.a"),
+    response=in_plain_text,
+)
+
+
 # --- formats
 
 

@@ -12,11 +12,24 @@ SERVER = """
 import json, sys
 kind, late = sys.argv[1], None
 KNOWN = "tools/list", "notifications/initialized"
+READS = dict(annotations=dict(readOnlyHint=True))
+SCHEMA = dict(type="object", properties=dict(a=dict(type="string")))
+TEXT = dict(name="t", inputSchema=SCHEMA, **READS)
+TOOLS = "refuses unread", "waits for texts"
+heap, count = [], 0
 def answer(id, **result):
     print(json.dumps(dict(jsonrpc="2.0", id=id, result=result)), flush=True)
 for line in sys.stdin:
     message = json.loads(line)
-    id, method = message.get("id"), message["method"]
+    id, method, count = message.get("id"), message["method"], count + 1
+    if kind == "fills its heap" and count == 700:
+        heap.append(bytes(range(256)) * (40 * 4096))
+    if kind == "waits for texts" and '"a":"' in line:
+        continue
+    if kind == "refuses unread" and "[[[[" in line:
+        error = dict(code=-32600, message="too deep")
+        print(json.dumps(dict(jsonrpc="2.0", id=None, error=error)), flush=True)
+        continue
     if kind == "rounds" and id == 2**53 + 1:
         id = 2**53
     if method == "initialize":
@@ -28,7 +41,8 @@ for line in sys.stdin:
         error = dict(code=-32601, message="unknown")
         print(json.dumps(dict(jsonrpc="2.0", id=id, error=error)), flush=True)
     elif id is not None:
-        answer(id, **(dict(tools=[]) if method == "tools/list" else {}))
+        tools = dict(tools=[TEXT] if kind in TOOLS else [])
+        answer(id, **(tools if method == "tools/list" else dict(content=[])))
         if late is not None:
             late[1] -= 1
             if late[1] == 0:
@@ -44,9 +58,38 @@ for line in sys.stdin:
         ("no ping", "B09.a", "pass"),
         ("no ping", "RPC-07.e", "pass"),
         ("rounds", "RPC-07.b", "fail"),
+        ("refuses unread", "F09.n", "pass"),
+        ("waits for texts", "F09.n", "pass"),
+        ("fills its heap", "H03.a", "pass"),
     ],
 )
 def test_an_answer_counts_for_its_own_request(kind, case, verdict):
     options = Options(revisions=("2025-11-25",), only=(case,))
     report = asyncio.run(run(Stdio(sys.executable, ["-c", SERVER, kind]), options))
     assert [r.verdict.value for r in report.results] == [verdict]
+
+
+BUILDS = """
+import json, os, sys, time
+is_first = not os.path.exists(sys.argv[1])
+open(sys.argv[1], "w").close()
+META = {"io.modelcontextprotocol/serverInfo": {"name": "s", "version": "1"}}
+for line in sys.stdin:
+    message = json.loads(line)
+    if message["method"] == "tools/list":
+        if not is_first:
+            time.sleep(1.0)  # a catalog that is made when the process starts
+            is_first = True
+        result = dict(tools=[dict(name="t", inputSchema=dict(type="object"))])
+    else:
+        result = dict(supportedVersions=["2026-07-28"], capabilities=dict(tools={}))
+    result.update(resultType="complete", ttlMs=0, cacheScope="public", _meta=META)
+    print(json.dumps(dict(jsonrpc="2.0", id=message["id"], result=result)), flush=True)
+"""
+
+
+def test_a_list_may_take_as_long_as_a_process_may_take_to_start(tmp_path):
+    target = Stdio(sys.executable, ["-c", BUILDS, str(tmp_path / "started")])
+    options = Options(revisions=("2026-07-28",), only=("TOOL-03.a",), answer_s=0.6)
+    report = asyncio.run(run(target, options))
+    assert [r.verdict.value for r in report.results] == ["pass"]

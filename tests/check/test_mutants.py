@@ -142,3 +142,11 @@ def test_each_case_has_an_id_of_its_own_and_says_what_it_sends():
     assert [c.id for c in CASES if not (c.sends and c.expects and c.why)] == []
     levels = {c.id for c in CASES if not c.source and c.level is not Level.ROBUST}
     assert levels == set()
+
+
+def test_that_unknown_methods_get_no_message_counts_once(served):
+    mutant = MUTANTS["an unknown method is refused in plain text"]
+    cases = ("RPC-07.e", "RPC-08.a", "RPC-31.a")
+    report = served.check(mutant, Options(revisions=(mutant.revision,), only=cases))
+    found = {result.case: result.verdict.value for result in report.results}
+    assert found == {"RPC-07.e": "pass", "RPC-08.a": "absent", "RPC-31.a": "fail"}

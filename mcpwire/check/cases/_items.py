@@ -26,6 +26,7 @@ __all__ = [
     "LISTS",
     "PROMPTS",
     "RESOURCES",
+    "ROOM_S",
     "TEMPLATES",
     "TIMESTAMP",
     "TOOLS",
@@ -106,12 +107,14 @@ class Page:
         return self.answer.result or {}
 
 
-async def pages(subject: Subject, listed: Listed) -> list[Page]:
+async def pages(
+    subject: Subject, listed: Listed, *, timeout: float | None = None
+) -> list[Page]:
     """Return a list page by page, up to the first error."""
     found: list[Page] = []
     params: dict[str, Any] = {}
     for _ in range(PAGES):
-        answer = await subject.request(listed.method, params)
+        answer = await subject.request(listed.method, params, timeout=timeout)
         if answer.result is None:
             break
         items, cursor = answer.result.get(listed.key), answer.result.get("nextCursor")
@@ -124,9 +127,11 @@ async def pages(subject: Subject, listed: Listed) -> list[Page]:
     return found
 
 
-async def names_of(subject: Subject, listed: Listed) -> list[str]:
+async def names_of(
+    subject: Subject, listed: Listed, *, timeout: float | None = None
+) -> list[str]:
     """Return what tells the items of a list apart, in their order."""
-    found = await pages(subject, listed)
+    found = await pages(subject, listed, timeout=timeout)
     return [str(item.get(listed.name)) for page in found for item in page.items]
 
 
@@ -134,9 +139,11 @@ async def check_one_list(subject: Subject, listed: Listed) -> None:
     """Find a list that differs between this connection and another one.
 
     Lists may change with time: over HTTP both are read now, and over stdio a process
-    that has just begun is compared with what the first one had when it began.
+    that has just begun is compared with what the first one had when it began. It may
+    answer `server/discover` before it has made its lists.
     """
-    here = sorted(set(await names_of(subject, listed)))
+    patience = subject.bound_s + subject.start_s
+    here = sorted(set(await names_of(subject, listed, timeout=patience)))
     if subject.http is not None:
         there = sorted(set(await names_of(await subject.another(), listed)))
     else:

@@ -140,17 +140,18 @@ async def a_thousand_at_once(subject: Subject) -> None:
     Level.ROBUST,
     "the end of one line and the start of the next may come together",
     transports=STDIO,
-    sends="three requests, cut in the middle of the first and of the last",
+    sends="ten times three requests, cut in the middle of the first and of the last",
     expects="an answer to each",
     why="a request that crosses the end of a buffer is lost, now and then",
 )
 async def crossed_parts(subject: Subject) -> None:
-    ids = [subject.next_id() for _ in range(3)]
     barrier = subject.facts.barrier
-    data = b"".join(encode(subject.message(barrier, id=i)) + b"\n" for i in ids)
-    await _in_parts(subject, data[:30], data[30:-30], data[-30:])
-    for id in ids:
-        await subject.answer(id)
+    for _ in range(10):
+        ids = [subject.next_id() for _ in range(3)]
+        data = b"".join(encode(subject.message(barrier, id=i)) + b"\n" for i in ids)
+        await _in_parts(subject, data[:30], data[30:-30], data[-30:])
+        for id in ids:
+            await subject.answer(id)
 
 
 # --- ends of lines, and what is between the tokens ------------------------------------

@@ -11,17 +11,25 @@ import re
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from mcpwire.check.case import Case, Family, Level, NoAnswer, Start
+from mcpwire.check.case import (
+    Case,
+    Family,
+    Level,
+    NoAnswer,
+    NotAnswered,
+    Start,
+)
 from mcpwire.check.cases._items import fit_tools
 from mcpwire.check.cases.prompts import prompt_arguments
 from mcpwire.check.roles import arguments_for
+from mcpwire.check.subject import Answer
 from mcpwire.protocol.json_schema import properties_of, required_of
 from mcpwire.transports.targets import Stdio
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from mcpwire.check.subject import Answer, Subject
+    from mcpwire.check.subject import Message, Subject
 
 __all__ = ["FAMILY"]
 
@@ -61,7 +69,6 @@ TEXTS: Final = (
     "-1e400",
     "x" * 20_000,
 )
-ODD: Final = (1e308, -0.0, 2**53 + 1, -(2**63), "\u0000" * 100)
 
 
 def _deep(levels: int = 100) -> Any:
@@ -69,6 +76,13 @@ def _deep(levels: int = 100) -> Any:
     for _ in range(levels):
         value = [value]
     return value
+
+
+ODD: Final = {
+    "number": (1e308, -0.0, 2**53 + 1, -(2**63)),
+    "string": ("\u0000" * 100,),
+    "array": (_deep(),),
+}
 
 
 def _schemas(tool: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
@@ -132,11 +146,13 @@ def _extra(_: Mapping[str, Any], fit: Arguments) -> Iterator[Arguments]:
 
 
 def _odd(tool: Mapping[str, Any], fit: Arguments) -> Iterator[Arguments]:
+    """Yield values of a wrong type; what fits may say how much to do."""
     for name, schema in _schemas(tool):
         types = _types(schema)
-        if not types & {"number", "integer"}:  # a number may say how much to do
-            for value in (*ODD, _deep()):
-                yield {**fit, name: value}
+        if types and not types & {"number", "integer"}:
+            for kind, values in ODD.items():
+                if kind not in types:
+                    yield from ({**fit, name: value} for value in values)
 
 
 def _more(tool: Mapping[str, Any], fit: Arguments) -> Iterator[Arguments]:
@@ -152,10 +168,15 @@ def _more(tool: Mapping[str, Any], fit: Arguments) -> Iterator[Arguments]:
 Deviate: TypeAlias = "Callable[[Mapping[str, Any], Arguments], Iterator[Arguments]]"
 
 
-def _chosen(subject: Subject, deviate: Deviate) -> list[tuple[str, Arguments]]:
-    """Return the calls of a case; where there are too many, by the seed."""
+def _chosen(
+    subject: Subject, deviate: Deviate
+) -> list[tuple[str, Arguments, Arguments]]:
+    """Return the calls of a case: tool, arguments that fit, those to send.
+
+    Where there are too many, the seed chooses.
+    """
     found = [
-        (str(tool["name"]), arguments)
+        (str(tool["name"]), fit, arguments)
         for tool, fit in fit_tools(subject)
         for arguments in deviate(tool, fit)
     ]
@@ -170,6 +191,40 @@ def _check(subject: Subject, answer: Answer) -> None:
     subject.expect(fits, "a result, or an error -32602", answer)
 
 
+async def _call(subject: Subject, params: dict[str, Any]) -> Answer:
+    """Call a tool; an error without an id counts too.
+
+    That of a request which the server cannot read has none.
+    """
+    id, before = subject.next_id(), len(subject.received)
+
+    def refusals() -> list[Message]:
+        came = (each for each in subject.received[before:] if each.is_answer)
+        return [m for m in came if m.value.get("error") and m.value.get("id") is None]
+
+    response = await subject.send(subject.message("tools/call", params, id=id))
+    if response is None:
+        bound = subject.bound_s
+        if await subject.until(lambda: subject.answers_to(id) or refusals(), bound):
+            return Answer((subject.answers_to(id) or refusals())[0])
+        raise NoAnswer(f"an answer with the id {id!r} within {bound:g} s", "no answer")
+    try:
+        return await subject.answer(id, response)
+    except NotAnswered:
+        if refused := refusals():
+            return Answer(refused[0], response)
+        raise
+
+
+async def _is_slow(subject: Subject, name: str, fit: Arguments) -> bool:
+    """Tell whether a tool takes long with arguments that fit, too."""
+    try:
+        await _call(subject, {"name": name, "arguments": fit})
+    except NoAnswer:
+        return True
+    return False
+
+
 def _fuzz(deviate: Deviate, *, is_wrong: bool) -> Any:
     """Return a case's function.
 
@@ -178,21 +233,23 @@ def _fuzz(deviate: Deviate, *, is_wrong: bool) -> Any:
     """
 
     async def run(subject: Subject) -> None:
-        began = monotonic()
-        for name, arguments in _chosen(subject, deviate):
+        began, is_answered = monotonic(), False
+        for name, fit, arguments in _chosen(subject, deviate):
             if name in subject.facts.unfit:
                 continue
-            params = {"name": name, "arguments": arguments}
             try:
-                answer = await subject.request("tools/call", params)
+                answer = await _call(subject, {"name": name, "arguments": arguments})
             except NoAnswer:
-                if is_wrong:
+                if is_wrong and not await _is_slow(subject, name, fit):
                     raise
                 subject.facts.unfit.add(name)
-                continue
-            _check(subject, answer)
+            else:
+                is_answered = True
+                _check(subject, answer)
             if monotonic() - began > ROOM_S:
                 break
+        if not is_answered:
+            subject.absent("tool that answers in time")
 
     return run
 
@@ -243,7 +300,7 @@ for _id, _title, _sends, _deviate, _is_wrong, _is_quick in (
     (
         "F09.n",
         "values that are deep or extreme",
-        "each argument that is no number as 100 lists in each other, or 1e308",
+        "each argument as 100 lists in each other, or 1e308, where that does not fit",
         _odd,
         True,
         False,
@@ -286,27 +343,42 @@ for _id, _title, _sends, _deviate, _is_wrong, _is_quick in (
     why="the tool runs with what its schema excludes",
 )
 async def out_of_bounds(subject: Subject) -> None:
-    for name, arguments in _chosen(subject, _beyond)[:8]:
+    refusal = "an error, or a result with isError"
+    for name, _, arguments in _chosen(subject, _beyond)[:8]:
         params = {"name": name, "arguments": arguments}
-        answer = await subject.request("tools/call", params)
+        try:
+            answer = await subject.request("tools/call", params)
+        except NotAnswered:
+            raise
+        except NoAnswer:
+            subject.lenient(refusal, "the tool runs for longer than the bound")
         failed = answer.result is None or answer.result.get("isError") is True
         if not failed:
-            subject.lenient("an error, or a result with isError", answer)
+            subject.lenient(refusal, answer)
 
 
 # --- prompts and resources ------------------------------------------------------------
 
 
-async def _get(subject: Subject, params: dict[str, Any]) -> Answer | None:
+async def _get(subject: Subject, name: str, arguments: Arguments) -> Answer | None:
     """Get a prompt; ``None``: it takes as long as it likes, like a tool."""
-    key = f"prompt {params['name']}"
+    key = f"prompt {name}"
     if key in subject.facts.unfit:
         return None
+    params = {"name": name, "arguments": arguments}
     try:
         return await subject.request("prompts/get", params)
     except NoAnswer:
         subject.facts.unfit.add(key)
         return None
+
+
+def _is_fine(answer: Answer | None) -> bool:
+    """Tell whether an answer to plain arguments came, and is no internal error.
+
+    Else a backend is perhaps out of reach, and no other answer says more.
+    """
+    return answer is not None and (answer.error is None or answer.code in FINE)
 
 
 @case(
@@ -322,20 +394,22 @@ async def _get(subject: Subject, params: dict[str, Any]) -> Answer | None:
 async def prompts(subject: Subject) -> None:
     began, sent = monotonic(), 0
     for prompt in subject.facts.prompts:
-        arguments = prompt_arguments(prompt)
+        name, arguments = str(prompt.get("name")), prompt_arguments(prompt)
         fit = {e["name"]: "mcpwire" for e in arguments if e.get("required") is True}
+        if monotonic() - began > ROOM_S:
+            break
+        if not arguments or not _is_fine(await _get(subject, name, fit)):
+            continue
         for argument in arguments:
             for value in (7, ["a"], *subject.random.sample(TEXTS, 3)):
                 if sent == CALLS or monotonic() - began > ROOM_S:
                     return
-                sent += 1
                 given = {**fit, argument["name"]: value}
-                params = {"name": prompt.get("name"), "arguments": given}
-                answer = await _get(subject, params)
-                if answer is not None:
+                if (answer := await _get(subject, name, given)) is not None:
+                    sent += 1
                     _check(subject, answer)
     if not sent:
-        subject.absent("prompt with arguments")
+        subject.absent("prompt that takes any text")
 
 
 _VALUES: Final = (
@@ -364,19 +438,30 @@ async def templates(subject: Subject) -> None:
     began, sent = monotonic(), 0
     for template in subject.facts.templates:
         before, brace, rest = str(template.get("uriTemplate")).partition("{")
+        rest = re.sub(r"^[^}]*\}|\{[^}]*\}", "", rest)
+        if not brace or not _is_fine(await _read(subject, f"{before}mcpwire{rest}")):
+            continue
         for value in _VALUES:
-            if not brace or sent == CALLS or monotonic() - began > ROOM_S:
+            if sent == CALLS or monotonic() - began > ROOM_S:
                 break
-            sent += 1
-            uri = before + value + re.sub(r"^[^}]*\}|\{[^}]*\}", "", rest)
-            try:
-                answer = await subject.request("resources/read", {"uri": uri})
-            except NoAnswer:
+            answer = await _read(subject, before + value + rest)
+            if answer is None:
                 return  # it may have to be fetched; whether the server goes on is asked
+            sent += 1
             fits = answer.error is None or answer.code in FINE | {-32020}
             subject.expect(fits, "contents, or an error -32602 or -32002", answer)
+        if monotonic() - began > ROOM_S:
+            break
     if not sent:
-        subject.absent("template with variables")
+        subject.absent("template with variables that is read in time")
+
+
+async def _read(subject: Subject, uri: str) -> Answer | None:
+    """Read a resource; ``None``: it takes as long as it likes, like a tool."""
+    try:
+        return await subject.request("resources/read", {"uri": uri})
+    except NoAnswer:
+        return None
 
 
 # --- what answers tell ----------------------------------------------------------------

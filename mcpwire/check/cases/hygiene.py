@@ -187,13 +187,18 @@ async def children_stay(subject: Subject) -> None:
     start=Start.LAST,
     is_quick=False,
     sends="a thousand requests, after two hundred others",
-    expects=f"at most {_MEMORY >> 20} MiB more than before",
+    expects=f"at most {_MEMORY >> 20} MiB more than before; else again, up to twice",
     why="a server that runs for a day is killed",
     bound_s=90.0,
 )
 async def memory_stays(subject: Subject) -> None:
     before, after = await _uses(subject)
     grown = after.memory - before.memory
+    for _ in range(2):  # a heap grows until its collector runs, a leak each time
+        if grown > _MEMORY:
+            await _ask_many(subject, _REQUESTS)
+            before, after = after, _use_of(subject, _stdio(subject).pid)
+            grown = after.memory - before.memory
     subject.expect(
         grown <= _MEMORY, f"at most {_MEMORY >> 20} MiB more", f"{grown >> 20} MiB more"
     )

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import re
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.check.case import MODERN, Family, Level, NoAnswer, Start
 from mcpwire.check.cases._exchange import Error, Request, exchange
-from mcpwire.check.cases._items import PROMPTS, base64_problem, check_one_list, walk
+from mcpwire.check.cases._items import (
+    PROMPTS,
+    ROOM_S,
+    base64_problem,
+    check_one_list,
+    walk,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -131,7 +138,10 @@ exchange(
 
 async def _gets(subject: Subject) -> AsyncIterator[Answer]:
     """Get the first prompts, with a plain text for each argument they require."""
+    began = monotonic()
     for prompt in subject.facts.prompts[:GETS]:
+        if monotonic() - began > ROOM_S:
+            break
         arguments = {
             each["name"]: "mcpwire"
             for each in prompt_arguments(prompt)

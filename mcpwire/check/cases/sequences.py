@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from mcpwire.check.case import Family, Level
+from mcpwire.check.case import Family, Level, NotAnswered
 from mcpwire.check.cases._calls import echo_params, texts_of
 from mcpwire.check.cases._exchange import (
     AnyOf,
@@ -46,9 +46,10 @@ class _Asked:
 class _Model:
     """Makes random valid requests; knows what the answer to each must be."""
 
-    def __init__(self, subject: Subject, *, can_echo: bool) -> None:
+    def __init__(self, subject: Subject, *, can_echo: bool, has_errors: bool) -> None:
         self.subject = subject
-        self._kinds = [self._barrier, self._unknown]
+        self._kinds = [self._barrier]
+        self._kinds += [self._unknown] if has_errors else []
         self._kinds += [self._list] if self._lists() else []
         self._kinds += [self._echo] * 3 if can_echo else []
 
@@ -94,9 +95,19 @@ async def _can_echo(subject: Subject) -> bool:
     return "mcpwire first" in texts_of(answer.message)
 
 
+async def _has_errors(subject: Subject) -> bool:
+    """Tell whether an unknown method is answered, not refused by HTTP alone."""
+    try:
+        await subject.request("mcpwire/no-such-method")
+    except NotAnswered:
+        return False
+    return True
+
+
 async def _traffic(subject: Subject, count: int, width: int) -> None:
     """Keep requests in flight, and hold each answer against the model."""
-    model = _Model(subject, can_echo=await _can_echo(subject))
+    can_echo, has_errors = await _can_echo(subject), await _has_errors(subject)
+    model = _Model(subject, can_echo=can_echo, has_errors=has_errors)
     open_: list[_Asked] = []
     every: list[_Asked] = []
 

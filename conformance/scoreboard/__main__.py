@@ -1,0 +1,156 @@
+"""Check and measure the servers of conformance/subjects, and write a static site.
+
+    PYTHONPATH=conformance python -m scoreboard --site .build/scoreboard
+    ... --only libgen-mcp        # this subject; the others stay as they are stored
+    ... --only libgen-mcp.http   # over this transport
+    ... --no-speed, --no-check   # only check; only measure
+    ... --pages                  # only write the pages anew
+    ... --against DIR            # say which verdicts differ from those of another site
+
+Run it from the root of the checkout, as `make scoreboard` does. Exit code 1: a verdict
+differs from that of the other site.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final
+
+from mcpwire import MCPError
+from scoreboard import measure, site, speed
+from scoreboard.install import install, size_of
+from scoreboard.subjects import FOLDER, Subject, read_disputes, read_subjects
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_STARTS: Final = 5
+_LONGEST_S: Final = 1800.0  # a check over one transport
+_DISPUTES: Final = FOLDER.parent / "disputes.toml"
+
+
+def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
+    assert __doc__ is not None
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--site", type=Path, required=True, metavar="DIR")
+    parser.add_argument("--subjects", type=Path, default=FOLDER, metavar="DIR")
+    parser.add_argument("--only", action="append", default=[], metavar="NAME")
+    parser.add_argument("--cases", action="append", default=[], metavar="ID")
+    parser.add_argument("--no-speed", dest="speed", action="store_false")
+    parser.add_argument("--no-check", dest="check", action="store_false")
+    parser.add_argument("--pages", action="store_true")
+    parser.add_argument("--against", type=Path, metavar="DIR")
+    found = parser.parse_args(words)
+    names = {each.name for each in read_subjects(found.subjects)}
+    for name in found.only:
+        if name not in names and name.rpartition(".")[0] not in names:
+            parser.error(f"--only takes {', '.join(sorted(names))}, got {name!r}")
+    return found
+
+
+async def check(chosen: argparse.Namespace, subjects: Sequence[Subject]) -> None:
+    """Install, check and measure the chosen subjects, and store what was found."""
+    facts = site.facts_of(chosen.site)
+    measured = []
+    for subject in subjects:
+        wanted = [
+            transport
+            for transport in subject.transports()
+            if not chosen.only
+            or {subject.name, f"{subject.name}.{transport}"} & set(chosen.only)
+        ]
+        if not wanted:
+            continue
+        found: dict[str, Any] = {**site.NO_FACTS, "start": []}
+        facts[subject.name] = found
+        if problem := install(subject):
+            found["problem"] = f"not installed: {problem}"
+            print(f"{subject.name}: {found['problem']}", flush=True)
+            continue
+        measured.append(subject)
+        found["size"] = size_of(subject.folder)
+        for transport in wanted if _is_checked(chosen, subject) else ():
+            problem = await _check_one(chosen, subject, transport)
+            found["problem"] += problem
+        site.keep_facts(chosen.site, facts)
+    for _ in range(_STARTS):
+        for subject in measured:
+            if subject.command and subject.kind == "server":
+                seconds = await measure.start_time(subject)
+                facts[subject.name]["start"] += [] if seconds is None else [seconds]
+    site.keep_facts(chosen.site, facts)
+    for subject in measured if chosen.speed else ():
+        problem = await _measure_speed(chosen, subject, facts[subject.name])
+        facts[subject.name]["problem"] += problem
+        site.keep_facts(chosen.site, facts)
+
+
+async def _measure_speed(
+    chosen: argparse.Namespace, subject: Subject, found: dict[str, Any]
+) -> str:
+    """Measure the speed of a subject; return what cannot be measured, or ""."""
+    problem = ""
+    is_client = subject.kind == "client"
+    for transport in ("stdio", "http") if is_client else subject.transports():
+        try:
+            if is_client:
+                caller = await speed.measure_caller(subject, transport)
+                found["caller"] = {**found["caller"], transport: caller}
+            else:
+                results = await speed.measure_server(subject, transport)
+                speed.keep(chosen.site, f"{subject.name}.{transport}", results)
+        except (MCPError, OSError) as error:
+            problem += f"speed over {transport}: {error}. "
+    print(f"{subject.name}: speed {problem or 'measured'}", flush=True)
+    return problem
+
+
+def _is_checked(chosen: argparse.Namespace, subject: Subject) -> bool:
+    return bool(chosen.check) and subject.kind == "server"
+
+
+async def _check_one(
+    chosen: argparse.Namespace, subject: Subject, transport: str
+) -> str:
+    """Check a subject over a transport; return why it cannot be, or ""."""
+    began = monotonic()
+    try:
+        async with asyncio.timeout(_LONGEST_S):
+            report = await measure.check_subject(
+                subject, transport, only=tuple(chosen.cases)
+            )
+    except (MCPError, OSError, TimeoutError, ValueError) as error:
+        problem = f"{transport}: {error or type(error).__name__}. "
+    else:
+        problem = ""
+        site.keep(chosen.site, subject, transport, report)
+    scores = {} if problem else report.scores()
+    shown = " ".join(f"{cell.revision} {s.points}" for cell, s in scores.items())
+    took = f"{monotonic() - began:.0f} s"
+    print(f"{subject.name} {transport}: {shown or problem} ({took})", flush=True)
+    return problem
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    chosen = arguments(words)
+    subjects = read_subjects(chosen.subjects)
+    if not chosen.pages:
+        asyncio.run(check(chosen, subjects))
+    site.write_site(chosen.site, subjects, read_disputes(_DISPUTES))
+    print(chosen.site / "index.html")
+    differing = []
+    if chosen.against:
+        differing = site.differences(chosen.against, chosen.site, subjects)
+        print("\n".join(differing) or "no verdict differs")
+        for subject in subjects:
+            lines = speed.differences(chosen.against, chosen.site, subject)
+            print("".join(f"{line}\n" for line in lines), end="")
+    return 1 if differing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

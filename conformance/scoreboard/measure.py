@@ -1,0 +1,187 @@
+"""Checks a subject over each of its transports, and measures what a start costs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import shlex
+import shutil
+import signal
+from time import perf_counter
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from mcpwire import Stdio
+from mcpwire.check import Options, Report, run
+from mcpwire.wire.urls import parse_url
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from mcpwire.check import Result
+    from scoreboard.subjects import Http, Subject
+
+SEED: Final = 1
+_READY_S: Final = 60.0
+_START_S: Final = 60.0
+_HELLO: Final = (
+    json.dumps(
+        {
+            "jsonrpc": "2.0",
+            "id": 1,
+            "method": "initialize",
+            "params": {
+                "protocolVersion": "2025-11-25",
+                "capabilities": {},
+                "clientInfo": {"name": "mcpwire-scoreboard", "version": "1"},
+            },
+        }
+    ).encode()
+    + b"\n"
+)
+
+
+async def check_subject(
+    subject: Subject,
+    transport: str,
+    *,
+    only: tuple[str, ...] = (),
+    on_result: Callable[[Result], object] = lambda _: None,
+) -> Report:
+    """Return the report of a whole check over one transport.
+
+    Raises:
+        ConnectError: The subject cannot be started or reached.
+    """
+    clear(subject)
+    variables = subject.variables()
+    words = [w for item in variables.items() for w in ("--env", "=".join(item))]
+    options = Options(
+        speed="full",
+        seed=SEED,
+        only=only,
+        roles=subject.roles,
+        allow_calls=subject.allow_calls,
+        again=tuple(words) if transport == "stdio" else (),
+    )
+    if transport == "stdio":
+        return await run(process(subject), options, on_result=on_result)
+    table = subject.servers()[transport]
+    async with serving(subject, table):
+        report = await run(table.url, options, on_result=on_result)
+    line = command_line(subject, table.command)
+    results = tuple(
+        attrs.evolve(each, again=f"{line} & sleep 3; {each.again}; kill $!")
+        for each in report.results
+    )
+    return attrs.evolve(report, results=results)
+
+
+def command_line(subject: Subject, command: tuple[str, ...]) -> str:
+    """Return a command of a subject as one types it, with its environment."""
+    variables = [shlex.join(["=".join(item)]) for item in subject.variables().items()]
+    return " ".join([*variables, shlex.join(subject.filled(command))])
+
+
+def clear(subject: Subject) -> None:
+    """Empty the folder that the subject may write to."""
+    shutil.rmtree(subject.scratch, ignore_errors=True)
+    subject.scratch.mkdir(parents=True)
+
+
+def process(subject: Subject, command: tuple[str, ...] = ()) -> Stdio:
+    """Return the process of a subject, over stdio unless a command is given."""
+    program, *arguments = subject.filled(command or subject.command)
+    return Stdio(program, arguments, env=subject.variables())
+
+
+@contextlib.asynccontextmanager
+async def serving(subject: Subject, table: Http) -> AsyncIterator[None]:
+    """Run the server of a subject until its block ends.
+
+    Raises:
+        ConnectionError: It takes no connection in time, or ends before.
+    """
+    target = process(subject, table.command)
+    child = await asyncio.create_subprocess_exec(
+        target.command,
+        *target.args,
+        env=target.environment(),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        await _accepts(table.url, child)
+        yield
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGTERM)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(child.wait(), 3.0)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+        await child.wait()
+
+
+async def _accepts(url: str, child: asyncio.subprocess.Process) -> None:
+    """Wait until a server takes connections."""
+    where = parse_url(url)
+    ends_at = perf_counter() + _READY_S
+    while child.returncode is None and perf_counter() < ends_at:
+        try:
+            _, writer = await asyncio.open_connection(where.host, where.port)
+        except OSError:
+            await asyncio.sleep(0.05)
+        else:
+            writer.transport.abort()
+            return
+    raise ConnectionError(f"no connection to {url} within {_READY_S:g} s")
+
+
+async def start_time(subject: Subject) -> float | None:
+    """Return the seconds from spawning to the answer to `initialize`.
+
+    ``None``: there is no answer.
+    """
+    clear(subject)
+    target = process(subject)
+    began = perf_counter()
+    child = await asyncio.create_subprocess_exec(
+        target.command,
+        *target.args,
+        env=target.environment(),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        start_new_session=True,
+        limit=1 << 24,
+    )
+    assert child.stdin is not None
+    assert child.stdout is not None
+    try:
+        child.stdin.write(_HELLO)
+        async with asyncio.timeout(_START_S):
+            while line := await child.stdout.readline():
+                if _is_answer(line):
+                    return perf_counter() - began
+    except (TimeoutError, ConnectionError, ValueError):
+        return None
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+        await child.wait()
+        child.stdin.close()
+    return None
+
+
+def _is_answer(line: bytes) -> bool:
+    try:
+        value = json.loads(line)
+    except ValueError:
+        return False
+    return isinstance(value, dict) and value.get("id") == 1

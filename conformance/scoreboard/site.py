@@ -1,0 +1,291 @@
+"""Writes the scoreboard: data, pages of each finding, the table and how it was made.
+
+::
+
+    index.html           one row a subject and transport
+    speed.html           how fast servers and clients are
+    made.html            machine, versions, the command of each subject
+    scoreboard.json      the table as data
+    data/NAME.FORM.json  the reports, FORM a transport; facts.json of size and start
+    matrix/              the pages of `mcpwire check page`
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import statistics
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+import jinja2
+
+from mcpwire.bench.reports import amount
+from mcpwire.bench.results import FIGURES
+from mcpwire.check import CASES, Report, Verdict
+from mcpwire.check.case import Level
+from mcpwire.check.pages import write_pages
+from mcpwire.versions import REVISIONS
+from scoreboard import measure, speed
+from scoreboard.subjects import FOLDER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from scoreboard.subjects import Dispute, Subject
+
+NO_FACTS: Final = {"problem": "", "size": 0, "start": [], "caller": {}}
+
+_DEAD: Final = (Verdict.CRASH, Verdict.HANG)
+_COUNTED: Final = {
+    "MUST": ((Verdict.FAIL,), Level.MUST),
+    "crash or hang": (_DEAD, None),
+    "SHOULD": ((Verdict.WARN,), Level.SHOULD),
+    "unrun": ((Verdict.UNRUN,), None),
+}
+"""Column -> the verdicts that it counts, and of cases of which level."""
+
+
+@attrs.frozen
+class Line:
+    """One transport of a subject: a line of the table."""
+
+    transport: str
+    report: Report
+    slug: str
+    points: dict[str, int]
+    """Revision -> score."""
+    looks: dict[str, str]
+    """Revision -> ``fail`` after a crash or a hang, ``warn`` where a MUST is broken."""
+    findings: dict[str, int]
+    """Column -> cases with such a finding in any revision."""
+
+
+def keep(folder: Path, subject: Subject, transport: str, report: Report) -> None:
+    """Store a report among the data of a site."""
+    path = folder / "data" / f"{subject.name}.{transport}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(report.to_json())
+
+
+def stored(folder: Path, subject: Subject) -> dict[str, Report]:
+    """Return transport -> the report that is stored of a subject."""
+    found = {}
+    for transport in subject.transports():
+        path = folder / "data" / f"{subject.name}.{transport}.json"
+        if path.exists():
+            found[transport] = Report.from_json(path.read_bytes())
+    return found
+
+
+def facts_of(folder: Path) -> dict[str, dict[str, Any]]:
+    """Return subject -> what else is stored of it."""
+    path = folder / "data" / "facts.json"
+    return json.loads(path.read_text()) if path.exists() else {}
+
+
+def keep_facts(folder: Path, facts: Mapping[str, Any]) -> None:
+    """Store what is known of the subjects beside their reports."""
+    path = folder / "data" / "facts.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(facts, indent=1) + "\n")
+
+
+def write_site(
+    folder: Path, subjects: Sequence[Subject], disputes: Iterable[Dispute]
+) -> None:
+    """Write all pages from the data that the folder has."""
+    facts = facts_of(folder)
+    reports = [
+        (subject, transport, _renamed(subject, report))
+        for subject in subjects
+        for transport, report in stored(folder, subject).items()
+    ]
+    slugs = write_pages(
+        folder / "matrix",
+        [report for _, _, report in reports],
+        remarks=_remarks(subjects, disputes),
+        home="../index.html",
+    )
+    lines: dict[str, list[Line]] = {subject.name: [] for subject in subjects}
+    for (subject, transport, report), slug in zip(reports, slugs, strict=True):
+        lines[subject.name].append(_line(transport, report, slug))
+    rows = [
+        (each, lines[each.name], {**NO_FACTS, **facts.get(each.name, {})})
+        for each in subjects
+        if each.kind == "server"
+    ]
+    callers = [
+        (each, facts.get(each.name, NO_FACTS))
+        for each in subjects
+        if each.kind == "client"
+    ]
+    values = {
+        "rows": rows,
+        "revisions": [revision.name for revision in REVISIONS],
+        "speeds": [(s, speed.rows(folder, s)) for s, _, _ in rows],
+        "figures": speed.FIGURES,
+        "callers": callers,
+        "caller_figures": speed.CLIENT_FIGURES,
+        "counted": list(_COUNTED),
+        "shared": _shared(subjects, lines),
+        "titles": {case.id: case.title for case in CASES},
+        "made": _made(subjects, [report for _, _, report in reports]),
+    }
+    _write_table(folder, [*rows, *((each, [], of) for each, of in callers)])
+    templates = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(FOLDER.parent / "scoreboard" / "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    templates.filters["median_ms"] = median_ms
+    templates.filters["amount"] = _amount
+    for name in ("index.html", "speed.html", "made.html"):
+        (folder / name).write_text(templates.get_template(name).render(values))
+
+
+def _renamed(subject: Subject, report: Report) -> Report:
+    """Return a report with our name of the subject, in place of its own."""
+    server = {"name": subject.name, "version": subject.version}
+    return attrs.evolve(report, server=server)
+
+
+def _line(transport: str, report: Report, slug: str) -> Line:
+    findings = {
+        name: len(
+            {
+                result.case
+                for result in report.results
+                if result.verdict in verdicts and level in {None, result.level}
+            }
+        )
+        for name, (verdicts, level) in _COUNTED.items()
+    }
+    dead = {r.cell for r in report.results if r.verdict in _DEAD}
+    points, looks = {}, {}
+    for cell, score in report.scores().items():
+        points[cell.revision] = score.points
+        holds = "pass" if score.must_passed == score.must else "warn"
+        looks[cell.revision] = "fail" if cell in dead else holds
+    return Line(transport, report, slug, points, looks, findings)
+
+
+def _shared(
+    subjects: Sequence[Subject], lines: Mapping[str, list[Line]]
+) -> list[tuple[str, str, list[str]]]:
+    """Return SDK, case and servers, of what at least two servers of an SDK break."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for subject in subjects:
+        bad = {
+            result.case
+            for line in lines[subject.name]
+            for result in line.report.results
+            if result.verdict in {*_DEAD, Verdict.FAIL}
+        }
+        for case in bad:
+            found.setdefault((subject.sdk, case), []).append(subject.name)
+    return sorted(
+        (sdk, case, names)
+        for (sdk, case), names in found.items()
+        if len(names) > 1 and sdk != "none"
+    )
+
+
+def _remarks(
+    subjects: Sequence[Subject], disputes: Iterable[Dispute]
+) -> dict[tuple[str, str], list[str]]:
+    """Return subject and case -> what stands beside its verdicts."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for dispute in disputes:
+        text = [dispute.objection, f"{dispute.source}: \u201c{dispute.sentence}\u201d"]
+        cases = [c.id for c in CASES if f"{c.id}.".startswith(dispute.prefixes())]
+        for subject in subjects:
+            if {subject.name, subject.sdk, "*"} & set(dispute.subjects):
+                for case in cases:
+                    found.setdefault((subject.name, case), []).extend(text)
+    return found
+
+
+def _made(subjects: Sequence[Subject], reports: Sequence[Report]) -> dict[str, Any]:
+    """Return what the page of how it was made shows."""
+    cpu = next(
+        (
+            line.partition(":")[2].strip()
+            for line in _lines_of("/proc/cpuinfo")
+            if line.startswith("model name")
+        ),
+        platform.processor(),
+    )
+    return {
+        "machine": {**(dict(reports[0].machine) if reports else {}), "processor": cpu},
+        "tools": sorted({report.tool for report in reports}),
+        "profiles": sorted({report.profile for report in reports}),
+        "from": min((report.started for report in reports), default=""),
+        "to": max((report.started for report in reports), default=""),
+        "commands": {
+            subject.name: {
+                "stdio": measure.command_line(subject, subject.command),
+                **{
+                    name: measure.command_line(subject, each.command)
+                    for name, each in subject.servers().items()
+                },
+            }
+            for subject in subjects
+        },
+        "seed": measure.SEED,
+    }
+
+
+def _lines_of(path: str) -> list[str]:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+            return file.readlines()
+    except OSError:
+        return []
+
+
+def _write_table(folder: Path, rows: Iterable[tuple[Subject, list[Line], Any]]) -> None:
+    table = [
+        {
+            "name": subject.name,
+            "language": subject.language,
+            "sdk": f"{subject.sdk} {subject.sdk_version}".strip(),
+            "version": subject.version,
+            "scores": {line.transport: line.points for line in lines},
+            "findings": {line.transport: line.findings for line in lines},
+            **facts,
+        }
+        for subject, lines, facts in rows
+    ]
+    path = folder / "scoreboard.json"
+    path.write_text(json.dumps({"subjects": table}, indent=1) + "\n")
+
+
+def _amount(value: float, figure: str) -> str:
+    return amount(value, FIGURES[figure].unit)
+
+
+def median_ms(seconds: Sequence[float]) -> int | None:
+    """Return the median in milliseconds."""
+    return round(statistics.median(seconds) * 1000) if seconds else None
+
+
+def differences(before: Path, after: Path, subjects: Iterable[Subject]) -> list[str]:
+    """Return a line for each verdict that differs between the data of two sites."""
+    found = []
+    for subject in subjects:
+        old, new = stored(before, subject), stored(after, subject)
+        for transport in old.keys() & new.keys():
+            verdicts = [
+                {(r.case, str(r.cell)): r.verdict.value for r in each.results}
+                for each in (old[transport], new[transport])
+            ]
+            for key in sorted(verdicts[0].keys() | verdicts[1].keys()):
+                was, now = (each.get(key, "nothing") for each in verdicts)
+                if was != now:
+                    case, cell = key
+                    found.append(f"{subject.name}: {case} {cell}: {was}, then {now}")
+    return found

