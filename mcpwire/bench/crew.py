@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mcpwire.bench.load import Load
     from mcpwire.transports.targets import Stdio
 
-__all__ = ["Crew", "GeneratorFailed"]
+__all__ = ["Crew", "GeneratorFailed", "listening"]
 
 _WORKER: Final = "import sys; from mcpwire.bench.worker import main; sys.exit(main())"
 _LINE: Final = 64 * 1024 * 1024
@@ -81,7 +81,7 @@ class Crew:
             self.server = ready["server"]
             self.processes |= set(ready["processes"])
         if isinstance(self._target, Http) and not self.processes:
-            self.processes = _listening(self._target.url)
+            self.processes = listening(self._target.url)
 
     async def __aexit__(self, *_: object) -> None:
         for child in self._children:
@@ -197,8 +197,7 @@ class Crew:
 
     def _roots(self) -> set[int]:
         """Return the server's processes without those that another of them started."""
-        below = set[int]().union(*map(procfs.descendants, self.processes))
-        return self.processes - below
+        return procfs.roots(self.processes)
 
     def _cpu(self) -> int | None:
         found = [procfs.cpu_time(pid) for pid in self._roots()]
@@ -227,7 +226,7 @@ class Crew:
         return {name: value / calls for name, value in found.items()}
 
 
-def _listening(url: str) -> set[int]:
+def listening(url: str) -> set[int]:
     """Return the processes behind a URL of this machine, as far as we may look."""
     from urllib.parse import urlsplit
 

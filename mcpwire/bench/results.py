@@ -205,6 +205,19 @@ def _per_call(subject: Subject, total: float | None) -> float | None:
     return None if total is None or not done else total / done
 
 
+def _drift(subject: Subject) -> float | None:
+    """Return how far p99 of the last tenth is above that of the first, in percent."""
+    slices = subject.slices
+    tenth = len(slices) // 10
+    if not tenth or slices[0].round != slices[-1].round:
+        return None
+    first, last = (
+        merged(each.latency for each in part).get_value_at_percentile(99)
+        for part in (slices[:tenth], slices[-tenth:])
+    )
+    return 100 * (last / first - 1) if first and last else None
+
+
 def _server_cpu(subject: Subject) -> float | None:
     if any(each.cpu is None for each in subject.slices):
         return None
@@ -221,6 +234,7 @@ FIGURES: Final[dict[str, Figure]] = {
     "p99": Figure("us", _percentile(99)),
     "p99.9": Figure("us", _percentile(99.9), is_compared=False),
     "max": Figure("us", _percentile(100), is_compared=False),
+    "p99 drift": Figure("%", _drift, is_compared=False),
     "mean": Figure("us", lambda one: _per_call(one, one.total("latency_sum") / 1_000)),
     "service p99": Figure("us", _p99_of("service"), is_compared=False),
     "offered": Figure(

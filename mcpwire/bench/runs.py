@@ -87,6 +87,8 @@ async def run(
     load: Load | None = None,
     *,
     against: Stdio | Http | str | None = None,
+    against_name: str = "against",
+    against_load: Load | None = None,
     with_floor: bool = True,
     with_phases: bool = True,
     processes: Collection[int] = (),
@@ -102,6 +104,8 @@ async def run(
         target: A `Stdio`, an `Http`, a command line or a URL.
         load: What is asked of it; omitted: ``ping``, by one user.
         against: A second server, to compare the first one with.
+        against_name: What the result calls it.
+        against_load: Its load, where that has other calls.
         with_floor: Whether the floor is measured too.
         with_phases: Whether to find out where the time of one call goes.
         processes: Ids of the server's processes, where they cannot be found.
@@ -121,7 +125,8 @@ async def run(
     async with contextlib.AsyncExitStack() as stack:
         subjects = [_Running("target", as_target(target), load, processes)]
         if against is not None:
-            subjects.append(_Running("against", as_target(against), load))
+            second = as_target(against), against_load or load
+            subjects.append(_Running(against_name, *second))
         if with_floor:
             where = await stack.enter_async_context(_floor_of(subjects[0].target))
             subjects.insert(0, _Running("floor", where, _floor_load(load)))
