@@ -82,7 +82,16 @@ def test_a_condition_for_a_failure_is_the_exit_code(cli, condition, code):
 
 
 def test_counts_alone_are_the_same_each_time_and_can_fail_a_run(cli):
-    words = ["bench", "--counts", "--call", "echo", "--fail-if", "writes > 1"]
+    words = [
+        "bench",
+        "--counts",
+        "--warm-up",
+        "0.1s",
+        "--call",
+        "echo",
+        "--fail-if",
+        "writes > 1",
+    ]
     seen = {cli(*words, *NULL) for _ in range(2)}
     assert len(seen) == 1
     code, out, _ = seen.pop()
