@@ -33,6 +33,7 @@ case = FAMILY.case
 STDIO: Final = ("stdio",)
 
 _PAUSE_S: Final = 0.001
+LARGE_S: Final = 10.0  # for the answer to what is many lines, or a long one
 """Between two parts of a line, so that the server reads them one by one.
 
 Where it reads them at once all the same, the case shows less, and passes.
@@ -101,7 +102,7 @@ async def _many_at_once(subject: Subject, count: int) -> None:
     ids = [subject.next_id() for _ in range(count)]
     messages = [subject.message(subject.facts.barrier, id=id) for id in ids]
     await _write(subject, b"".join(encode(each) + b"\n" for each in messages))
-    await subject.answer(ids[-1], timeout=10.0)
+    await subject.answer(ids[-1], timeout=LARGE_S)
     for id in ids:
         await subject.answer(id)
         answers = len(subject.answers_to(id))
@@ -428,7 +429,7 @@ async def _long_line(subject: Subject, size: int, timeout: float) -> None:
     why="a file or a picture as an argument ends the connection",
 )
 async def one_mebibyte(subject: Subject) -> None:
-    await _long_line(subject, 1024 * 1024, 10.0)
+    await _long_line(subject, 1024 * 1024, LARGE_S)
 
 
 @case(

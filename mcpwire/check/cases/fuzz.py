@@ -37,6 +37,9 @@ FAMILY: Final = Family("fuzz")
 case = FAMILY.case
 
 CALLS: Final = 40
+SECRET_NAME: Final = re.compile(r"(?i)token|secret|password|key|credential")
+"""Variables of the environment that reports do not show."""
+
 ROOM_S: Final = 2.5
 FINE: Final = frozenset({-32600, -32602, -32002})
 """The codes that say that the request was wrong."""
@@ -519,11 +522,7 @@ async def no_traces(subject: Subject) -> None:
 def _secrets(subject: Subject) -> list[str]:
     """Return what only the server and its user know."""
     env = subject.target.env if isinstance(subject.target, Stdio) else None
-    found = [
-        value
-        for name, value in (env or {}).items()
-        if re.search(r"(?i)token|secret|password|key|credential", name)
-    ]
+    found = [value for name, value in (env or {}).items() if SECRET_NAME.search(name)]
     found += subject.facts.tokens.values()
     if subject.http is not None:
         for name, value in subject.http.headers.items():
