@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from scoreboard.subjects import Http, Subject
 
 SEED: Final = 1
+_JOBS: Final = 2
+"""Few processes at once: a server that starts slowly is not to be late by that."""
 _READY_S: Final = 60.0
 _START_S: Final = 60.0
 _HELLO: Final = (
@@ -58,6 +60,7 @@ async def check_subject(
     """
     clear(subject)
     variables = subject.variables()
+    timeout = ["--timeout", f"{subject.answer_s:g}"] if subject.answer_s != 5 else []
     words = [w for item in variables.items() for w in ("--env", "=".join(item))]
     options = Options(
         speed="full",
@@ -65,7 +68,9 @@ async def check_subject(
         only=only,
         roles=subject.roles,
         allow_calls=subject.allow_calls,
-        again=tuple(words) if transport == "stdio" else (),
+        answer_s=subject.answer_s,
+        jobs=_JOBS,
+        again=(*timeout, *(words if transport == "stdio" else ())),
     )
     if transport == "stdio":
         return await run(process(subject), options, on_result=on_result)
