@@ -38,7 +38,7 @@ case = FAMILY.case
 
 CALLS: Final = 40
 ROOM_S: Final = 2.5
-FINE: Final = frozenset({-32600, -32602, -32002})
+FINE: Final = frozenset({-32600, -32602, -32002, -32020})
 """The codes that say that the request was wrong."""
 
 Arguments: TypeAlias = dict[str, Any]
@@ -448,7 +448,7 @@ async def templates(subject: Subject) -> None:
             if answer is None:
                 return  # it may have to be fetched; whether the server goes on is asked
             sent += 1
-            fits = answer.error is None or answer.code in FINE | {-32020}
+            fits = answer.error is None or answer.code in FINE
             subject.expect(fits, "contents, or an error -32602 or -32002", answer)
         if monotonic() - began > ROOM_S:
             break
