@@ -218,10 +218,12 @@ async def _call(subject: Subject, params: dict[str, Any]) -> Answer:
 
 async def _is_slow(subject: Subject, name: str, fit: Arguments) -> bool:
     """Tell whether a tool takes long with arguments that fit, too."""
+    shown = subject.last_sent
     try:
         await _call(subject, {"name": name, "arguments": fit})
     except NoAnswer:
         return True
+    subject.last_sent = shown
     return False
 
 
