@@ -3,6 +3,7 @@
     PYTHONPATH=conformance python -m scoreboard --site .build/scoreboard
     ... --only libgen-mcp        # this subject; the others stay as they are stored
     ... --only libgen-mcp.http   # over this transport
+    ... --no-speed, --no-check   # only check; only measure
     ... --pages                  # only write the pages anew
     ... --against DIR            # say which verdicts differ from those of another site
 
@@ -20,7 +21,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire import MCPError
-from scoreboard import measure, site
+from scoreboard import measure, site, speed
 from scoreboard.install import install, size_of
 from scoreboard.subjects import FOLDER, Subject, read_disputes, read_subjects
 
@@ -39,6 +40,8 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--subjects", type=Path, default=FOLDER, metavar="DIR")
     parser.add_argument("--only", action="append", default=[], metavar="NAME")
     parser.add_argument("--cases", action="append", default=[], metavar="ID")
+    parser.add_argument("--no-speed", dest="speed", action="store_false")
+    parser.add_argument("--no-check", dest="check", action="store_false")
     parser.add_argument("--pages", action="store_true")
     parser.add_argument("--against", type=Path, metavar="DIR")
     found = parser.parse_args(words)
@@ -60,7 +63,7 @@ async def check(chosen: argparse.Namespace, subjects: Sequence[Subject]) -> None
             if not chosen.only
             or {subject.name, f"{subject.name}.{transport}"} & set(chosen.only)
         ]
-        if subject.kind != "server" or not wanted:
+        if not wanted:
             continue
         found: dict[str, Any] = {**site.NO_FACTS, "start": []}
         facts[subject.name] = found
@@ -70,18 +73,44 @@ async def check(chosen: argparse.Namespace, subjects: Sequence[Subject]) -> None
             continue
         measured.append(subject)
         found["size"] = size_of(subject.folder)
-        for transport in wanted:
+        for transport in wanted if _is_checked(chosen, subject) else ():
             problem = await _check_one(chosen, subject, transport)
             found["problem"] += problem
         site.keep_facts(chosen.site, facts)
     for _ in range(_STARTS):
         for subject in measured:
-            if subject.command:
+            if subject.command and subject.kind == "server":
                 seconds = await measure.start_time(subject)
                 facts[subject.name]["start"] += [] if seconds is None else [seconds]
-    for subject in measured:
-        facts[subject.name]["speed"] = measure.measure_speed(subject)
     site.keep_facts(chosen.site, facts)
+    for subject in measured if chosen.speed else ():
+        problem = await _measure_speed(chosen, subject, facts[subject.name])
+        facts[subject.name]["problem"] += problem
+        site.keep_facts(chosen.site, facts)
+
+
+async def _measure_speed(
+    chosen: argparse.Namespace, subject: Subject, found: dict[str, Any]
+) -> str:
+    """Measure the speed of a subject; return what cannot be measured, or ""."""
+    problem = ""
+    is_client = subject.kind == "client"
+    for transport in ("stdio", "http") if is_client else subject.transports():
+        try:
+            if is_client:
+                caller = await speed.measure_caller(subject, transport)
+                found["caller"] = {**found["caller"], transport: caller}
+            else:
+                results = await speed.measure_server(subject, transport)
+                speed.keep(chosen.site, f"{subject.name}.{transport}", results)
+        except (MCPError, OSError) as error:
+            problem += f"speed over {transport}: {error}. "
+    print(f"{subject.name}: speed {problem or 'measured'}", flush=True)
+    return problem
+
+
+def _is_checked(chosen: argparse.Namespace, subject: Subject) -> bool:
+    return bool(chosen.check) and subject.kind == "server"
 
 
 async def _check_one(
@@ -117,6 +146,9 @@ def main(words: Sequence[str] | None = None) -> int:
     if chosen.against:
         differing = site.differences(chosen.against, chosen.site, subjects)
         print("\n".join(differing) or "no verdict differs")
+        for subject in subjects:
+            lines = speed.differences(chosen.against, chosen.site, subject)
+            print("".join(f"{line}\n" for line in lines), end="")
     return 1 if differing else 0
 
 

@@ -10,7 +10,7 @@ import shlex
 import shutil
 import signal
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
@@ -19,7 +19,7 @@ from mcpwire.check import Options, Report, run
 from mcpwire.wire.urls import parse_url
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping
+    from collections.abc import AsyncIterator, Callable
 
     from mcpwire.check import Result
     from scoreboard.subjects import Http, Subject
@@ -190,12 +190,3 @@ def _is_answer(line: bytes) -> bool:
     except ValueError:
         return False
     return isinstance(value, dict) and value.get("id") == 1
-
-
-def measure_speed(subject: Subject) -> Mapping[str, Any] | None:
-    """Return the figures of speed of a subject; ``None``: they were not measured.
-
-    The keys become columns of the table, in their order; values are shown as they are.
-    """
-    del subject
-    return None

@@ -3,6 +3,7 @@
 ::
 
     index.html           one row a subject and transport
+    speed.html           how fast servers and clients are
     made.html            machine, versions, the command of each subject
     scoreboard.json      the table as data
     data/NAME.FORM.json  the reports, FORM a transport; facts.json of size and start
@@ -19,11 +20,13 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import jinja2
 
+from mcpwire.bench.reports import amount
+from mcpwire.bench.results import FIGURES
 from mcpwire.check import CASES, Report, Verdict
 from mcpwire.check.case import Level
 from mcpwire.check.pages import write_pages
 from mcpwire.versions import REVISIONS
-from scoreboard import measure
+from scoreboard import measure, speed
 from scoreboard.subjects import FOLDER
 
 if TYPE_CHECKING:
@@ -32,7 +35,7 @@ if TYPE_CHECKING:
 
     from scoreboard.subjects import Dispute, Subject
 
-NO_FACTS: Final = {"problem": "", "size": 0, "start": [], "speed": {}}
+NO_FACTS: Final = {"problem": "", "size": 0, "start": [], "caller": {}}
 
 _DEAD: Final = (Verdict.CRASH, Verdict.HANG)
 _COUNTED: Final = {
@@ -108,23 +111,29 @@ def write_site(
     lines: dict[str, list[Line]] = {subject.name: [] for subject in subjects}
     for (subject, transport, report), slug in zip(reports, slugs, strict=True):
         lines[subject.name].append(_line(transport, report, slug))
-    speeds = list(
-        dict.fromkeys(k for each in facts.values() for k in each["speed"] or ())
-    )
     rows = [
         (each, lines[each.name], {**NO_FACTS, **facts.get(each.name, {})})
         for each in subjects
+        if each.kind == "server"
+    ]
+    callers = [
+        (each, facts.get(each.name, NO_FACTS))
+        for each in subjects
+        if each.kind == "client"
     ]
     values = {
         "rows": rows,
         "revisions": [revision.name for revision in REVISIONS],
-        "speeds": speeds,
+        "speeds": [(s, speed.rows(folder, s)) for s, _, _ in rows],
+        "figures": speed.FIGURES,
+        "callers": callers,
+        "caller_figures": speed.CLIENT_FIGURES,
         "counted": list(_COUNTED),
         "shared": _shared(subjects, lines),
         "titles": {case.id: case.title for case in CASES},
         "made": _made(subjects, [report for _, _, report in reports]),
     }
-    _write_table(folder, rows)
+    _write_table(folder, [*rows, *((each, [], of) for each, of in callers)])
     templates = jinja2.Environment(
         loader=jinja2.FileSystemLoader(FOLDER.parent / "scoreboard" / "templates"),
         autoescape=True,
@@ -133,7 +142,8 @@ def write_site(
         lstrip_blocks=True,
     )
     templates.filters["median_ms"] = median_ms
-    for name in ("index.html", "made.html"):
+    templates.filters["amount"] = _amount
+    for name in ("index.html", "speed.html", "made.html"):
         (folder / name).write_text(templates.get_template(name).render(values))
 
 
@@ -252,6 +262,10 @@ def _write_table(folder: Path, rows: Iterable[tuple[Subject, list[Line], Any]]) 
     ]
     path = folder / "scoreboard.json"
     path.write_text(json.dumps({"subjects": table}, indent=1) + "\n")
+
+
+def _amount(value: float, figure: str) -> str:
+    return amount(value, FIGURES[figure].unit)
 
 
 def median_ms(seconds: Sequence[float]) -> int | None:

@@ -80,7 +80,8 @@ class Subject(Record, kw_only=True):
     note: str = ""
     install: Install
     command: tuple[str, ...] = ()
-    """Over stdio; empty: it does not speak it."""
+    """Over stdio; empty: it does not speak it. Of a client, ``{target}`` stands for the
+    server that it calls."""
     environment: dict[str, str] = {}
     http: Http | None = None
     sse: Http | None = None
@@ -129,8 +130,10 @@ class Subject(Record, kw_only=True):
             "modules": folder / "node_modules",
             "node": _short(node()),
             "servers": _short(FOLDER / "servers"),
+            "clients": _short(FOLDER / "clients"),
             "scratch": self.scratch,
             "root": ROOT,
+            "target": Path("{target}"),
         }
 
 

@@ -40,8 +40,11 @@ __all__ = ["TARGET", "ClientFigures", "ClientRun", "client_command", "measure_cl
 TARGET: Final = "{target}"
 """What is replaced in a client's command."""
 
-ALONE: Final = 0.01
-"""Calls are one at a time if no more reads than this share found others waiting."""
+ALONE: Final = 0.1
+"""Calls are one at a time if no larger share of them found others waiting.
+
+At the start of a session a client may open a stream beside its first call.
+"""
 
 _LAUNCHER: Final = Path(__file__).with_name("launch.py")
 _STDERR_BYTES: Final = 4096
@@ -57,8 +60,9 @@ class ClientRun:
         methods: How many requests of each method it sent.
         calls: How many of them were `tools/call`.
         calls_per_s: Calls per second between the first and the last.
-        turnaround_p50_us: Microseconds from the write of an answer to the arrival of
-            the next request; only where calls are one at a time.
+        turnaround_p50_us: Microseconds from the write of the answer to a call to the
+            arrival of the next call; only where calls are one at a time. (Two in
+            flight that take turns look as if they were.)
         turnaround_p99_us: The 99th percentile of it.
         cpu_us: CPU time of the client for each call after the first, in microseconds.
         start_cpu_ms: Its CPU time until the first call arrived, in milliseconds.
@@ -163,7 +167,7 @@ async def _run(
         try:
             async with asyncio.timeout(timeout):
                 if http:
-                    async with null_http(*recording) as server:
+                    async with null_http(*recording, "--watch") as server:
                         result = await client.run([server.url], server.watch)
                 else:
                     result = await client.run(null_command("--stdio", *recording))

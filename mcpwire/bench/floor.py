@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from mcpwire.bench.null import PATH, READ_SIZE, cpu_clock, cpu_of, rank
+from mcpwire.bench.null import PATH, READ_SIZE, process_cpu_ns, rank
 from mcpwire.bench.null_process import null_command, null_process
 
 if TYPE_CHECKING:
@@ -88,9 +88,8 @@ class FloorLoop:
         """Make calls and keep what they cost, after some to warm up."""
         for _ in range(_WARM_UP):
             self.call()
-        clocks = [cpu_clock(self.pid)]
         call, now, laps = self.call, time.perf_counter_ns, self._laps
-        cpu, server_cpu = time.thread_time_ns(), cpu_of(clocks)
+        cpu, server_cpu = time.thread_time_ns(), process_cpu_ns(self.pid)
         before = now()
         for _ in range(calls):
             call()
@@ -98,7 +97,7 @@ class FloorLoop:
             laps.append(after - before)
             before = after
         self._cpu_ns += time.thread_time_ns() - cpu
-        self._server_cpu_ns += cpu_of(clocks) - server_cpu
+        self._server_cpu_ns += process_cpu_ns(self.pid) - server_cpu
 
     def floor(self) -> Floor:
         """Return the figures of all calls that were measured."""

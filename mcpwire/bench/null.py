@@ -17,6 +17,7 @@ JSON, or with ``--sse`` with an event stream. The server ends with its standard 
 ``--stall AT,FOR``    once, AT seconds after the first request, it sleeps FOR seconds
 ``--delay SECONDS``   each `tools/call` costs so much more CPU time
 ``--record FILE``     appends at the end one line of JSON: what the client did
+``--watch``           a line on standard input says which process the client is
 
 It runs as a file and imports the standard library alone, so that it starts fast.
 """
@@ -25,6 +26,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import math
 import os
 import re
 import select
@@ -48,10 +50,9 @@ __all__ = [
     "Answers",
     "NullServer",
     "Record",
-    "cpu_clock",
-    "cpu_of",
     "find_request",
     "main",
+    "process_cpu_ns",
     "rank",
     "serve_http",
     "serve_stdio",
@@ -167,21 +168,23 @@ class Answers:
 class Record:
     """Counts and times what a client does; written as one line of JSON at the end."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, client: int | None) -> None:
         self.file = open(path, "a", encoding="utf-8")  # noqa: PTH123, SIM115 (fast start)
         fcntl.flock(self.file, fcntl.LOCK_SH)  # held to the end of the process
         self.methods: dict[str, int] = {}
         self.octets = {"in": 0, "out": 0}
         self.first_ns = self.last_ns = self.read_ns = self.written_ns = 0
         self.reads = self.overlapping = 0
+        self.is_call = False
         self.turnaround = array("q")
-        self.client = os.getppid()
-        self.clocks: list[int] = []
+        self.client = client
+        self.client_cpu_ns: dict[int, int] = {}
         self.cpu_ns = [0, 0]
 
     def read(self) -> None:
         """Note when octets came."""
         self.read_ns = time.monotonic_ns()
+        self.is_call = False
 
     def request(self, method: bytes, octets_in: int, octets_out: int) -> None:
         """Count a request and its answer."""
@@ -189,17 +192,29 @@ class Record:
         self.methods[name] = self.methods.get(name, 0) + 1
         if name != "tools/call":
             return
+        self.is_call = True
         self.octets["in"] += octets_in
         self.octets["out"] += octets_out
         if not self.first_ns:
             self.first_ns = self.read_ns
-            self.clocks = [cpu_clock(pid) for pid in process_tree(self.client)]
-            self.cpu_ns[0] = cpu_of(self.clocks)
+            if self.client is None:
+                self.client = int(os.read(0, READ_SIZE) or b"0")
+            self.client_cpu_ns = dict.fromkeys(process_tree(self.client), 0)
+            self.cpu_ns[0] = self.client_cpu()
         self.last_ns = self.read_ns
-        self.cpu_ns[1] = cpu_of(self.clocks)
+        self.cpu_ns[1] = self.client_cpu()
+
+    def client_cpu(self) -> int:
+        """Return the CPU time of the client's processes; one that has ended counts."""
+        for pid, before in self.client_cpu_ns.items():
+            self.client_cpu_ns[pid] = max(before, process_cpu_ns(pid))
+        return sum(self.client_cpu_ns.values())
 
     def answers(self, requests: int, poller: select.poll) -> None:
-        """Note that answers are about to be written; see whether more has come."""
+        """Note that answers to calls are about to be written; see if more has come."""
+        if not self.is_call:
+            self.written_ns = 0
+            return
         self.reads += 1
         if requests > 1 or any(events & select.POLLIN for _, events in poller.poll(0)):
             self.overlapping += 1
@@ -207,8 +222,9 @@ class Record:
             self.turnaround.append(self.read_ns - self.written_ns)
 
     def written(self) -> None:
-        """Note when the answers were written."""
-        self.written_ns = time.monotonic_ns()
+        """Note when answers to calls were written."""
+        if self.is_call:
+            self.written_ns = time.monotonic_ns()
 
     def write(self) -> None:
         """Append the line to the file."""
@@ -231,9 +247,7 @@ class Record:
 
 def rank(ordered: list[int], share: float) -> int | None:
     """Return the nearest-rank percentile."""
-    return (
-        ordered[min(int(share * len(ordered)), len(ordered) - 1)] if ordered else None
-    )
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)] if ordered else None
 
 
 def process_tree(pid: int) -> list[int]:
@@ -241,27 +255,23 @@ def process_tree(pid: int) -> list[int]:
     pids = [pid]
     for each in pids:
         try:
-            with open(f"/proc/{each}/task/{each}/children", "rb") as file:  # noqa: PTH123
-                pids += [int(word) for word in file.read().split()]
+            for thread in os.listdir(f"/proc/{each}/task"):  # noqa: PTH208 (fast start)
+                with open(f"/proc/{each}/task/{thread}/children", "rb") as file:  # noqa: PTH123
+                    pids += [int(word) for word in file.read().split()]
         except OSError:
-            continue
+            continue  # not Linux, or it has just ended
     return [each for each in pids if each != os.getpid()]
 
 
-def cpu_clock(pid: int) -> int:
-    """Return the clock of the CPU time of another process, as Linux numbers them."""
-    return (~pid << 3) | 2
+def process_cpu_ns(pid: int) -> int:
+    """Return the CPU time of another process; 0 where the system does not tell.
 
-
-def cpu_of(clocks: list[int]) -> int:
-    """Return the CPU time of processes in nanoseconds; 0 where it cannot be read."""
-    total = 0
-    for clock in clocks:
-        try:
-            total += time.clock_gettime_ns(clock)
-        except OSError:
-            continue
-    return total
+    POSIX names the clock by `clock_getcpuclockid`; the number is Linux's.
+    """
+    try:
+        return time.clock_gettime_ns((~pid << 3) | 2)
+    except OSError:
+        return 0
 
 
 class NullServer:
@@ -277,7 +287,8 @@ class NullServer:
         self.stall_at_s, self.stall_s = float(at), float(length)
         self.began_s = 0.0
         path = options.get("--record")
-        self.record = Record(path) if path else None
+        client = None if "--watch" in options else os.getppid()
+        self.record = Record(path, client) if path else None
         self.waits = "--stall" in options or "--delay" in options
 
     def wait(self, method: bytes) -> None:
@@ -405,10 +416,7 @@ class Connection:
 
 
 def serve_http(server: NullServer) -> None:
-    """Answer on a free port until standard input ends.
-
-    A line on standard input names the process of the client that a record is about.
-    """
+    """Answer on a free port until standard input ends."""
     listener = socket.create_server(("127.0.0.1", 0), backlog=BACKLOG)
     os.write(1, b"%d\n" % listener.getsockname()[1])
     poller = select.poll()
@@ -440,7 +448,7 @@ def parse(arguments: list[str]) -> dict[str, str]:
     for word in words:
         if word in {"--bytes", "--stall", "--delay", "--record"}:
             options[word] = next(words, "")
-        elif word in {"--stdio", "--http", "--sse", "--legacy"}:
+        elif word in {"--stdio", "--http", "--sse", "--legacy", "--watch"}:
             options[word] = ""
         else:
             sys.exit(f"null.py: unknown option {word!r}")

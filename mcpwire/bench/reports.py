@@ -17,10 +17,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "amount",
+    "figure_rows",
+    "step_rows",
+    "table",
     "to_client_text",
     "to_floor_text",
     "to_hgrm",
     "to_text",
+    "verdict_rows",
     "verdicts",
 ]
 
@@ -44,7 +48,7 @@ def amount(value: float, unit: str) -> str:
         )
         value /= least or 1.0
         return f"{_digits(value)} {unit_shown}{'/s' if unit == 'B/s' else ''}"
-    return f"{_digits(value)}{f' {unit}' if unit not in {'', '%', '/s'} else unit}"
+    return f"{value:,g}" if unit == "" else f"{_digits(value)}{unit}"
 
 
 def _digits(value: float) -> str:
@@ -67,11 +71,11 @@ def to_text(result: Result) -> str:
         "",
     ]
     if result.highest is None:
-        lines += _table(_figures(result))
+        lines += table(figure_rows(result))
         for one in result.targets:
             lines += _details(one)
     else:
-        lines += _table(_steps(result))
+        lines += table(step_rows(result))
         lines += ["", f"highest rate that kept the condition: {result.highest:,.0f}/s"]
     return "\n".join([*lines, *(f"note: {note}" for note in result.notes), ""])
 
@@ -84,7 +88,7 @@ def _names(result: Result) -> Iterable[str]:
         yield f"{name}: {title or one.target}, {server['revision']}"
 
 
-def _figures(result: Result) -> Sequence[Sequence[str]]:
+def figure_rows(result: Result) -> Sequence[Sequence[str]]:
     """Return a row for each figure and a column for each server."""
     floor = result.floor
     shown = [*result.targets, *([floor] if floor is not None else [])]
@@ -104,7 +108,7 @@ def _figures(result: Result) -> Sequence[Sequence[str]]:
     return rows
 
 
-def _steps(result: Result) -> Sequence[Sequence[str]]:
+def step_rows(result: Result) -> Sequence[Sequence[str]]:
     """Return a row for each rate that was tried."""
     rows = [list(_STEP_COLUMNS)]
     for one in result.subjects:
@@ -134,7 +138,8 @@ def _details(one: Subject) -> Iterable[str]:
         yield f"{one.name}: counted for each call: {said}"
 
 
-def _table(rows: Sequence[Sequence[str]]) -> list[str]:
+def table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the lines of a table: the first column is text, the others are numbers."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(
@@ -145,23 +150,36 @@ def _table(rows: Sequence[Sequence[str]]) -> list[str]:
     ]
 
 
-def verdicts(found: Iterable[Difference]) -> str:
-    """Return what a terminal shows of a comparison."""
-    rows = [["", "before", "after", "ratio", "99 % interval", ""]]
+def _interval(found: Difference) -> str:
+    """Return an interval, or a dash where there were too few slices."""
+    return f"{found.low:.3f} to {found.high:.3f}" if found.low < found.high else "-"
+
+
+def verdict_rows(
+    found: Iterable[Difference], names: tuple[str, str] = ("before", "after")
+) -> list[list[str]]:
+    """Return a row for each figure that was compared, with what the columns are."""
+    rows = [["", *names, "ratio", "99 % interval", ""]]
     for each in found:
         unit = FIGURES[each.figure].unit
-        interval = f"{each.low:.3f} to {each.high:.3f}" if each.low < each.high else "-"
         rows.append(
             [
                 each.figure,
                 amount(each.before, unit),
                 amount(each.after, unit),
                 f"{each.ratio:.3f}",
-                interval,
+                _interval(each),
                 each.verdict,
             ]
         )
-    return "".join(f"{line}\n" for line in _table(rows))
+    return rows
+
+
+def verdicts(
+    found: Iterable[Difference], names: tuple[str, str] = ("before", "after")
+) -> str:
+    """Return what a terminal shows of a comparison."""
+    return "".join(f"{line}\n" for line in table(verdict_rows(found, names)))
 
 
 _CLIENT_ROWS: Final = (
@@ -191,7 +209,7 @@ def to_client_text(figures: ClientFigures) -> str:
         rows.append([name, shown])
     count = len(figures.runs)
     title = f"median of {count} runs" if count > 1 else "one run"
-    return "".join(f"{line}\n" for line in [title, *_table(rows)])
+    return "".join(f"{line}\n" for line in [title, *table(rows)])
 
 
 def to_floor_text(found: Mapping[str, Floor]) -> str:
@@ -208,7 +226,7 @@ def to_floor_text(found: Mapping[str, Floor]) -> str:
                 amount(one.server_cpu_us, "us"),
             ]
         )
-    return "".join(f"{line}\n" for line in _table(rows))
+    return "".join(f"{line}\n" for line in table(rows))
 
 
 def to_hgrm(result: Result) -> dict[str, bytes]:

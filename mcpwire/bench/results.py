@@ -16,7 +16,7 @@ import attrs
 from mcpwire.bench.histogram import merged
 from mcpwire.wire.json import encode, loads
 
-__all__ = ["FIGURES", "Figure", "Result", "Sample", "Slice", "Subject"]
+__all__ = ["FIGURES", "Figure", "Result", "Sample", "Slice", "Subject", "step_name"]
 
 FORMAT: Final = 1
 _PERCENTS: Final = (50.0, 90.0, 99.0, 99.9, 100.0)
@@ -116,7 +116,7 @@ class Subject:
 
     @cached_property
     def percentiles(self) -> Mapping[float, int]:
-        """Some percentiles of the latency over all slices."""
+        """Some percentiles of the latency over all slices; empty without an answer."""
         found = self.latencies().get_percentile_to_value_dict(list(_PERCENTS))
         return dict(found)
 
@@ -166,6 +166,11 @@ class Subject:
         return [value for value in found if value is not None]
 
 
+def step_name(rate: float) -> str:
+    """Return how the search for the highest rate names one that it tried."""
+    return f"{rate:.0f}/s"
+
+
 @attrs.frozen
 class Figure:
     """A figure that has a name in reports, thresholds and comparisons."""
@@ -179,8 +184,12 @@ class Figure:
     """Whether each slice has it, and a difference of two servers is looked for."""
 
 
-def _percentile(percent: float) -> Callable[[Subject], float]:
-    return lambda subject: subject.percentiles[percent] / 1_000
+def _percentile(percent: float) -> Callable[[Subject], float | None]:
+    def read(subject: Subject) -> float | None:
+        found = subject.percentiles.get(percent)
+        return None if found is None else found / 1_000
+
+    return read
 
 
 def _p99_of(kind: str) -> Callable[[Subject], float]:

@@ -15,7 +15,7 @@ from mcpwire._version import __version__
 from mcpwire.bench.crew import Crew
 from mcpwire.bench.load import Call, Load
 from mcpwire.bench.null_process import null_command, null_http
-from mcpwire.bench.results import Result, Subject
+from mcpwire.bench.results import Result, Subject, step_name
 from mcpwire.transports.http.target import Http
 from mcpwire.transports.targets import Stdio
 
@@ -241,14 +241,14 @@ def _notes(subjects: Sequence[Subject]) -> Sequence[str]:
                 "the limit; --workers spreads it over processes"
             )
         figures = one.figures()
-        if figures["generator lag p99"] > max(figures["p99"] / 2, _LATE_US):
+        if "p99" not in figures:
+            found.append(f"{one.name}: no call was answered")
+        elif figures["generator lag p99"] > max(figures["p99"] / 2, _LATE_US):
             found.append(
                 f"{one.name}: calls began up to "
                 f"{figures['generator lag p99'] / 1_000:.1f} ms late (p99), which is "
                 "most of their latency: this machine is too busy to measure it"
             )
-        if not one.total("done"):
-            found.append(f"{one.name}: no call was answered")
     return found
 
 
@@ -283,7 +283,7 @@ async def find_max(
     async with Crew(as_target(target), load, processes) as crew:
         await crew.warm_up(load.warm_up)
         while bad is None or (bad > good * _STEP and bad > 1):
-            step = _Running(f"{rate:.0f}/s", as_target(target), load)
+            step = _Running(step_name(rate), as_target(target), load)
             step.server = crew.server
             step.slices.append(await crew.measure(0, 0.0, load.seconds, rate))
             steps.append(step)

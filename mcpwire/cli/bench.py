@@ -14,6 +14,7 @@ from mcpwire.bench.compare import compare, differences
 from mcpwire.bench.floor import measure_floor
 from mcpwire.bench.histogram import merged
 from mcpwire.bench.load import Call, Load, read_mix
+from mcpwire.bench.pages import write_page
 from mcpwire.bench.reports import (
     amount,
     to_client_text,
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from mcpwire.cli.options import Options
     from mcpwire.cli.session import Signals
 
-__all__ = ["bench", "client", "compare_results", "floor"]
+__all__ = ["bench", "client", "compare_results", "floor", "page"]
 
 _FIRST_RATE: Final = 100.0
 
@@ -53,8 +54,8 @@ def bench(options: Options) -> int:
     except ValueError as error:
         raise UsageError(str(error)) from error
     bases = {each.file: _read(each.file) for each in limits if isinstance(each, Change)}
-    if options.hgrm is not None:
-        check_writable(options.hgrm)
+    for path in filter(None, (options.hgrm, options.bench_html)):
+        check_writable(path)
 
     async def perform(output: Output, _: Signals) -> int:
         nonlocal load
@@ -142,12 +143,16 @@ def _show(options: Options, result: Result, output: Output) -> None:
             path = Path(options.hgrm)
             one = path.with_stem(f"{path.stem}-{name.replace('/', '-')}")
             save(str(path if name == "target" else one), text)
+    if options.bench_html is not None:
+        write_page(Path(options.bench_html), [result])
     if options.json:
         output.exact(result.to_json() + b"\n")
         return
     output.lines(to_text(result).splitlines())
     if len(result.targets) > 1 and result.highest is None:
-        output.lines(verdicts(differences(result)).splitlines())
+        first, second = (each.name for each in result.targets)
+        found = differences(result)
+        output.lines(verdicts(found, (first, second)).splitlines())
 
 
 def _failed(
@@ -156,6 +161,9 @@ def _failed(
     """Say which conditions for a failure are true."""
     figures = result.targets[0].figures()
     for each in limits:
+        if not result.targets[0].total("done"):
+            yield f"failed: {each.text}: no call was answered"
+            continue
         value = figures.get(each.figure)
         if value is None:
             raise UsageError(f"--fail-if {each.text!r}: {each.figure} was not measured")
@@ -224,6 +232,14 @@ def compare_results(options: Options) -> int:
     else:
         output.lines(verdicts(found).splitlines())
     return Exit.WORSE if any(each.verdict == "worse" for each in found) else Exit.OK
+
+
+def page(options: Options) -> int:
+    """Write the page of some results."""
+    file, *paths = options.words
+    check_writable(file)
+    write_page(Path(file), [_read(path) for path in paths])
+    return Exit.OK
 
 
 def _read(path: str) -> Result:

@@ -245,6 +245,13 @@ COMMANDS: Final[dict[str, Command]] = {
         target="",
         words="BEFORE AFTER",
     ),
+    "bench page": Command(
+        "bench:page",
+        "write a page of results of bench --json",
+        (),
+        target="",
+        words="FILE RESULT [RESULT ...]",
+    ),
     "auth login": Command(
         "login:log_in",
         "log in to a server at a URL, for all commands from then on",

@@ -653,6 +653,7 @@ class Measuring(Group, title="what is measured"):
         "exit with 9 if it is true: 'p99 > 20ms', 'p99 +10%% vs base.json'",
     )
     hgrm: str | None = option("--hgrm FILE", "write the percentile distribution")
+    bench_html: str | None = option("--html FILE", "write a page (needs Jinja2)")
 
 
 # --- commands that serve

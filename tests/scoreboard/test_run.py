@@ -49,12 +49,14 @@ def subjects(board, tmp_path, monkeypatch):
         yield folder
 
 
+@pytest.mark.timeout(240)  # a dozen starts of a server on the Python SDK
 def test_a_site_is_made_of_two_servers_and_again_with_the_same_verdicts(
     board, subjects, tmp_path, capsys
 ):
     main = board("__main__").main
     words = ["--subjects", str(subjects), "--cases", "PING-01", "--cases", "RPC-13.a"]
     first, second = tmp_path / "first", tmp_path / "second"
+    words.append("--no-speed")
     assert main([*words, "--site", str(first)]) == 0
     table = json.loads((first / "scoreboard.json").read_text())["subjects"]
     ours, theirs, missing = table
@@ -64,7 +66,15 @@ def test_a_site_is_made_of_two_servers_and_again_with_the_same_verdicts(
     assert theirs["findings"]["stdio"]["MUST"] == 1
     assert len(ours["start"]) == len(theirs["start"]) == 5
     assert missing["problem"] == "not installed: no such package"
-    again = ["--only", "theirs", "--only", "ours.http", "--against", str(first)]
+    again = [
+        "--no-speed",
+        "--only",
+        "theirs",
+        "--only",
+        "ours.http",
+        "--against",
+        str(first),
+    ]
     # What is not run again is not compared.
     assert main([*words, *again, "--site", str(second)]) == 0
     assert "no verdict differs" in capsys.readouterr().out
@@ -92,6 +102,7 @@ def test_a_server_that_ends_at_once_is_a_problem_of_its_row(
     monkeypatch.setattr(main, "install", lambda subject: "")
     site = tmp_path / "site"
     words = ["--subjects", str(subjects), "--only", "missing", "--site", str(site)]
+    words.append("--no-speed")
     assert main.main(words) == 0
     (row,) = [
         row
@@ -108,3 +119,55 @@ def test_an_unknown_name_is_a_usage_error(board, subjects, tmp_path, capsys):
         board("__main__").main(words)
     assert raised.value.code == 2
     assert "got 'nobody'" in capsys.readouterr().err
+
+
+CLIENT = """
+import sys
+from mcpwire.sync import Client
+with Client(sys.argv[1]) as client:
+    for _ in range(20):
+        client.call_tool("echo", {"text": "hi"})
+"""
+
+
+def test_speed_is_measured_beside_the_floor(
+    board, subjects, tmp_path, monkeypatch, capsys
+):
+    import attrs
+
+    for name in ("theirs", "missing"):
+        (subjects / f"{name}.toml").unlink()
+    path = subjects / "caller.toml"
+    command = json.dumps([sys.executable, "-c", CLIENT, "{target}"])
+    text = FILE.format(name="caller", order=1, command=command)
+    path.write_text(f'kind = "client"\n{text}')
+    tool = 'speed = { tool = "echo", arguments = { message = "hi" } }\n'
+    ours = subjects / "ours.toml"
+    ours.write_text(tool + ours.read_text())
+    main, speed = board("__main__"), board("speed")
+    monkeypatch.setattr(main, "install", lambda subject: "")
+    short = attrs.evolve(speed._LOAD, seconds=0.2, rounds=1, warm_up=0)
+    monkeypatch.setattr(speed, "_LOAD", short)
+    site = tmp_path / "site"
+    words = ["--subjects", str(subjects), "--no-check", "--site", str(site)]
+    assert main.main(words) == 0
+    page = (site / "speed.html").read_text()
+    ours, _ = board("subjects").read_subjects(subjects)
+    for transport in ("stdio", "http"):
+        found = speed.stored(site, ours, transport)
+        assert list(found) == [
+            "ping",
+            "tools/list",
+            "tools/call echo",
+            "tools/call echo, 32 users",
+        ]
+        for result in found.values():
+            assert set(speed.multiples(result)) == {"p50", "cpu", "rate"}
+            assert result.targets[0].errors == {}
+    facts = json.loads((site / "data/facts.json").read_text())
+    assert set(facts["caller"]["caller"]) == {"stdio", "http"}
+    assert "tools/call echo, 32 users" in page
+    assert page.count("not measured") == 0
+    # A site beside itself: nothing has changed.
+    assert main.main([*words, "--pages", "--against", str(site)]) == 0
+    assert "of before" not in capsys.readouterr().out

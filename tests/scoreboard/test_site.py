@@ -86,7 +86,7 @@ def made(board, tmp_path):
                     "problem": "",
                     "size": 3_000_000,
                     "start": [0.2, 0.1, 0.3],
-                    "speed": {"calls/s": 1200},
+                    "caller": {},
                 },
                 "two": {**site.NO_FACTS, "problem": "http: <refused>. "},
                 "three": {**site.NO_FACTS, "problem": "not installed: none"},
@@ -124,7 +124,6 @@ def test_the_table_has_a_row_a_subject_with_its_figures(made):
     assert "http: &lt;refused&gt;" in text
     assert ">200</td>" in text
     assert ">3</td>" in text
-    assert ">1200</td>" in text
     made_page = (folder / "made.html").read_text()
     assert ".peers/subjects/one/bin/one" in made_page
     assert "2026-07-28: no" in made_page

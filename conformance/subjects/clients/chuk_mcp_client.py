@@ -1,0 +1,23 @@
+"""Calls the tool `echo` 1,000 times, one call after the other."""
+
+import asyncio
+import shlex
+import sys
+
+from chuk_mcp.client import connect_to_server
+from chuk_mcp.transports.http import StreamableHTTPParameters, StreamableHTTPTransport
+from chuk_mcp.transports.stdio import StdioParameters
+
+
+async def main(target: str) -> None:
+    if target.startswith("http"):
+        where = StreamableHTTPTransport(StreamableHTTPParameters(url=target))
+    else:
+        command, *arguments = shlex.split(target)
+        where = StdioParameters(command=command, args=arguments)
+    async with connect_to_server(where) as client:
+        for _ in range(1_000):
+            await client.call_tool("echo", {"text": "hi"})
+
+
+asyncio.run(main(sys.argv[1]))

@@ -1,0 +1,20 @@
+"""Calls the tool `echo` 1,000 times, one call after the other."""
+
+import asyncio
+import shlex
+import sys
+
+from mcp import Client
+from mcp.client.stdio import StdioServerParameters
+
+
+async def main(target: str) -> None:
+    if not target.startswith("http"):
+        command, *arguments = shlex.split(target)
+        target = StdioServerParameters(command=command, args=arguments)
+    async with Client(target) as client:
+        for _ in range(1_000):
+            await client.call_tool("echo", {"text": "hi"})
+
+
+asyncio.run(main(sys.argv[1]))

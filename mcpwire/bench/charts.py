@@ -1,0 +1,303 @@
+"""Charts as SVG: axes, lines, intervals; the style sheet of the page colours them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence  # noqa: TC003 - attrs resolves them
+from html import escape
+from math import ceil, floor, log10
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = [
+    "Axis",
+    "Interval",
+    "Line",
+    "Mark",
+    "draw_intervals",
+    "draw_lines",
+    "linear",
+    "logarithmic",
+    "percentiles",
+]
+
+_WIDTH: Final = 480
+_LEFT: Final = 58
+_RIGHT: Final = 14
+_TOP: Final = 12
+_BOTTOM: Final = 42
+_ROW: Final = 26
+_NAMES: Final = 76
+"""Room for the names of figures, left of their intervals."""
+
+_STEPS: Final = (1.0, 2.0, 2.5, 5.0, 10.0)
+_TICKS: Final = 5
+_MOST: Final = 14
+"""Of more ticks a logarithmic axis shows the powers of ten only."""
+
+_SHORT: Final = 0.7
+"""A logarithmic axis of fewer powers of ten has equal steps."""
+
+_SCALES: Final[dict[str, tuple[tuple[float, str], ...]]] = {
+    "us": ((1e6, "s"), (1e3, "ms"), (1.0, "us")),
+    "B": ((2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "B")),
+}
+
+
+@attrs.frozen(kw_only=True)
+class Axis:
+    """One axis: which values lie on it, and where they are written."""
+
+    label: str
+    low: float
+    high: float
+    ticks: Sequence[tuple[float, str]]
+    scale: Callable[[float], float] = float
+
+    def part(self, value: float) -> float:
+        """Return where a value lies, from 0 to 1."""
+        low, high = self.scale(self.low), self.scale(self.high)
+        return min(max((self.scale(value) - low) / (high - low), 0.0), 1.0)
+
+
+@attrs.frozen
+class Line:
+    """A series of points, in the order of x; of none, nothing is drawn."""
+
+    name: str
+    points: Sequence[tuple[float, float]]
+    style: str
+    """Classes of the style sheet."""
+
+    has_dots: bool = False
+    is_bars: bool = False
+    """Whether each point is a bar of its own."""
+
+
+@attrs.frozen
+class Mark:
+    """A vertical line across the chart."""
+
+    x: float
+    text: str = ""
+
+
+@attrs.frozen
+class Interval:
+    """A value with an interval, on a row of its own."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+    style: str
+
+
+def _scaled(unit: str, highest: float) -> tuple[float, str]:
+    """Return the unit that suits the highest value, and how large it is."""
+    scales = _SCALES.get(unit, ((1.0, unit),))
+    return next((each for each in scales if highest >= each[0]), scales[-1])
+
+
+def _labelled(name: str, unit: str) -> str:
+    return f"{name} ({unit})" if unit else name
+
+
+def _step(span: float) -> float:
+    """Return a round step, of which a span has about five."""
+    rough = span / _TICKS
+    power = 10.0 ** floor(log10(rough))
+    return power * next(each for each in _STEPS if each * power >= rough * 0.999)
+
+
+def linear(
+    name: str, values: Iterable[float], unit: str = "", *, low: float = 0.0
+) -> Axis:
+    """Return an axis of equal steps, from `low` to beyond the highest value."""
+    highest = max([low, *values])
+    size, unit = _scaled(unit, highest)
+    span = (highest - low) / size or 1.0
+    step = _step(span)
+    first, last = ceil(low / size / step), ceil((low / size + span) / step - 1e-9)
+    ticks = [(at * step * size, f"{at * step:,g}") for at in range(first, last + 1)]
+    return Axis(
+        label=_labelled(name, unit),
+        low=low,
+        high=max(last * step * size, highest),
+        ticks=ticks,
+    )
+
+
+def logarithmic(
+    name: str, given: Iterable[float], unit: str = "", *, most: int = _MOST
+) -> Axis:
+    """Return an axis of equal ratios around all values above zero."""
+    found = sorted(value for value in given if value > 0) or [1.0]
+    size, unit = _scaled(unit, found[-1])
+    low, high = found[0] / size, found[-1] / size
+    low, high = low * 0.9, max(high * 1.1, low * 2)
+    span = log10(high / low)
+    if span < _SHORT:
+        step = _step(high - low)
+        values = [at * step for at in range(ceil(low / step), floor(high / step) + 1)]
+    else:
+        numbers = (1, 2, 5) if span * 3 <= most else (1,)
+        powers = range(floor(log10(low)), ceil(log10(high)) + 1)
+        values = [n * 10.0**power for power in powers for n in numbers]
+    ticks = [(at * size, f"{at:,g}") for at in values if low <= at <= high]
+    return Axis(
+        label=_labelled(name, unit),
+        low=low * size,
+        high=high * size,
+        ticks=ticks,
+        scale=log10,
+    )
+
+
+def percentiles(count: int) -> Axis:
+    """Return the axis of percentiles of so many values: each nine has equal room.
+
+    Its values are the logarithms of 1 / (1 - percentile).
+    """
+    high = max(log10(max(count, 1)), 1.0)
+    ticks = [(0.0, "0"), (log10(2), "50")]
+    for nines in range(1, floor(high) + 1):
+        digits = max(nines - 2, 0)
+        ticks.append((float(nines), f"{100 * (1 - 10.0**-nines):.{digits}f}"))
+    return Axis(label="percentile (%)", low=0.0, high=high, ticks=ticks)
+
+
+def draw_lines(
+    name: str,
+    title: str,
+    axes: tuple[Axis, Axis],
+    lines: Iterable[Line],
+    *,
+    marks: Iterable[Mark] = (),
+    height: int = 280,
+) -> str:
+    """Return lines in a frame.
+
+    Args:
+        name: Of the chart, as an id of its page.
+        title: What it shows, for screen readers.
+        axes: The horizontal and the vertical one.
+        lines: What is drawn.
+        marks: Vertical lines.
+        height: How high it is; it is 480 wide.
+    """
+    x, y = axes
+    bottom = height - _BOTTOM
+    across = _WIDTH - _LEFT - _RIGHT
+
+    def place(point: tuple[float, float]) -> tuple[str, str]:
+        left = _LEFT + across * x.part(point[0])
+        return f"{left:.1f}", f"{bottom - (bottom - _TOP) * y.part(point[1]):.1f}"
+
+    parts = [_head(name, title, height), *_frame(axes, place, height)]
+    for mark in marks:
+        at, _ = place((mark.x, y.low))
+        parts.append(
+            f'<line class="mark" x1="{at}" x2="{at}" y1="{_TOP}" y2="{bottom}"/>'
+        )
+        if mark.text:
+            side, gap = ("end", -5) if x.part(mark.x) > 0.5 else ("start", 5)
+            parts.append(
+                f'<text x="{float(at) + gap:.1f}" y="{_TOP + 12}" '
+                f'text-anchor="{side}">{escape(mark.text)}</text>'
+            )
+    parts += (_drawn(line, list(map(place, line.points)), bottom) for line in lines)
+    return "\n".join([*parts, "</svg>"])
+
+
+def _drawn(line: Line, placed: Sequence[tuple[str, str]], bottom: int) -> str:
+    """Return the points of a line, joined or each with a bar below it."""
+    dots = "".join(f'<circle cx="{a}" cy="{b}" r="3"/>' for a, b in placed)
+    if line.is_bars:
+        path = "".join(f'<polyline points="{a},{bottom} {a},{b}"/>' for a, b in placed)
+    else:
+        path = f'<polyline points="{" ".join(f"{a},{b}" for a, b in placed)}"/>'
+    has_dots = line.has_dots or len(placed) == 1
+    return (
+        f'<g class="{line.style}"><title>{escape(line.name)}</title>'
+        f"{path}{dots if has_dots else ''}</g>"
+    )
+
+
+def _head(name: str, title: str, height: int) -> str:
+    return (
+        f'<svg class="chart" role="img" viewBox="0 0 {_WIDTH} {height}" '
+        f'aria-labelledby="{escape(name)}" xmlns="http://www.w3.org/2000/svg">'
+        f'\n<title id="{escape(name)}">{escape(title)}</title>'
+    )
+
+
+def _frame(
+    axes: tuple[Axis, Axis],
+    place: Callable[[tuple[float, float]], tuple[str, str]],
+    height: int,
+) -> Iterable[str]:
+    """Give the grid, what is written along it, and the names of the axes."""
+    x, y = axes
+    bottom, right = height - _BOTTOM, _WIDTH - _RIGHT
+    for value, text in y.ticks:
+        _, at = place((x.low, value))
+        yield f'<line class="grid" x1="{_LEFT}" x2="{right}" y1="{at}" y2="{at}"/>'
+        yield (
+            f'<text x="{_LEFT - 6}" y="{at}" dy="4" text-anchor="end">'
+            f"{escape(text)}</text>"
+        )
+    for value, text in x.ticks:
+        at, _ = place((value, y.low))
+        yield f'<line class="grid" x1="{at}" x2="{at}" y1="{_TOP}" y2="{bottom}"/>'
+        yield (
+            f'<text x="{at}" y="{bottom + 16}" text-anchor="middle">'
+            f"{escape(text)}</text>"
+        )
+    middle = (_TOP + bottom) / 2
+    yield (
+        f'<text class="label" x="{(_LEFT + right) / 2}" y="{height - 6}" '
+        f'text-anchor="middle">{escape(x.label)}</text>'
+    )
+    yield (
+        f'<text class="label" x="14" y="{middle}" text-anchor="middle" '
+        f'transform="rotate(-90 14 {middle})">{escape(y.label)}</text>'
+    )
+
+
+def draw_intervals(name: str, title: str, rows: Sequence[Interval]) -> str:
+    """Return values with their intervals below each other, around a line at 1."""
+    ends = [end for row in rows for end in (row.low, row.high)]
+    axis = logarithmic("ratio", [0.9, 1.1, *ends])
+    height = _TOP + _ROW * len(rows) + _BOTTOM
+    bottom = height - _BOTTOM
+
+    def place(value: float) -> str:
+        return f"{_NAMES + (_WIDTH - _NAMES - _RIGHT) * axis.part(value):.1f}"
+
+    parts = [_head(name, title, height)]
+    for value, text in [*(tick for tick in axis.ticks if tick[0] != 1), (1.0, "1")]:
+        kind, at = "one" if value == 1 else "grid", place(value)
+        parts += [
+            f'<line class="{kind}" x1="{at}" x2="{at}" y1="{_TOP}" y2="{bottom}"/>',
+            f'<text x="{at}" y="{bottom + 16}" text-anchor="middle">{text}</text>',
+        ]
+    for number, row in enumerate(rows):
+        y = _TOP + _ROW * (number + 0.5)
+        low, at, high = map(place, (row.low, row.value, row.high))
+        parts += [
+            f'<text x="{_NAMES - 8}" y="{y}" dy="4" text-anchor="end">',
+            f"{escape(row.name)}</text>",
+            f'<g class="{row.style}"><title>{escape(row.name)}</title>',
+            f'<line x1="{low}" x2="{high}" y1="{y}" y2="{y}"/>',
+            f'<circle cx="{at}" cy="{y}" r="4"/></g>',
+        ]
+    middle = (_NAMES + _WIDTH - _RIGHT) / 2
+    parts.append(
+        f'<text class="label" x="{middle}" y="{height - 6}" '
+        f'text-anchor="middle">{axis.label}</text>'
+    )
+    return "\n".join([*parts, "</svg>"])

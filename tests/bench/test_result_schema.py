@@ -1,0 +1,120 @@
+"""The published schema of results is that of real ones, and of nothing else."""
+
+import asyncio
+import copy
+import json
+from importlib.resources import files
+
+import jsonschema_rs
+import pytest
+
+from mcpwire import Stdio
+from mcpwire.bench import Call, Load, find_max, parse_condition, run
+from mcpwire.bench.null_process import null_command
+from mcpwire.bench.results import FIGURES
+
+SCHEMA = json.loads((files("mcpwire.bench") / "result.schema.json").read_text("utf-8"))
+VALIDATOR = jsonschema_rs.validator_for(SCHEMA)
+
+
+async def both():
+    command, *arguments = null_command("--stdio")
+    target = Stdio(command, arguments)
+    calls = (Call("ping"), Call.tool("echo", {"text": "hi"}))
+    load = Load(calls=calls, seconds=0.4, warm_up=0.0, rounds=1)
+    measured = await run(target, load, against=target)
+    short = Load(rate=40.0, seconds=0.2, warm_up=0.0, rounds=1)
+    found = await find_max(target, short, parse_condition("rate > 100/s"))
+    return [json.loads(each.to_json()) for each in (measured, found)]
+
+
+@pytest.fixture(scope="module")
+def results():
+    return asyncio.run(both())
+
+
+def test_real_results_fit(results):
+    for each in results:
+        VALIDATOR.validate(each)
+    assert len(results[0]["subjects"]) == 3
+    assert results[1]["highest"] == 0
+
+
+def described(value, schema, where="result"):
+    """Give what of a value its schema does not describe."""
+    if "$ref" in schema:
+        schema = SCHEMA["$defs"][schema["$ref"].rpartition("/")[2]]
+    if isinstance(value, list):
+        for item in value:
+            yield from described(item, schema.get("items", {}), f"{where}[]")
+    elif isinstance(value, dict) and "properties" in schema:
+        for name, item in value.items():
+            if name in schema["properties"]:
+                inner = schema["properties"][name]
+                yield from described(item, inner, f"{where}.{name}")
+            else:
+                yield f"{where}.{name}"
+
+
+def test_all_members_of_a_result_are_described(results):
+    for each in results:
+        assert list(described(each, SCHEMA)) == []
+    figures = SCHEMA["$defs"]["subject"]["properties"]["figures"]["properties"]
+    assert figures.keys() == FIGURES.keys()
+
+
+def places(value, path=()):
+    """Give where each member of an object stands, one of each kind of item."""
+    if isinstance(value, dict):
+        for name, item in value.items():
+            yield (*path, name)
+            yield from places(item, (*path, name))
+    elif isinstance(value, list) and value:
+        yield from places(value[0], (*path, 0))
+
+
+FREE = {"params", "machine", "errors", "phases", "counts", "figures"}
+"""Objects with members of any name."""
+
+
+def test_what_lacks_a_member_or_has_another_type_there_does_not_fit(results):
+    (result, _) = results
+    tried = 0
+    for path in places(result):
+        if FREE & set(path[:-1]):
+            continue
+        for change in ("gone", "other type"):
+            broken = copy.deepcopy(result)
+            inner = broken
+            for step in path[:-1]:
+                inner = inner[step]
+            if change == "gone":
+                del inner[path[-1]]
+            else:
+                inner[path[-1]] = [None]
+            assert not VALIDATOR.is_valid(broken), (path, change)
+            tried += 1
+    assert tried > 80
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("format",), 2),
+        (("subjects",), []),
+        (("load", "shape"), "soak"),
+        (("load", "sessions"), 0),
+        (("load", "rate"), 0),
+        (("subjects", 0, "figures", "p50"), "fast"),
+        (("subjects", 0, "slices", 0, "done"), -1),
+        (("subjects", 0, "slices", 0, "windows"), [[1, 2, 3]]),
+        (("subjects", 0, "slices", 0, "errors"), {"RPCError": "many"}),
+    ],
+)
+def test_wrong_values_do_not_fit(results, path, value):
+    broken = copy.deepcopy(results[0])
+    inner = broken
+    for step in path[:-1]:
+        inner = inner[step]
+    inner[path[-1]] = value
+    assert not VALIDATOR.is_valid(broken)
