@@ -4,6 +4,7 @@ import json
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 from ports import kept_port
 from real_servers import PEERS
@@ -171,3 +172,18 @@ def test_speed_is_measured_beside_the_floor(
     # A site beside itself: nothing has changed.
     assert main.main([*words, "--pages", "--against", str(site)]) == 0
     assert "of before" not in capsys.readouterr().out
+
+
+def test_a_package_that_is_not_there_is_a_reason_and_no_error(
+    board, subjects, tmp_path, monkeypatch
+):
+    module, install = board("subjects"), board("install").install
+    monkeypatch.setattr(module, "INSTALLED", tmp_path / "installed")
+    path = subjects / "missing.toml"
+    path.write_text(path.read_text().replace("none==1", f"{tmp_path}/nothing"))
+    subject = module.read_subject(path)
+    assert "nothing" in install(subject)
+    stamp = subject.folder / ".made"
+    assert not stamp.exists()
+    stamp.write_bytes(msgspec.json.encode(subject.install))
+    assert install(subject) == ""
