@@ -108,8 +108,11 @@ async def serving(subject: Subject, table: Http) -> AsyncIterator[None]:
     """Run the server of a subject until its block ends.
 
     Raises:
-        ConnectionError: It takes no connection in time, or ends before.
+        ConnectionError: It takes no connection in time, ends before, or another server
+            is there.
     """
+    if await _connects(table.url):
+        raise ConnectionError(f"another server is at {table.url}: end it first")
     target = process(subject, table.command)
     child = await asyncio.create_subprocess_exec(
         target.command,
@@ -135,17 +138,22 @@ async def serving(subject: Subject, table: Http) -> AsyncIterator[None]:
 
 async def _accepts(url: str, child: asyncio.subprocess.Process) -> None:
     """Wait until a server takes connections."""
-    where = parse_url(url)
     ends_at = perf_counter() + _READY_S
     while child.returncode is None and perf_counter() < ends_at:
-        try:
-            _, writer = await asyncio.open_connection(where.host, where.port)
-        except OSError:
-            await asyncio.sleep(0.05)
-        else:
-            writer.transport.abort()
+        if await _connects(url):
             return
+        await asyncio.sleep(0.05)
     raise ConnectionError(f"no connection to {url} within {_READY_S:g} s")
+
+
+async def _connects(url: str) -> bool:
+    where = parse_url(url)
+    try:
+        _, writer = await asyncio.open_connection(where.host, where.port)
+    except OSError:
+        return False
+    writer.transport.abort()
+    return True
 
 
 async def start_time(subject: Subject) -> float | None:
