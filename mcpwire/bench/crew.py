@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mcpwire.bench.load import Load
     from mcpwire.transports.targets import Stdio
 
-__all__ = ["Crew", "GeneratorFailed"]
+__all__ = ["Crew", "GeneratorFailed", "listening"]
 
 _WORKER: Final = "import sys; from mcpwire.bench.worker import main; sys.exit(main())"
 _LINE: Final = 64 * 1024 * 1024
@@ -81,7 +81,7 @@ class Crew:
             self.server = ready["server"]
             self.processes |= set(ready["processes"])
         if isinstance(self._target, Http) and not self.processes:
-            self.processes = _listening(self._target.url)
+            self.processes = listening(self._target.url)
 
     async def __aexit__(self, *_: object) -> None:
         for child in self._children:
@@ -197,8 +197,7 @@ class Crew:
 
     def _roots(self) -> set[int]:
         """Return the server's processes without those that another of them started."""
-        below = set[int]().union(*map(procfs.descendants, self.processes))
-        return self.processes - below
+        return procfs.roots(self.processes)
 
     def _cpu(self) -> int | None:
         found = [procfs.cpu_time(pid) for pid in self._roots()]
@@ -216,7 +215,7 @@ class Crew:
         after = [procfs.system_calls(pid) for pid in self._roots()]
         if not first:
             return {}
-        found = {"bytes sent": first["bytes_sent"], "messages": first["messages"]}
+        found = {"messages": first["messages"]}
         if before and None not in before and None not in after:
             for number, name in enumerate(("reads", "writes")):
                 found[name] = sum(
@@ -224,10 +223,11 @@ class Crew:
                     for old, new in zip(before, after, strict=True)
                     if old is not None and new is not None
                 )
-        return {name: value / calls for name, value in found.items()}
+        # A call is counted by the system a moment after it has had its effect.
+        return {name: round(value / calls, 1) for name, value in found.items()}
 
 
-def _listening(url: str) -> set[int]:
+def listening(url: str) -> set[int]:
     """Return the processes behind a URL of this machine, as far as we may look."""
     from urllib.parse import urlsplit
 
