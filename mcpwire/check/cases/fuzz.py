@@ -41,7 +41,7 @@ SECRET_NAME: Final = re.compile(r"(?i)token|secret|password|key|credential")
 """Variables of the environment that reports do not show."""
 
 ROOM_S: Final = 2.5
-FINE: Final = frozenset({-32600, -32602, -32002})
+FINE: Final = frozenset({-32600, -32602, -32002, -32020})
 """The codes that say that the request was wrong."""
 
 Arguments: TypeAlias = dict[str, Any]
@@ -221,10 +221,12 @@ async def _call(subject: Subject, params: dict[str, Any]) -> Answer:
 
 async def _is_slow(subject: Subject, name: str, fit: Arguments) -> bool:
     """Tell whether a tool takes long with arguments that fit, too."""
+    shown = subject.last_sent
     try:
         await _call(subject, {"name": name, "arguments": fit})
     except NoAnswer:
         return True
+    subject.last_sent = shown
     return False
 
 
@@ -451,7 +453,7 @@ async def templates(subject: Subject) -> None:
             if answer is None:
                 return  # it may have to be fetched; whether the server goes on is asked
             sent += 1
-            fits = answer.error is None or answer.code in FINE | {-32020}
+            fits = answer.error is None or answer.code in FINE
             subject.expect(fits, "contents, or an error -32602 or -32002", answer)
         if monotonic() - began > ROOM_S:
             break
