@@ -29,7 +29,7 @@ from mcpwire.errors import MCPError, RequestTimeout, RPCError
 from mcpwire.testing.procfs import descendants
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from mcpwire.bench.load import Call
 
@@ -38,7 +38,8 @@ __all__ = ["Job", "main"]
 _TFD_NONBLOCK: Final = os.O_NONBLOCK
 _TFD_ABSTIME: Final = 1
 _NS: Final = 1_000_000_000
-_NEVER: Final = 2**62
+_ALONE_S: Final = 2.0
+"""For how long calls are made one at a time, after all others."""
 
 
 @attrs.frozen
@@ -301,12 +302,17 @@ class Generator:
             await asyncio.wait(running)
 
     async def count(self, calls: int) -> dict[str, Any]:
-        """Make so many calls, one after the other."""
+        """Make so many calls, one after the other, as long as there is time."""
         sent, messages = self._connections.bytes_sent, self._connections.messages
+        made, until = 0, time.monotonic() + _ALONE_S
         for call, _ in zip(self._load.choices("counts"), range(calls), strict=False):
             with contextlib.suppress(RPCError):
                 await self._connections.perform(call)
+            made += 1
+            if time.monotonic() >= until:
+                break
         return {
+            "calls": made,
             "bytes_sent": self._connections.bytes_sent - sent,
             "messages": self._connections.messages - messages,
         }
@@ -336,6 +342,7 @@ async def phases(job: Job, calls: int) -> dict[str, float]:
     async with mcpwire.Client(
         job.target, timeout=load.timeout, mode=load.mode, trace=trace
     ) as client:
+        until = time.monotonic_ns() + int(_ALONE_S * _NS)
         for call, _ in zip(load.choices("phases"), range(calls), strict=False):
             marks.clear()
             begun = time.monotonic_ns()
@@ -348,6 +355,8 @@ async def phases(job: Job, calls: int) -> dict[str, float]:
                 found, (written - begun, came - written, ended - came), strict=True
             ):
                 found[name].append(value)
+            if ended >= until:
+                break
     return {name: sorted(of)[len(of) // 2] / 1_000 for name, of in found.items()}
 
 
@@ -356,15 +365,34 @@ def _write(value: dict[str, Any]) -> None:
     sys.stdout.flush()
 
 
-async def _requests() -> AsyncIterator[dict[str, Any]]:
-    """Give what is asked of this worker until its input ends."""
-    while line := await asyncio.to_thread(sys.stdin.buffer.readline):
-        yield json.loads(line)
+class Requests(asyncio.Protocol):
+    """What is asked of this worker; its work is cancelled when its input ends.
+
+    The input ends with the process that started this one, also where that was killed.
+    """
+
+    def __init__(self, work: asyncio.Task[None]) -> None:
+        self._work = work
+        self._rest = b""
+        self.waiting: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+
+    def data_received(self, data: bytes) -> None:
+        """Take what came."""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            self.waiting.put_nowait(json.loads(line))
+
+    def connection_lost(self, _: Exception | None) -> None:
+        """End the work."""
+        self._work.cancel()
 
 
 async def _work(job: Job) -> None:
     gc.collect()
     gc.freeze()
+    work, loop = asyncio.current_task(), asyncio.get_running_loop()
+    assert work is not None
+    input, requests = await loop.connect_read_pipe(lambda: Requests(work), sys.stdin)
     pacer = Pacer()
     try:
         async with contextlib.AsyncExitStack() as stack:
@@ -372,7 +400,8 @@ async def _work(job: Job) -> None:
             server = await connections.open()
             _write({"server": server, "processes": sorted(descendants(os.getpid()))})
             generator = Generator(job, connections, pacer)
-            async for request in _requests():
+            while True:
+                request = await requests.waiting.get()
                 answer: dict[str, Any] = {}
                 # Without a connection there is nothing to count; a load goes on.
                 with contextlib.suppress(MCPError):
@@ -385,13 +414,15 @@ async def _work(job: Job) -> None:
                 _write(answer)
     finally:
         pacer.close()
+        input.close()
 
 
 def main() -> int:
     """Do the job that comes on standard input; return the exit code."""
     job = pickle.load(sys.stdin.buffer)  # noqa: S301 - from the process that started us
     try:
-        asyncio.run(_work(job))
+        with contextlib.suppress(asyncio.CancelledError):
+            asyncio.run(_work(job))
     except (MCPError, OSError) as error:
         _write({"failure": str(error)})
         return 1
