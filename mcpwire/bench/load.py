@@ -101,8 +101,10 @@ class Load:
             raise ValueError("a load needs at least one call")
         if self.shape != "constant" and self.rate is None:
             raise ValueError(f"the shape {self.shape!r} needs a rate")
-        if self.warm_up < 0:
-            raise ValueError(f"warm_up must not be negative, got {self.warm_up!r}")
+        if not 0 <= self.warm_up < inf:
+            raise ValueError(
+                f"warm_up must be finite and not negative, got {self.warm_up!r}"
+            )
         if self.sessions != "per-call" and self.sessions < 1:
             raise ValueError(f"sessions must be at least 1, got {self.sessions!r}")
 
