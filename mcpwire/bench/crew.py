@@ -157,7 +157,7 @@ class Crew:
         sums = {
             name: sum(each[name] for each in found)
             for name in (
-                *("offered", "done", "missed", "latency_sum"),
+                *("offered", "done", "in_time", "missed", "latency_sum"),
                 *("generator_cpu", "bytes_sent", "reconnects"),
             )
         }

@@ -29,7 +29,7 @@ from mcpwire.errors import MCPError, RequestTimeout, RPCError
 from mcpwire.testing.procfs import descendants
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from mcpwire.bench.load import Call
 
@@ -38,6 +38,12 @@ __all__ = ["Job", "main"]
 _TFD_NONBLOCK: Final = os.O_NONBLOCK
 _TFD_ABSTIME: Final = 1
 _NS: Final = 1_000_000_000
+_LATEST_NS: Final = _NS
+"""How long after the end of a slice calls are begun that were due in it."""
+
+_AT_ONCE: Final = 32
+"""After so many calls the event loop has its turn, however late the next one is."""
+
 _ALONE_S: Final = 2.0
 """For how long calls are made one at a time, after all others."""
 
@@ -180,6 +186,7 @@ class Recorder:
         self._answered = array("q")
         self.errors: Counter[str] = Counter()
         self._failed_at = array("q")
+        self._given_up: list[tuple[int, int, int]] = []
         self.offered = self.missed = 0
 
     def answered(self, due: int, begun: int, error: str | None) -> None:
@@ -192,25 +199,37 @@ class Recorder:
             self.errors[error] += 1
             self._failed_at.append(now)
 
-    def failed(self, error: MCPError) -> None:
-        """Note a call without an answer."""
+    def failed(self, due: int, begun: int, error: MCPError) -> None:
+        """Note a call without an answer; one with none in time took as long."""
+        now = time.monotonic_ns()
         self.errors[type(error).__name__] += 1
-        self._failed_at.append(time.monotonic_ns())
-        self.missed += isinstance(error, RequestTimeout)
+        self._failed_at.append(now)
+        if isinstance(error, RequestTimeout):
+            self.missed += 1
+            self._given_up.append((due, begun, now))
 
-    def summary(self, began: int, at: float) -> dict[str, Any]:
-        """Return what a `Slice` has of it; `at`: where in the whole time it began."""
+    def summary(self, began: int, at: float, length: int) -> dict[str, Any]:
+        """Return what a `Slice` has of it.
+
+        Args:
+            began: When it began.
+            at: Where in the whole time that was, in seconds.
+            length: For how long answers count for the rate, from the first one on.
+        """
         rows = list(zip(self._due, self._begun, self._answered, strict=True))
+        timed = rows + self._given_up
         kinds = {
-            "latency": histogram(answered - due for due, _, answered in rows),
-            "service": histogram(answered - begun for _, begun, answered in rows),
-            "lag": histogram(begun - due for due, begun, _ in rows),
+            "latency": histogram(ended - due for due, _, ended in timed),
+            "service": histogram(ended - begun for _, begun, ended in timed),
+            "lag": histogram(begun - due for due, begun, _ in timed),
         }
+        until = min(self._answered, default=0) + length
         return {
             "offered": self.offered,
             "done": len(rows),
             "missed": self.missed,
-            "latency_sum": sum(self._answered) - sum(self._due),
+            "in_time": sum(answered <= until for answered in self._answered),
+            "latency_sum": sum(ended - due for due, _, ended in timed),
             "errors": dict(self.errors),
             **{name: each.encode().decode() for name, each in kinds.items()},
             "windows": list(self._windows(began, at, rows)),
@@ -268,14 +287,18 @@ class Generator:
                 began + int((offset - at) * _NS)
                 for offset in load.due(at, at + seconds, self._worker)
             )
-            await self._open_loop(recorder, choices, due)
-            await self._pacer.wait_until(began + int(seconds * _NS))
+            end = began + int(seconds * _NS)
+            await self._open_loop(recorder, choices, due, end + _LATEST_NS)
+            await self._pacer.wait_until(end)
+        elapsed = time.monotonic_ns() - began
         return {
             "generator_cpu": time.process_time_ns() - used,
-            "elapsed": time.monotonic_ns() - began,
+            "elapsed": elapsed,
             "bytes_sent": self._connections.bytes_sent - sent,
             "reconnects": self._connections.reconnects - connections,
-            **recorder.summary(began, at),
+            **recorder.summary(
+                began, at, elapsed if load.rate is None else end - began
+            ),
         }
 
     async def _use(self, recorder: Recorder, choices: Iterator[Call], end: int) -> None:
@@ -285,21 +308,36 @@ class Generator:
             await self._perform(recorder, next(choices), begun)
 
     async def _open_loop(
-        self, recorder: Recorder, choices: Iterator[Call], due_at: Iterable[int]
+        self,
+        recorder: Recorder,
+        choices: Iterator[Call],
+        due_at: Iterator[int],
+        latest: int,
     ) -> None:
-        """Begin each call when it is due, and wait for all answers."""
+        """Begin each call when it is due, and wait for all answers.
+
+        Calls that cannot be begun until `latest` are missed.
+        """
         running: set[asyncio.Task[None]] = set()
         for due in due_at:
             await self._pacer.wait_until(due)
             recorder.offered += 1
-            if len(running) >= self._load.most_open:
+            if recorder.offered % _AT_ONCE == 0:
+                await asyncio.sleep(0)  # one that is always late does not wait
+            is_too_late = time.monotonic_ns() > latest
+            if is_too_late or len(running) >= self._load.most_open:
                 recorder.missed += 1
+                if is_too_late:
+                    break
                 continue
             task = asyncio.create_task(self._perform(recorder, next(choices), due))
             running.add(task)
             task.add_done_callback(running.discard)
         if running:
             await asyncio.wait(running)
+        left = sum(1 for _ in due_at)
+        recorder.offered += left
+        recorder.missed += left
 
     async def count(self, calls: int) -> dict[str, Any]:
         """Make so many calls, one after the other, as long as there is time."""
@@ -324,7 +362,7 @@ class Generator:
         except RPCError as failure:
             recorder.answered(due, begun, type(failure).__name__)
         except MCPError as failure:
-            recorder.failed(failure)
+            recorder.failed(due, begun, failure)
             await asyncio.sleep(0)  # what fails at once shall not keep others waiting
         else:
             recorder.answered(due, begun, error)

@@ -76,6 +76,7 @@ def test_a_bad_mix_is_refused_by_name(text, says):
     ("options", "says"),
     [
         ({"rate": 0}, "rate must be above zero and finite, got 0"),
+        ({"rate": 1e9}, "rate must be at most 1,000,000 a second, got 1000000000.0"),
         ({"seconds": float("inf")}, "seconds must be above zero and finite"),
         ({"shape": "ramp"}, "the shape 'ramp' needs a rate"),
         ({"calls": ()}, "at least one call"),
