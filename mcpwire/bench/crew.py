@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mcpwire.bench.load import Load
     from mcpwire.transports.targets import Stdio
 
-__all__ = ["Crew", "GeneratorFailed"]
+__all__ = ["Crew", "GeneratorFailed", "listening"]
 
 _WORKER: Final = "import sys; from mcpwire.bench.worker import main; sys.exit(main())"
 _LINE: Final = 64 * 1024 * 1024
@@ -87,7 +87,7 @@ class Crew:
         self.processes |= self._started
         self.processes -= procfs.descendants(*self.processes)
         if isinstance(self._target, Http) and not self.processes:
-            self.processes = _listening(self._target.url)
+            self.processes = listening(self._target.url)
 
     async def __aexit__(self, *_: object) -> None:
         for child in self._children:
@@ -226,10 +226,11 @@ class Crew:
             return {}
         if before is not None and after is not None:
             found["reads"], found["writes"] = after[0] - before[0], after[1] - before[1]
-        return {name: value / made for name, value in found.items()}
+        # A call is counted by the system a moment after it has had its effect.
+        return {name: round(value / made, 1) for name, value in found.items()}
 
 
-def _listening(url: str) -> set[int]:
+def listening(url: str) -> set[int]:
     """Return the processes behind a URL of this machine, as far as we may look."""
     from urllib.parse import urlsplit
 

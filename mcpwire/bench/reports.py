@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING, Final
 
+from mcpwire.bench.footprint import SIZE_UNITS, START_UNITS
 from mcpwire.bench.results import FIGURES
 
 if TYPE_CHECKING:
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from mcpwire.bench.client_side import ClientFigures
     from mcpwire.bench.compare import Difference
     from mcpwire.bench.floor import Floor
+    from mcpwire.bench.footprint import Sizes, StartUp
     from mcpwire.bench.results import Result, Subject
 
 __all__ = [
@@ -23,6 +25,8 @@ __all__ = [
     "to_client_text",
     "to_floor_text",
     "to_hgrm",
+    "to_size_text",
+    "to_start_text",
     "to_text",
     "verdict_rows",
     "verdicts",
@@ -131,11 +135,6 @@ def _details(one: Subject) -> Iterable[str]:
             f"{name} {amount(value, 'us')}" for name, value in one.phases.items()
         )
         yield f"{one.name}: one call alone: {said}"
-    if one.counts:
-        said = ", ".join(
-            f"{_digits(value)} {name}" for name, value in one.counts.items()
-        )
-        yield f"{one.name}: counted for each call: {said}"
 
 
 def table(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -227,6 +226,37 @@ def to_floor_text(found: Mapping[str, Floor]) -> str:
             ]
         )
     return "".join(f"{line}\n" for line in table(rows))
+
+
+def to_start_text(found: Sequence[StartUp]) -> str:
+    """Return what a terminal shows of the starts of a server."""
+    *floors, target = found
+    name = f"{target.server['name']} {target.server['version']}".strip()
+    lines = [f"{name or target.target}: {len(target.starts)} starts", ""]
+    rows = [["", "median", "least", "most", *(["floor", "multiple"] if floors else [])]]
+    for figure, value in target.figures().items():
+        unit, values = START_UNITS[figure], target.values(figure)
+        row = [figure, *(amount(v, unit) for v in (value, values[0], values[-1]))]
+        for floor in floors:
+            base = floor.figures()[figure]
+            row += [amount(base, unit), f"{value / base:.2f}"]
+        rows.append(row)
+    return "".join(f"{line}\n" for line in [*lines, *table(rows)])
+
+
+def to_size_text(found: Sizes) -> str:
+    """Return what a terminal shows of what a server holds."""
+    name = f"{found.server['name']} {found.server['version']}".strip()
+    names = ("processes", "threads", "descriptors", "resident", "private")
+    rows = [["after", *names]]
+    for each in found.sizes:
+        values = [(getattr(each, name), SIZE_UNITS[name]) for name in names]
+        shown = ["-" if v is None else amount(v, unit) for v, unit in values]
+        rows.append([each.when, *shown])
+    total = amount(sum(found.files.values()), "B")
+    last = f"mapped files: {len(found.files)}, {total}"
+    lines = [name or found.target, "", *table(rows), last]
+    return "".join(f"{line}\n" for line in lines)
 
 
 def to_hgrm(result: Result) -> dict[str, bytes]:

@@ -118,7 +118,7 @@ class Subject:
     """Where the time of one call goes, in microseconds (medians)."""
 
     counts: Mapping[str, float] = attrs.field(factory=dict)
-    """What one call costs in things that are counted."""
+    """What one call costs: messages, and reads and writes of the server."""
 
     @cached_property
     def percentiles(self) -> Mapping[float, int]:
@@ -161,9 +161,11 @@ class Subject:
 
     def figures(self) -> dict[str, float]:
         """Return all figures that there are over all slices, by their names."""
-        if not self.slices:
-            return {}
-        values = ((name, figure.of(self)) for name, figure in FIGURES.items())
+        values = (
+            (name, figure.of(self))
+            for name, figure in FIGURES.items()
+            if self.slices or figure.is_counted
+        )
         return {name: value for name, value in values if value is not None}
 
     def figures_of_slices(self, name: str) -> list[float]:
@@ -188,6 +190,9 @@ class Figure:
     more_is_better: bool = False
     is_compared: bool = True
     """Whether each slice has it, and a difference of two servers is looked for."""
+
+    is_counted: bool = False
+    """Whether it is of `Subject.counts`, and not of the slices."""
 
 
 def _percentile(percent: float) -> Callable[[Subject], float | None]:
@@ -216,10 +221,29 @@ def _mean(subject: Subject) -> float | None:
     return subject.total("latency_sum") / 1_000 / count if count else None
 
 
+def _drift(subject: Subject) -> float | None:
+    """Return how far p99 of the last tenth is above that of the first, in percent."""
+    slices = subject.slices
+    tenth = len(slices) // 10
+    if not tenth or slices[0].round != slices[-1].round:
+        return None
+    first, last = (
+        merged(each.latency for each in part).get_value_at_percentile(99)
+        for part in (slices[:tenth], slices[-tenth:])
+    )
+    return 100 * (last / first - 1) if first and last else None
+
+
 def _server_cpu(subject: Subject) -> float | None:
     if any(each.cpu is None for each in subject.slices):
         return None
     return _per_call(subject, subject.total("cpu") / 1_000)
+
+
+def _counted(name: str) -> Figure:
+    return Figure(
+        "", lambda one: one.counts.get(name), is_compared=False, is_counted=True
+    )
 
 
 def _share(subject: Subject, count: int) -> float:
@@ -232,6 +256,7 @@ FIGURES: Final[dict[str, Figure]] = {
     "p99": Figure("us", _percentile(99)),
     "p99.9": Figure("us", _percentile(99.9), is_compared=False),
     "max": Figure("us", _percentile(100), is_compared=False),
+    "p99 drift": Figure("%", _drift, is_compared=False),
     "mean": Figure("us", _mean),
     "service p99": Figure("us", _p99_of("service"), is_compared=False),
     "offered": Figure(
@@ -273,6 +298,9 @@ FIGURES: Final[dict[str, Figure]] = {
     "bytes sent": Figure(
         "B", lambda one: _per_call(one, one.total("bytes_sent")), is_compared=False
     ),
+    "messages": _counted("messages"),
+    "reads": _counted("reads"),
+    "writes": _counted("writes"),
 }
 """All figures, in the order in which they are shown."""
 

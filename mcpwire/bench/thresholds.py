@@ -10,7 +10,7 @@ import attrs
 from mcpwire.bench.results import FIGURES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 __all__ = ["Change", "Threshold", "parse_condition", "parse_failure"]
 
@@ -73,8 +73,15 @@ class Change:
         return ratio > 1 + self.part if self.part > 0 else ratio < 1 + self.part
 
 
-def parse_condition(text: str) -> Threshold:
+_FIGURES: Final = {name: figure.unit for name, figure in FIGURES.items()}
+
+
+def parse_condition(text: str, figures: Mapping[str, str] = _FIGURES) -> Threshold:
     """Read a condition, such as ``p99<20ms``.
+
+    Args:
+        text: The condition.
+        figures: All figures that there are, and their units.
 
     Raises:
         ValueError: It is none, or of an unknown figure or unit.
@@ -85,8 +92,8 @@ def parse_condition(text: str) -> Threshold:
             f"a condition is FIGURE < VALUE UNIT, such as 'p99 < 20ms', got {text!r}"
         )
     name, sign, number, unit = found.groups()
-    _check(name)
-    units = _UNITS[FIGURES[name].unit]
+    _check(name, figures)
+    units = _UNITS[figures[name]]
     if unit not in units:
         known = ", ".join(filter(None, units)) or "none"
         raise ValueError(f"{text!r}: the units of {name} are {known}, got {unit!r}")
@@ -105,10 +112,10 @@ def parse_failure(text: str) -> Threshold | Change:
     if found is None:
         return parse_condition(text)
     name, percent, file = found.groups()
-    _check(name)
+    _check(name, _FIGURES)
     return Change(text.strip(), name, float(percent) / 100, file)
 
 
-def _check(name: str) -> None:
-    if name not in FIGURES:
-        raise ValueError(f"no figure is named {name!r}; there are {', '.join(FIGURES)}")
+def _check(name: str, figures: Iterable[str]) -> None:
+    if name not in figures:
+        raise ValueError(f"no figure is named {name!r}; there are {', '.join(figures)}")

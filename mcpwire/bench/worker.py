@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from mcpwire.bench.load import Call
 
-__all__ = ["Job", "main"]
+__all__ = ["Job", "described", "main", "perform"]
 
 _TFD_NONBLOCK: Final = os.O_NONBLOCK
 _TFD_ABSTIME: Final = 1
@@ -117,19 +117,19 @@ class Connections:
         sessions = self._job.load.sessions
         if sessions == "per-call":
             async with self._client() as client:
-                return _described(client)
+                return described(client)
         for _ in range(sessions):
             client = await self._stack.enter_async_context(self._client())
             self._clients.append(client)
-        return _described(self._clients[0])
+        return described(self._clients[0])
 
     async def perform(self, call: Call) -> str | None:
         """Make one call; return the kind of the error, if it was one."""
         if self._clients:
             self._next = (self._next + 1) % len(self._clients)
-            return await _perform(self._clients[self._next], call)
+            return await perform(self._clients[self._next], call)
         async with self._client() as client:
-            error = await _perform(client, call)
+            error = await perform(client, call)
         self._closed = (
             self._closed[0] + client.stats.bytes_sent,
             self._closed[1] + client.stats.requests + client.stats.messages,
@@ -154,7 +154,8 @@ class Connections:
         )
 
 
-def _described(client: mcpwire.Client) -> dict[str, str]:
+def described(client: mcpwire.Client) -> dict[str, str]:
+    """Return what a server says of itself, and the revision that was agreed on."""
     info = client.server_info
     return {
         "name": "" if info is None else info.name,
@@ -163,7 +164,8 @@ def _described(client: mcpwire.Client) -> dict[str, str]:
     }
 
 
-async def _perform(client: mcpwire.Client, call: Call) -> str | None:
+async def perform(client: mcpwire.Client, call: Call) -> str | None:
+    """Make a call; return the kind of the error of a tool, if it was one."""
     if call.method == "tools/call":
         name, arguments = call.params["name"], call.params.get("arguments")
         result = await client.call_tool(name, arguments)
@@ -341,7 +343,7 @@ class Generator:
 
     async def count(self, calls: int) -> dict[str, Any]:
         """Make so many calls, one after the other, as long as there is time."""
-        sent, messages = self._connections.bytes_sent, self._connections.messages
+        messages = self._connections.messages
         made, until = 0, time.monotonic() + _ALONE_S
         for call, _ in zip(self._load.choices("counts"), range(calls), strict=False):
             with contextlib.suppress(RPCError):
@@ -349,11 +351,7 @@ class Generator:
             made += 1
             if time.monotonic() >= until:
                 break
-        return {
-            "calls": made,
-            "bytes_sent": self._connections.bytes_sent - sent,
-            "messages": self._connections.messages - messages,
-        }
+        return {"calls": made, "messages": self._connections.messages - messages}
 
     async def _perform(self, recorder: Recorder, call: Call, due: int) -> None:
         begun = time.monotonic_ns()
@@ -385,7 +383,7 @@ async def phases(job: Job, calls: int) -> dict[str, float]:
             marks.clear()
             begun = time.monotonic_ns()
             with contextlib.suppress(RPCError):
-                await _perform(client, call)
+                await perform(client, call)
             ended = time.monotonic_ns()
             written = marks.get("written", begun)
             came = marks.get("read", marks.get("response", ended))

@@ -8,10 +8,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from mcpwire import Client
+from mcpwire import Client, Stdio
 from mcpwire.bench.client_side import measure_client
 from mcpwire.bench.compare import compare, differences
 from mcpwire.bench.floor import measure_floor
+from mcpwire.bench.footprint import (
+    SIZE_UNITS,
+    START_UNITS,
+    measure_size,
+    measure_start,
+)
+from mcpwire.bench.gateway import run_behind_gateway
 from mcpwire.bench.histogram import merged
 from mcpwire.bench.load import Call, Load, read_mix
 from mcpwire.bench.pages import write_page
@@ -20,6 +27,8 @@ from mcpwire.bench.reports import (
     to_client_text,
     to_floor_text,
     to_hgrm,
+    to_size_text,
+    to_start_text,
     to_text,
     verdicts,
 )
@@ -34,15 +43,29 @@ from mcpwire.cli.session import run_command
 from mcpwire.cli.targets import target_of
 
 if TYPE_CHECKING:
-    from mcpwire import Http, Stdio
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+
+    from mcpwire import Http
     from mcpwire.bench.compare import Difference
+    from mcpwire.bench.results import Subject
     from mcpwire.bench.runs import Progress
     from mcpwire.cli.options import Options
     from mcpwire.cli.session import Signals
 
-__all__ = ["bench", "client", "compare_results", "floor", "page"]
+__all__ = [
+    "bench",
+    "client",
+    "compare_results",
+    "floor",
+    "gateway",
+    "page",
+    "size",
+    "soak",
+    "start",
+]
 
 _FIRST_RATE: Final = 100.0
+_SOAK_S: Final = 600.0
 
 
 def bench(options: Options) -> int:
@@ -54,35 +77,82 @@ def bench(options: Options) -> int:
     except ValueError as error:
         raise UsageError(str(error)) from error
     bases = {each.file: _read(each.file) for each in limits if isinstance(each, Change)}
+
+    async def measure(target: Stdio | Http, load: Load, **shared: Any) -> Result:
+        if sought is not None:
+            return await find_max(target, load, sought, **shared)
+        return await run(
+            target,
+            load,
+            against=options.against,
+            with_floor=options.floor,
+            only_counts=options.counts,
+            **shared,
+        )
+
+    def failed(result: Result) -> Iterable[str]:
+        return _failed(
+            result.targets[0], limits, lambda file: compare(bases[file], result)
+        )
+
+    return _perform(options, load, measure, failed)
+
+
+def soak(options: Options) -> int:
+    """Put a server under load for long, without a new start."""
+    options.rounds = 1
+    options.seconds = options.seconds or _SOAK_S
+    options.floor = False
+    return bench(options)
+
+
+def gateway(options: Options) -> int:
+    """Measure a server alone and behind a gateway."""
+    try:
+        load = _load(options)
+        limits = [parse_condition(text) for text in options.fail_if]
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+
+    async def measure(target: Stdio | Http, load: Load, **shared: Any) -> Result:
+        return await run_behind_gateway(target, load, with_floor=False, **shared)
+
+    def failed(result: Result) -> Iterable[str]:
+        return _failed(result.targets[1], limits)
+
+    return _perform(options, load, measure, failed)
+
+
+def _perform(
+    options: Options,
+    load: Load,
+    measure: Callable[..., Awaitable[Result]],
+    failed: Callable[[Result], Iterable[str]],
+) -> int:
+    """Measure, show the result, and say which conditions for a failure are true."""
     for path in filter(None, (options.hgrm, options.bench_html)):
         check_writable(path)
 
     async def perform(output: Output, _: Signals) -> int:
-        nonlocal load
         target = target_of(options, output)
-        told = _progress(output)
-        if options.tool is not None:
-            load = attrs.evolve(load, calls=(await _tool_call(options, load, target),))
-        if sought is not None:
-            result = await find_max(
-                target, load, sought, processes=options.pids, on_progress=told
-            )
-        else:
-            result = await run(
-                target,
-                load,
-                against=options.against,
-                with_floor=options.floor,
-                processes=options.pids,
-                on_progress=told,
-            )
+        result = await measure(
+            target,
+            await _with_tool(options, load, target),
+            processes=options.pids,
+            on_progress=_progress(output),
+        )
         _show(options, result, output)
-        failed = list(_failed(result, limits, bases))
-        for line in failed:
-            output.note(line)
-        return Exit.WORSE if failed else Exit.OK
+        return _noted(failed(result), output)
 
     return run_command(options, perform)
+
+
+def _noted(failed: Iterable[str], output: Output) -> int:
+    """Say what has failed; return the exit code."""
+    lines = list(failed)
+    for line in lines:
+        output.note(line)
+    return Exit.WORSE if lines else Exit.OK
 
 
 def _load(options: Options) -> Load:
@@ -112,14 +182,16 @@ def _calls(options: Options) -> tuple[Call, ...]:
     return (Call("tools/list" if options.list_tools else "ping"),)
 
 
-async def _tool_call(options: Options, load: Load, target: Stdio | Http) -> Call:
-    """Return the call of a tool, with arguments as its schema asks for them."""
+async def _with_tool(options: Options, load: Load, target: Stdio | Http) -> Load:
+    """Return the load with the tool's call, with arguments as its schema asks."""
+    if options.tool is None:
+        return load
     name, given = str(options.tool), parse_words(options.words)
     async with Client(
         target, timeout=options.timeout or load.timeout, mode=options.mode
     ) as client:
         tool = pick("tool", name, await client.list_tools())
-    return Call.tool(name, bind_tool(tool, given))
+    return attrs.evolve(load, calls=(Call.tool(name, bind_tool(tool, given)),))
 
 
 def _progress(output: Output) -> Any:
@@ -156,24 +228,45 @@ def _show(options: Options, result: Result, output: Output) -> None:
 
 
 def _failed(
-    result: Result, limits: list[Threshold | Change], bases: dict[str, Result]
-) -> Any:
-    """Say which conditions for a failure are true."""
-    figures = result.targets[0].figures()
+    subject: Subject,
+    limits: Sequence[Threshold | Change],
+    compared: Callable[[str], list[Difference]] | None = None,
+) -> Iterable[str]:
+    """Say which conditions for a failure are true.
+
+    Args:
+        subject: The server that they are about.
+        limits: The conditions.
+        compared: Compares the result with an earlier one, by its file.
+    """
+    if subject.slices and not subject.total("done"):
+        yield from (f"failed: {each.text}: no call was answered" for each in limits)
+        return
+    figures, units = subject.figures(), {n: each.unit for n, each in FIGURES.items()}
     for each in limits:
-        if not result.targets[0].total("done"):
-            yield f"failed: {each.text}: no call was answered"
-            continue
-        value = figures.get(each.figure)
-        if value is None:
-            raise UsageError(f"--fail-if {each.text!r}: {each.figure} was not measured")
         if isinstance(each, Threshold):
-            is_true = each.is_true(figures)
-        else:
-            is_true = _has_changed(each, compare(bases[each.file], result))
-        if is_true:
-            shown = amount(value, FIGURES[each.figure].unit)
-            yield f"failed: {each.text}: {each.figure} is {shown}"
+            yield from _broken(each, figures, units)
+        elif compared is not None and _has_changed(each, compared(each.file)):
+            yield _said(each, figures, units)
+
+
+def _broken(
+    limit: Threshold, figures: Mapping[str, float], units: Mapping[str, str]
+) -> Iterable[str]:
+    """Say that a condition for a failure is true, if it is."""
+    try:
+        is_true = limit.is_true(figures)
+    except ValueError as error:
+        raise UsageError(f"--fail-if {error}") from error
+    if is_true:
+        yield _said(limit, figures, units)
+
+
+def _said(
+    limit: Threshold | Change, figures: Mapping[str, float], units: Mapping[str, str]
+) -> str:
+    name = limit.figure
+    return f"failed: {limit.text}: {name} is {amount(figures[name], units[name])}"
 
 
 def _has_changed(change: Change, found: list[Difference]) -> bool:
@@ -182,6 +275,72 @@ def _has_changed(change: Change, found: list[Difference]) -> bool:
         if each.figure == change.figure:
             return change.is_true(each.ratio) and each.verdict != "no difference shown"
     raise UsageError(f"--fail-if {change.text!r}: {change.figure} cannot be compared")
+
+
+def start(options: Options) -> int:
+    """Measure how long a server takes to start."""
+    if options.is_at_url:
+        raise UsageError("a server at a URL is not started here")
+    limits = _fixed_limits(options, START_UNITS)
+
+    async def perform(output: Output, _: Signals) -> int:
+        def told(number: int, name: str) -> None:
+            if output.progress is not None:
+                output.progress.show(number, options.starts, name)
+
+        target = target_of(options, output)
+        assert isinstance(target, Stdio)
+        found = await measure_start(
+            target,
+            options.starts,
+            with_floor=options.floor,
+            timeout=options.timeout or Load().timeout,
+            mode=options.mode,
+            on_progress=told,
+        )
+        if options.json:
+            output.document(
+                [{**attrs.asdict(o), "figures": o.figures()} for o in found]
+            )
+        else:
+            output.lines(to_start_text(found).splitlines())
+        figures = found[-1].figures()
+        said = (line for each in limits for line in _broken(each, figures, START_UNITS))
+        return _noted(said, output)
+
+    return run_command(options, perform)
+
+
+def size(options: Options) -> int:
+    """Say what the processes of a server hold."""
+    limits = _fixed_limits(options, SIZE_UNITS)
+    timeout = options.timeout or Load().timeout
+    load = Load(calls=_calls(options), timeout=timeout, mode=options.mode)
+
+    async def perform(output: Output, _: Signals) -> int:
+        target = target_of(options, output)
+        found = await measure_size(
+            target,
+            await _with_tool(options, load, target),
+            options.size_calls,
+            processes=options.pids,
+        )
+        figures = found.figures()
+        if options.json:
+            output.document({**attrs.asdict(found), "figures": figures})
+        else:
+            output.lines(to_size_text(found).splitlines())
+        said = (line for each in limits for line in _broken(each, figures, SIZE_UNITS))
+        return _noted(said, output)
+
+    return run_command(options, perform)
+
+
+def _fixed_limits(options: Options, units: Mapping[str, str]) -> list[Threshold]:
+    try:
+        return [parse_condition(text, units) for text in options.fail_if]
+    except ValueError as error:
+        raise UsageError(str(error)) from error
 
 
 def client(options: Options) -> int:

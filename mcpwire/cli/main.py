@@ -109,6 +109,30 @@ often as it likes, and ends. In it {target} stands for the command line of the s
 or with --http for its URL; without {target} that comes last.
 """
 
+START: Final = """\
+A start ends when the first list of tools is there. The floor is the start of a server
+in Python that does nothing, in turns with this one. The figures of --fail-if are
+handshake, first list (both from the begin of the process on) and cpu.
+"""
+
+SIZE: Final = """\
+It looks at the server's processes after the handshake, after the first list of tools,
+and after calls. A server at a URL has to be of this machine. The figures of --fail-if
+are those at the end: processes, threads, descriptors, resident, private, mapped files.
+"""
+
+SOAK: Final = """\
+As bench, for 10 minutes (--for) without a new start. `memory slope` is how fast its
+memory grows, and `p99 drift` how far p99 of the last tenth of the time is above that
+of the first: --fail-if 'p99 drift > 20%'.
+"""
+
+GATEWAYS: Final = """\
+The server alone and behind `mcpwire gateway`, over the same transport, in turns, with
+the differences. Over stdio cpu and memory of the gateway have the server's in them.
+The conditions of --fail-if are about the gateway.
+"""
+
 SERVE: Final = """\
 Run a server: the target is `module:name` or `path/to/file.py:name`, where the name is
 that of an mcpwire.Server or of a function that makes one; without a name it is
@@ -127,6 +151,7 @@ Without --http it serves one client on stdin and stdout.
 COMMON: Final = (o.Results, o.Connecting, o.Verbose)
 SERVER: Final = (o.Config, o.Process, o.Url, o.Tokens, o.Login, o.AnyServer, o.Mode)
 CLIENT: Final = (*COMMON, *SERVER)
+MEASURED: Final = (*COMMON, o.Config, o.Process, o.Url, o.Mode)
 ASKED: Final = (o.Asking, o.Meanwhile)
 AT_URL: Final = (o.Config, o.Url, o.Login)
 
@@ -220,11 +245,47 @@ COMMANDS: Final[dict[str, Command]] = {
         "bench:bench",
         "measure what a server costs, and under which load it breaks",
         (
-            *(o.Measured, o.LoadSize, o.Measuring),
-            *(*COMMON, o.Config, o.Process, o.Url, o.Mode),
+            *(o.Measured, o.LoadSize, o.Rounds, o.LoadShape, o.Against, o.WithFloor),
+            *(o.Processes, o.Limits, o.LoadReports, *MEASURED),
         ),
         words="[KEY=VALUE ...]",
         details=BENCH,
+    ),
+    "bench start": Command(
+        "bench:start",
+        "measure how long a server takes to start",
+        (
+            *(o.Starts, o.WithFloor, o.Limits),
+            *(*COMMON, o.Config, o.Process, o.Mode),
+        ),
+        details=START,
+    ),
+    "bench size": Command(
+        "bench:size",
+        "say what a server holds: memory, threads, descriptors, files",
+        (o.Measured, o.SizeCalls, o.Processes, o.Limits, *MEASURED),
+        words="[KEY=VALUE ...]",
+        details=SIZE,
+    ),
+    "bench soak": Command(
+        "bench:soak",
+        "put a server under load for long: does it grow, does it slow down?",
+        (
+            *(o.Measured, o.LoadSize, o.Processes, o.Limits, o.LoadReports),
+            *MEASURED,
+        ),
+        words="[KEY=VALUE ...]",
+        details=SOAK,
+    ),
+    "bench gateway": Command(
+        "bench:gateway",
+        "measure what a gateway before a server costs",
+        (
+            *(o.Measured, o.LoadSize, o.Rounds, o.Processes, o.Limits),
+            *(o.LoadReports, *MEASURED),
+        ),
+        words="[KEY=VALUE ...]",
+        details=GATEWAYS,
     ),
     "bench client": Command(
         "bench:client",

@@ -576,7 +576,7 @@ class Measured(Group, title="what is asked of the server"):
 
 
 class LoadSize(Group, title="how much"):
-    """`bench` alone."""
+    """All that makes load."""
 
     rate: float | None = option(
         "--rate N[/s]",
@@ -585,15 +585,6 @@ class LoadSize(Group, title="how much"):
     )
     users: int | None = option(
         "--users N", "or let N users call one after the other (1)", type=number
-    )
-    find_max: str | None = option(
-        "--find-max CONDITION",
-        "find the highest rate that keeps it, such as 'p99<20ms'",
-    )
-    shape: str | None = option(
-        "--shape {constant,ramp,spike}",
-        "how the rate goes: up to --rate, or five times as high in the middle",
-        choices=("constant", "ramp", "spike"),
     )
     seconds: float | None = option(
         "--for TIME",
@@ -605,9 +596,6 @@ class LoadSize(Group, title="how much"):
         "load before each round that is not measured (1s)",
         type=duration_or_zero,
     )
-    rounds: int | None = option(
-        "--rounds N", "how often all is started anew (5)", type=number
-    )
     sessions: Any = option(
         "--sessions N|per-call",
         "connections of each worker, or one for each call (1)",
@@ -615,6 +603,44 @@ class LoadSize(Group, title="how much"):
     )
     workers: int | None = option(
         "--workers N", "processes that make the load (1)", type=number
+    )
+
+
+class Rounds(Group, title="how much"):
+    """Where servers are started anew."""
+
+    rounds: int | None = option(
+        "--rounds N", "how often all is started anew (5)", type=number
+    )
+
+
+class LoadShape(Group, title="how much"):
+    """`bench` alone."""
+
+    find_max: str | None = option(
+        "--find-max CONDITION",
+        "find the highest rate that keeps it, such as 'p99<20ms'",
+    )
+    shape: str | None = option(
+        "--shape {constant,ramp,spike}",
+        "how the rate goes: up to --rate, or five times as high in the middle",
+        choices=("constant", "ramp", "spike"),
+    )
+
+
+class Starts(Group, title="how much"):
+    """`bench start` alone."""
+
+    starts: int = option(
+        "--starts N", "how often it is started (10)", type=number, default=10
+    )
+
+
+class SizeCalls(Group, title="how much"):
+    """`bench size` alone."""
+
+    size_calls: int = option(
+        "--calls N", "how many calls are made (1000)", type=number, default=1_000
     )
 
 
@@ -641,22 +667,48 @@ class FloorTime(Group):
     )
 
 
-class Measuring(Group, title="what is measured"):
+MEASURED: Final = "what is measured"
+
+
+class Against(Group, title=MEASURED):
     """`bench` alone."""
 
     against: str | None = option(
         "--against TARGET", "measure a second server in turns, and compare"
     )
+
+
+class WithFloor(Group, title=MEASURED):
+    """What stands beside the server."""
+
     floor: bool = option(
         "--no-floor", "leave out the server that does nothing, measured in turns"
+    )
+
+
+class Processes(Group, title=MEASURED):
+    """Where a server that runs already is measured."""
+
+    counts: bool = option(
+        "--counts", "measure no time, count messages and system calls of a call only"
     )
     pids: list[int] = option(
         "--pid N", "a process of the server, where it is not found", type=number
     )
+
+
+class Limits(Group, title=MEASURED):
+    """What makes the exit code."""
+
     fail_if: list[str] = option(
         "--fail-if CONDITION",
         "exit with 9 if it is true: 'p99 > 20ms', 'p99 +10%% vs base.json'",
     )
+
+
+class LoadReports(Group, title="reports"):
+    """All that makes load."""
+
     hgrm: str | None = option("--hgrm FILE", "write the percentile distribution")
     bench_html: str | None = option("--html FILE", "write a page (needs Jinja2)")
 
@@ -773,7 +825,15 @@ class Options(
     CheckReports,
     Measured,
     LoadSize,
-    Measuring,
+    Rounds,
+    LoadShape,
+    Starts,
+    SizeCalls,
+    Against,
+    WithFloor,
+    Processes,
+    Limits,
+    LoadReports,
     MeasuredClient,
     FloorTime,
     Browser,

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import time
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 __all__ = [
     "HAS_PROC",
@@ -15,8 +19,12 @@ __all__ = [
     "descriptors",
     "is_alive",
     "listeners",
+    "mapped_files",
+    "private_memory",
     "resident_memory",
+    "roots",
     "system_calls",
+    "threads",
     "work_of",
 ]
 
@@ -57,6 +65,12 @@ def descendants(*pids: int, with_ended: bool = False) -> set[int]:
     return found
 
 
+def roots(pids: Iterable[int]) -> set[int]:
+    """Return the processes without those that another of them has started."""
+    given = set(pids)
+    return given - descendants(*given)
+
+
 def is_alive(pid: int) -> bool:
     """Tell whether a process runs, and is not only waited for."""
     return pid in _parents()
@@ -86,6 +100,46 @@ def resident_memory(*pids: int) -> int | None:
     except OSError:
         return None
     return found
+
+
+def private_memory(pid: int) -> int | None:
+    """Return the bytes in memory that a process and its descendants do not share."""
+    found = 0
+    try:
+        for each in (pid, *descendants(pid)):
+            text = (_PROC / str(each) / "smaps_rollup").read_text()
+            sizes = re.findall(r"\nPrivate_(?:Clean|Dirty): +(\d+) kB", text)
+            found += 1_024 * sum(map(int, sizes))
+    except OSError:
+        return None
+    return found
+
+
+def threads(pid: int) -> int | None:
+    """Return how many threads a process and its descendants have."""
+    found = 0
+    try:
+        for each in (pid, *descendants(pid)):
+            found += sum(1 for _ in (_PROC / str(each) / "task").iterdir())
+    except OSError:
+        return None
+    return found
+
+
+def mapped_files(pids: Iterable[int]) -> dict[str, int]:
+    """Return the files that processes and their descendants have mapped, with sizes."""
+    found: dict[str, int] = {}
+    for pid in pids:
+        for each in (pid, *descendants(pid)):
+            try:
+                lines = (_PROC / str(each) / "maps").read_text().splitlines()
+            except OSError:  # it has just ended, or is not ours
+                continue
+            paths = {line.split(maxsplit=5)[5] for line in lines if " /" in line}
+            for path in paths - found.keys():
+                with contextlib.suppress(OSError):  # deleted, or of another root
+                    found[path] = Path(path).stat().st_size
+    return dict(sorted(found.items(), key=lambda item: -item[1]))
 
 
 def work_of(pid: int) -> tuple[bool, int] | None:

@@ -127,6 +127,12 @@ async def test_a_client_that_does_not_end_is_stopped(http, tmp_path):
     assert is_gone(tmp_path / "pid")
 
 
+async def test_a_client_that_kills_its_server_is_told_so():
+    killing = program(RAW, "ask(1)", "server.kill()", "server.wait()")
+    with pytest.raises(ConnectError, match="it killed its server, which could not say"):
+        await measure_client(killing)
+
+
 async def test_what_a_client_sent_instead_is_told():
     ping = RAW.replace("tools/call", "ping")
     with pytest.raises(ConnectError, match="without a tools/call; it sent 2 ping"):

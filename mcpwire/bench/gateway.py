@@ -1,0 +1,128 @@
+"""What `mcpwire gateway` adds: a server alone, and behind it, in turns."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import pickle
+import re
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from mcpwire import Gateway
+from mcpwire.bench.load import Load
+from mcpwire.bench.runs import as_target, run
+from mcpwire.errors import ConnectError
+from mcpwire.transports.http.target import Http
+from mcpwire.transports.targets import Stdio
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from mcpwire.bench.load import Call
+    from mcpwire.bench.results import Result
+
+__all__ = ["main", "run_behind_gateway"]
+
+_NAME: Final = "target"
+_PROGRAM: Final = (
+    "import sys; from mcpwire.bench.gateway import main; main(*sys.argv[1:])"
+)
+_SERVING: Final = re.compile(rb"serving (http://\S+)")
+_START_S: Final = 60.0
+_END_S: Final = 15.0
+_NAMED: Final = {"tools/call", "prompts/get"}
+"""Methods with a name that the gateway writes its server's before."""
+
+
+async def run_behind_gateway(
+    target: Stdio | Http | str, load: Load | None = None, **options: Any
+) -> Result:
+    """Measure a server alone and behind a gateway, in turns.
+
+    A server over stdio is behind a gateway over stdio, one at a URL behind one over
+    HTTP. Over stdio the CPU time of the gateway has the server's in it, at a URL not.
+
+    Args:
+        target: A `Stdio`, an `Http`, a command line or a URL.
+        load: What is asked of it; omitted: ``ping``, by one user.
+        options: As for `run`.
+
+    Raises:
+        ConnectError: The server or the gateway does not start, or gives no answer.
+
+    Safe to cancel: processes that were started are ended.
+    """
+    target, load = as_target(target), load or Load()
+    behind = attrs.evolve(load, calls=tuple(map(_renamed, load.calls)))
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "target"
+        file.write_bytes(pickle.dumps(target))
+        async with _gateway(target, str(file)) as gateway:
+            result = await run(
+                target,
+                load,
+                against=gateway,
+                against_name="gateway",
+                against_load=behind,
+                **options,
+            )
+    line = f"mcpwire gateway {_NAME}={str(target)!r}"
+    subjects = [
+        attrs.evolve(each, target=line) if each.name == "gateway" else each
+        for each in result.subjects
+    ]
+    return attrs.evolve(result, subjects=tuple(subjects))
+
+
+def _renamed(call: Call) -> Call:
+    if call.method not in _NAMED:
+        return call
+    name = f"{_NAME}_{call.params['name']}"
+    return attrs.evolve(call, params={**call.params, "name": name})
+
+
+@contextlib.asynccontextmanager
+async def _gateway(target: Stdio | Http, file: str) -> AsyncIterator[Stdio | Http]:
+    """Give a gateway over the transport of a target."""
+    arguments = ["-c", _PROGRAM, file]
+    if isinstance(target, Stdio):
+        yield Stdio(sys.executable, arguments, inherit_env=True)
+        return
+    child = await asyncio.create_subprocess_exec(
+        *(sys.executable, *arguments, "127.0.0.1:0"),
+        stdin=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        yield Http(await asyncio.wait_for(_address(child), _START_S))
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            child.terminate()
+        try:
+            await asyncio.wait_for(child.communicate(), _END_S)
+        except (TimeoutError, asyncio.CancelledError):
+            child.kill()
+            await child.wait()
+
+
+async def _address(child: asyncio.subprocess.Process) -> str:
+    """Return where a gateway that starts says that it serves."""
+    assert child.stderr is not None
+    said = b""
+    async for line in child.stderr:
+        if found := _SERVING.search(line):
+            return found[1].decode()
+        said = line
+    last = said.decode(errors="replace").strip()
+    raise ConnectError(f"the gateway did not start: {last}")
+
+
+def main(file: str, address: str | None = None) -> None:
+    """Run a gateway of the target that is pickled in a file."""
+    target = pickle.loads(Path(file).read_bytes())  # noqa: S301 - of our own
+    Gateway({_NAME: target}).run(http=address)

@@ -1,0 +1,170 @@
+"""What starts cost, and what a running server holds."""
+
+import asyncio
+import json
+import os
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+from mcpwire import ConnectError, Http, Stdio
+from mcpwire.bench import Call, Load
+from mcpwire.bench.footprint import (
+    SIZE_UNITS,
+    START_UNITS,
+    measure_size,
+    measure_start,
+)
+from mcpwire.bench.null_process import null_command, null_http
+from mcpwire.cli.main import main
+
+NULL = null_command("--stdio")
+ECHO = Load(calls=(Call.tool("echo", {"text": "hi"}),))
+
+LARGER = """
+import mmap, runpy, subprocess, sys, threading
+waits = threading.Event()
+threading.Thread(target=waits.wait, daemon=True).start()
+child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+kept = bytearray(b"x" * (64 * 2**20))
+sys.argv = ["null.py", "--stdio"]
+runpy.run_path({path!r}, run_name="__main__")
+"""
+"""The null server with one thread, one child and 64 MiB more."""
+
+
+def larger():
+    return Stdio(sys.executable, ["-c", LARGER.format(path=NULL[-2])])
+
+
+def null(*options):
+    return Stdio(NULL[0], [*NULL[1:], *options])
+
+
+@pytest.fixture
+def cli(capsys):
+    """Run a command line; returns its exit code, stdout and stderr."""
+
+    def run(*words):
+        capsys.readouterr()
+        code = main(words)
+        return code, *capsys.readouterr()
+
+    return run
+
+
+def test_starts_are_measured_in_turns_with_the_floor():
+    told = []
+    found = asyncio.run(
+        measure_start(null(), 2, on_progress=lambda *said: told.append(said))
+    )
+    assert told == [(n, name) for n in range(3) for name in ("floor", "target")]
+    floor, target = found
+    assert (floor.name, target.name) == ("floor", "target")
+    assert target.server["name"] == "null"
+    assert len(target.starts) == len(floor.starts) == 2
+    for each in target.starts:
+        assert each.keys() == START_UNITS.keys()
+        assert 0 < each["handshake"] < each["first list"]
+        assert each["cpu"] > 0
+    low, high = target.values("handshake")
+    assert low <= target.figures()["handshake"] <= high
+
+
+def test_a_server_without_tools_has_no_first_list():
+    code = "import mcpwire; mcpwire.Server('bare', '1').run()"
+    target = Stdio(sys.executable, ["-c", code])
+    (found,) = asyncio.run(measure_start(target, 1, with_floor=False))
+    assert "handshake" in found.figures()
+    sizes = asyncio.run(measure_size(target, calls=1))
+    assert [each.when for each in sizes.sizes][-1] == "1 calls"
+
+
+def test_a_server_that_does_not_start_is_an_error():
+    with pytest.raises(ConnectError):
+        asyncio.run(measure_start(Stdio("/no/such/program"), 1, with_floor=False))
+
+
+def test_processes_threads_and_memory_of_a_server_are_counted():
+    small, large = (
+        asyncio.run(measure_size(target, ECHO, 20)) for target in (null(), larger())
+    )
+    assert [each.when for each in small.sizes] == [
+        "handshake",
+        "first list",
+        "20 calls",
+    ]
+    for before, after in zip(small.sizes, large.sizes, strict=True):
+        assert (before.processes, after.processes) == (1, 2)
+        assert after.threads == before.threads + 2
+        assert after.descriptors > before.descriptors
+        assert after.resident > before.resident + 64 * 2**20
+        assert after.private > before.private + 64 * 2**20
+    figures = large.figures()
+    assert figures.keys() == SIZE_UNITS.keys()
+    assert figures["mapped files"] == sum(large.files.values())
+    program = os.path.realpath(sys.executable)
+    assert large.files[program] == Path(program).stat().st_size
+    assert list(large.files.values()) == sorted(large.files.values(), reverse=True)
+
+
+def test_a_server_at_a_url_of_this_machine_is_found():
+    async def over_http():
+        async with null_http() as server:
+            found = await measure_size(Http(server.url), ECHO, 3)
+            named = await measure_size(
+                Http(server.url), ECHO, 3, processes=[server.pid]
+            )
+            return found, named
+
+    for found in asyncio.run(over_http()):
+        assert found.sizes[-1].processes == 1
+        assert found.sizes[-1].resident > 2**20
+
+
+def test_the_start_is_shown_and_limited(cli):
+    code, out, err = cli("bench", "start", "--starts", "1", "--", *NULL)
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[0] == "null 1: 1 starts"
+    assert lines[2].split() == ["median", "least", "most", "floor", "multiple"]
+    assert [line.split("  ")[0] for line in lines[3:]] == list(START_UNITS)
+    words = ["--starts", "1", "--json", "--no-floor", "--fail-if", "first list > 1us"]
+    code, out, err = cli("bench", "start", *words, "--", *NULL)
+    assert code == 9
+    assert err.startswith("failed: first list > 1us: first list is ")
+    (found,) = json.loads(out)
+    assert found["figures"]["first list"] == found["starts"][0]["first list"]
+
+
+def test_the_size_is_shown_and_limited(cli):
+    words = ["--calls", "5", "--call", "echo", "text=hi"]
+    limit = ["--fail-if", "resident > 1GiB", "--fail-if", "threads > 0"]
+    code, out, err = cli("bench", "size", *words, *limit, "--", *NULL)
+    assert code == 9
+    assert err == "failed: threads > 0: threads is 1\n"
+    assert [line.split("  ")[0] for line in out.splitlines()[2:6]] == [
+        *("after", "handshake", "first list", "5 calls")
+    ]
+    assert "mapped files: " in out.splitlines()[-1]
+    code, out, _ = cli("bench", "size", "--calls", "1", "--json", shlex.join(NULL))
+    assert code == 0
+    assert json.loads(out)["figures"]["processes"] == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["start", "http://127.0.0.1:1/mcp"], "a server at a URL is not started here"),
+        (["start", "--fail-if", "p99 > 1s", "x"], "there are handshake, first list"),
+        (["size", "--fail-if", "cpu > 1s", "x"], "there are processes, threads"),
+        (["size", "--fail-if", "resident +1% vs a", "x"], "a condition is FIGURE"),
+        (["start", "--starts", "0", "x"], "must be at least 1"),
+    ],
+)
+def test_bad_options_are_refused(cli, words, says):
+    code, out, err = cli("bench", *words)
+    assert (code, out) == (2, "")
+    assert says in err
