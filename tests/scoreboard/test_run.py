@@ -147,6 +147,9 @@ with Client(sys.argv[1]) as client:
 """
 
 
+TWICE = {"p50": (1.0, 1000.0)}
+
+
 def test_speed_is_measured_beside_the_floor(
     board, subjects, tmp_path, monkeypatch, capsys
 ):
@@ -185,6 +188,12 @@ def test_speed_is_measured_beside_the_floor(
     assert set(facts["caller"]["caller"]) == {"stdio", "http"}
     assert "tools/call echo, 32 users" in page
     assert page.count("not measured") == 0
+    tables = [(ours, speed.rows(site, ours))]
+    assert speed.ahead(tables) == []
+    slower = [(ours, [{**row, "figures": TWICE} for row in tables[0][1]])]
+    lines = speed.ahead([*slower, *tables])
+    assert len(lines) == 6
+    assert lines[0].startswith("stdio, ping, p50: ours 1000.00; ours ")
     # A site beside itself: nothing has changed.
     assert main.main([*words, "--pages", "--against", str(site)]) == 0
     assert "of before" not in capsys.readouterr().out
