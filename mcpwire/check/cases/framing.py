@@ -128,13 +128,14 @@ async def a_hundred_at_once(subject: Subject) -> None:
     Level.ROBUST,
     "a thousand lines may come at once",
     transports=STDIO,
-    sends="a thousand requests in one write",
+    sends="twice a thousand requests in one write",
     expects="one answer to each",
     why="a client that starts with many calls blocks for ever",
     is_quick=False,
 )
 async def a_thousand_at_once(subject: Subject) -> None:
-    await _many_at_once(subject, 1000)
+    for _ in range(2):
+        await _many_at_once(subject, 1000)
 
 
 @case(
