@@ -40,6 +40,10 @@ Where it reads them at once all the same, the case shows less, and passes.
 """
 
 
+_LATE_S: Final = 1.0
+"""How much later the answer to an earlier request may come."""
+
+
 async def _write(subject: Subject, data: bytes) -> None:
     if subject.stdio is None:
         subject.absent("stdio")
@@ -72,13 +76,11 @@ async def every_split(subject: Subject) -> None:
     line = encode(subject.message(barrier, params, id=subject.next_id()))
     size, start = len(line), line.index(b"\xc3")
     cuts = {subject.random.randint(1, size) for _ in range(30)}
-    ids = []
     for at in sorted(cuts | {1, size - 1, size} | set(range(start, start + 7))):
-        ids.append(subject.next_id())
-        line = encode(subject.message(barrier, params, id=ids[-1])) + b"\n"
+        id = subject.next_id()
+        line = encode(subject.message(barrier, params, id=id)) + b"\n"
         await _in_parts(subject, line[:at], line[at:])
-    for id in ids:
-        await subject.answer(id)
+        await subject.answer(id)  # A11.e has what comes while an answer is written
 
 
 @case(
@@ -127,13 +129,14 @@ async def a_hundred_at_once(subject: Subject) -> None:
     Level.ROBUST,
     "a thousand lines may come at once",
     transports=STDIO,
-    sends="a thousand requests in one write",
+    sends="twice a thousand requests in one write",
     expects="one answer to each",
     why="a client that starts with many calls blocks for ever",
     is_quick=False,
 )
 async def a_thousand_at_once(subject: Subject) -> None:
-    await _many_at_once(subject, 1000)
+    for _ in range(2):
+        await _many_at_once(subject, 1000)
 
 
 @case(
@@ -314,6 +317,7 @@ async def mark_at_the_start(subject: Subject) -> None:
     await _write(subject, b"\xef\xbb\xbf" + encode(messages[0]) + b"\n")
     await _write(subject, encode(messages[1]) + b"\n")
     await subject.answer(2)
+    await subject.until(lambda: subject.answers_to(1), _LATE_S)
     for answer in subject.answers_to(1):
         subject.expect("result" in answer.value, "a result", answer.raw)
         return
