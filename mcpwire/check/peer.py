@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import attrs
 
-from mcpwire.check.case import PeerDied
+from mcpwire.check.case import NoAnswer, PeerDied
 from mcpwire.errors import RemoteProtocolError
 from mcpwire.limits import Limits
 from mcpwire.transports.http.h1 import ResponseReader
@@ -188,15 +188,19 @@ class StdioPeer:
         """Write octets, waiting while the server does not read.
 
         Raises:
-            PeerDied: It does not read any more.
+            PeerDied: It has ended.
+            NoAnswer: It has closed its input and still runs.
         """
         self._tape.add("sent", data)
         try:
             self._writer.write(data)
             await self._writer.drain()
         except (BrokenPipeError, ConnectionError):
-            await self.wait_exit(1.0)
-            raise self.death() from None
+            if await self.wait_exit(1.0):
+                raise self.death() from None
+            raise NoAnswer(
+                "a server that reads its input", "it has closed it and still runs"
+            ) from None
 
     def close_input(self) -> None:
         """Close the server's stdin."""

@@ -40,10 +40,14 @@ for line in sys.stdin:
         os._exit(3)
     if method == "hang":
         continue
+    if method == "deafen":
+        os.close(0)
     answer = {"jsonrpc": "2.0", "id": message["id"], "result": result}
     print(json.dumps(answer), flush=True)
     if method == "exit later":
         os._exit(4)
+    if method == "deafen":
+        time.sleep(60)
 """
 
 
@@ -132,6 +136,18 @@ def test_each_verdict_comes_from_what_the_case_saw():
         "--only OWN.broken --revision 2025-11-25 --seed 1 -- " in found["broken"].again
     )
     assert {each[1] for each in found["broken"].octets} == {"sent", "received"}
+
+
+def test_a_server_that_closes_its_input_and_lives_hangs_and_did_not_crash():
+    async def deafening(subject):
+        await subject.request("deafen")
+        await subject.request("ping")
+
+    patient = Options(revisions=ONE.revisions, answer_s=3.0, speed="full")
+    found = verdicts(made(m_deaf=deafening, m_after=fine), patient)
+    assert found["deaf"].verdict is Verdict.HANG
+    assert found["deaf"].actual == "it has closed it and still runs"
+    assert found["after"].verdict is Verdict.PASS
 
 
 @pytest.mark.parametrize("crash", [crashing, crashing_later])
