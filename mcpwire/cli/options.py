@@ -509,7 +509,7 @@ class CheckedServer(Group, title="how the server is treated"):
 
     seed: int = option("--seed N", "of random inputs (1)", type=int, default=1)
     budget: float | None = option(
-        "--budget TIME", "begin no case after so long, such as 60s or 5m", type=duration
+        "--budget TIME", "end after so long, such as 60s or 5m", type=duration
     )
     roles: list[tuple[str, str]] = option(
         "--map ROLE=TOOL",
