@@ -272,6 +272,8 @@ class _Client:
 
     def sent(self) -> str:
         """Say how many requests of each method the client has sent."""
+        if self.record.exists() and not self.record.stat().st_size:
+            return "it killed its server, which could not say what it got"
         counts = [f"{number} {name}" for name, number in _added(self.records()).items()]
         return f"it sent {', '.join(counts) or 'no request'}"
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import errno
-import os
 import sys
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pytest
 
 from mcpwire.bench.client_side import client_command, measure_client
 from mcpwire.errors import ConnectError, RequestTimeout
+from mcpwire.testing.procfs import is_alive
 
 pytestmark = pytest.mark.anyio
 
@@ -127,6 +127,12 @@ async def test_a_client_that_does_not_end_is_stopped(http, tmp_path):
     assert is_gone(tmp_path / "pid")
 
 
+async def test_a_client_that_kills_its_server_is_told_so():
+    killing = program(RAW, "ask(1)", "server.kill()", "server.wait()")
+    with pytest.raises(ConnectError, match="it killed its server, which could not say"):
+        await measure_client(killing)
+
+
 async def test_what_a_client_sent_instead_is_told():
     ping = RAW.replace("tools/call", "ping")
     with pytest.raises(ConnectError, match="without a tools/call; it sent 2 ping"):
@@ -149,10 +155,5 @@ async def test_a_client_ends_with_what_measures_it(tmp_path):
 
 def is_gone(file: Path):
     """Tell whether a process that wrote its id down has ended, if it came so far."""
-    if not file.exists() or not file.read_text():
-        return True
-    try:
-        os.kill(int(file.read_text()), 0)
-    except ProcessLookupError:
-        return True
-    return "Z" in Path(f"/proc/{file.read_text()}/stat").read_text()
+    text = file.read_text() if file.exists() else ""
+    return not text or not is_alive(int(text))

@@ -49,6 +49,7 @@ def subjects(board, tmp_path, monkeypatch):
         yield folder
 
 
+@pytest.mark.timeout(240)  # a dozen starts of a server on the Python SDK
 def test_a_site_is_made_of_two_servers_and_again_with_the_same_verdicts(
     board, subjects, tmp_path, capsys
 ):
