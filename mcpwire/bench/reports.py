@@ -135,11 +135,6 @@ def _details(one: Subject) -> Iterable[str]:
             f"{name} {amount(value, 'us')}" for name, value in one.phases.items()
         )
         yield f"{one.name}: one call alone: {said}"
-    if one.counts:
-        said = ", ".join(
-            f"{_digits(value)} {name}" for name, value in one.counts.items()
-        )
-        yield f"{one.name}: counted for each call: {said}"
 
 
 def table(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -112,7 +112,7 @@ class Subject:
     """Where the time of one call goes, in microseconds (medians)."""
 
     counts: Mapping[str, float] = attrs.field(factory=dict)
-    """What one call costs in things that are counted."""
+    """What one call costs: messages, and reads and writes of the server."""
 
     @cached_property
     def percentiles(self) -> Mapping[float, int]:
@@ -155,9 +155,11 @@ class Subject:
 
     def figures(self) -> dict[str, float]:
         """Return all figures that there are over all slices, by their names."""
-        if not self.slices:
-            return {}
-        values = ((name, figure.of(self)) for name, figure in FIGURES.items())
+        values = (
+            (name, figure.of(self))
+            for name, figure in FIGURES.items()
+            if self.slices or figure.is_counted
+        )
         return {name: value for name, value in values if value is not None}
 
     def figures_of_slices(self, name: str) -> list[float]:
@@ -182,6 +184,9 @@ class Figure:
     more_is_better: bool = False
     is_compared: bool = True
     """Whether each slice has it, and a difference of two servers is looked for."""
+
+    is_counted: bool = False
+    """Whether it is of `Subject.counts`, and not of the slices."""
 
 
 def _percentile(percent: float) -> Callable[[Subject], float | None]:
@@ -222,6 +227,12 @@ def _server_cpu(subject: Subject) -> float | None:
     if any(each.cpu is None for each in subject.slices):
         return None
     return _per_call(subject, subject.total("cpu") / 1_000)
+
+
+def _counted(name: str) -> Figure:
+    return Figure(
+        "", lambda one: one.counts.get(name), is_compared=False, is_counted=True
+    )
 
 
 def _share(subject: Subject, count: int) -> float:
@@ -276,6 +287,9 @@ FIGURES: Final[dict[str, Figure]] = {
     "bytes sent": Figure(
         "B", lambda one: _per_call(one, one.total("bytes_sent")), is_compared=False
     ),
+    "messages": _counted("messages"),
+    "reads": _counted("reads"),
+    "writes": _counted("writes"),
 }
 """All figures, in the order in which they are shown."""
 

@@ -91,6 +91,7 @@ async def run(
     against_load: Load | None = None,
     with_floor: bool = True,
     with_phases: bool = True,
+    only_counts: bool = False,
     processes: Collection[int] = (),
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Result:
@@ -108,6 +109,8 @@ async def run(
         against_load: Its load, where that has other calls.
         with_floor: Whether the floor is measured too.
         with_phases: Whether to find out where the time of one call goes.
+        only_counts: Whether to measure no time, and only count what a call costs in
+            messages and system calls, which is the same each time.
         processes: Ids of the server's processes, where they cannot be found.
         on_progress: Called after each slice.
 
@@ -119,7 +122,7 @@ async def run(
     Safe to cancel: processes that were started are ended.
     """
     load = load or Load()
-    if load.shape != "constant":
+    if load.shape != "constant" or only_counts:
         load = attrs.evolve(load, rounds=1)
     started, began = datetime.now(UTC), monotonic()
     async with contextlib.AsyncExitStack() as stack:
@@ -131,8 +134,14 @@ async def run(
             where = await stack.enter_async_context(_floor_of(subjects[0].target))
             subjects.insert(0, _Running("floor", where, _floor_load(load)))
         for number in range(load.rounds):
-            is_last = number == load.rounds - 1
-            await _round(subjects, load, number, on_progress, with_phases and is_last)
+            async with contextlib.AsyncExitStack() as servers:
+                crews = await _start(subjects, load, servers)
+                if not only_counts:
+                    await _measure(crews, load, number, on_progress)
+                if number == load.rounds - 1 and load.sessions != "per-call":
+                    await _look_closer(
+                        crews, with_phases=not only_counts and with_phases
+                    )
     return _result(load, subjects, started, began)
 
 
@@ -170,42 +179,52 @@ def _floor_load(load: Load) -> Load:
     return attrs.evolve(load, calls=calls)
 
 
-async def _round(
-    subjects: Sequence[_Running],
+async def _start(
+    subjects: Sequence[_Running], load: Load, stack: contextlib.AsyncExitStack
+) -> list[tuple[_Running, Crew]]:
+    """Start all servers and what puts them under load."""
+    found = []
+    for one in subjects:
+        crew = Crew(one.target, one.load, one.processes)
+        found.append((one, await stack.enter_async_context(crew)))
+        await crew.warm_up(load.warm_up)
+        one.server = crew.server
+    return found
+
+
+async def _measure(
+    crews: Sequence[tuple[_Running, Crew]],
     load: Load,
     number: int,
     on_progress: Callable[[Progress], None] | None,
-    is_last: bool,  # noqa: FBT001 - positional here only
 ) -> None:
-    """Start all servers, measure them in turns, and end them."""
+    """Measure all servers of a round in turns."""
     share = load.seconds / load.rounds
     width = _SLICE_S if load.shape == "constant" else _LONGEST_SLICE_S
     count = max(1, round(share / min(max(width, share / 20), _LONGEST_SLICE_S)))
-    total = load.seconds * len(subjects)
-    async with contextlib.AsyncExitStack() as stack:
-        crews = []
-        for one in subjects:
-            crew = Crew(one.target, one.load, one.processes)
-            crews.append(await stack.enter_async_context(crew))
-            await crew.warm_up(load.warm_up)
-            one.server = crew.server
-        turn = list(zip(subjects, crews, strict=True))
-        for step in range(count):
-            turn.append(
-                turn.pop(0)
-            )  # the first one of this turn is the last of the next
-            at = number * share + step * share / count
-            for one, crew in turn:
-                found = await crew.measure(number, at, share / count)
-                one.slices.append(found)
-                if on_progress is not None:
-                    done = sum(s.seconds for each in subjects for s in each.slices)
-                    on_progress(Progress(done, total, one.name, found))
-        for one, crew in zip(subjects, crews, strict=True):
-            one.samples += crew.samples
-            if is_last and load.sessions != "per-call":
-                one.counts = await crew.counts(_COUNTED_CALLS)
-                one.phases = await crew.phases(_PHASE_CALLS)
+    total = load.seconds * len(crews)
+    turn = list(crews)
+    for step in range(count):
+        turn.append(turn.pop(0))  # so that none is always the first
+        at = number * share + step * share / count
+        for one, crew in turn:
+            found = await crew.measure(number, at, share / count)
+            one.slices.append(found)
+            if on_progress is not None:
+                done = sum(s.seconds for each, _ in crews for s in each.slices)
+                on_progress(Progress(done, total, one.name, found))
+    for one, crew in crews:
+        one.samples += crew.samples
+
+
+async def _look_closer(
+    crews: Sequence[tuple[_Running, Crew]], *, with_phases: bool
+) -> None:
+    """Count what a call costs, and see where its time goes."""
+    for one, crew in crews:
+        one.counts = await crew.counts(_COUNTED_CALLS)
+        if with_phases:
+            one.phases = await crew.phases(_PHASE_CALLS)
 
 
 def _result(

@@ -304,14 +304,11 @@ class Generator:
 
     async def count(self, calls: int) -> dict[str, Any]:
         """Make so many calls, one after the other."""
-        sent, messages = self._connections.bytes_sent, self._connections.messages
+        messages = self._connections.messages
         for call, _ in zip(self._load.choices("counts"), range(calls), strict=False):
             with contextlib.suppress(RPCError):
                 await self._connections.perform(call)
-        return {
-            "bytes_sent": self._connections.bytes_sent - sent,
-            "messages": self._connections.messages - messages,
-        }
+        return {"messages": self._connections.messages - messages}
 
     async def _perform(self, recorder: Recorder, call: Call, due: int) -> None:
         begun = time.monotonic_ns()

@@ -81,8 +81,14 @@ def bench(options: Options) -> int:
     async def measure(target: Stdio | Http, load: Load, **shared: Any) -> Result:
         if sought is not None:
             return await find_max(target, load, sought, **shared)
-        against, with_floor = options.against, options.floor
-        return await run(target, load, against=against, with_floor=with_floor, **shared)
+        return await run(
+            target,
+            load,
+            against=options.against,
+            with_floor=options.floor,
+            only_counts=options.counts,
+            **shared,
+        )
 
     def failed(result: Result) -> Iterable[str]:
         return _failed(
@@ -233,7 +239,7 @@ def _failed(
         limits: The conditions.
         compared: Compares the result with an earlier one, by its file.
     """
-    if not subject.total("done"):
+    if subject.slices and not subject.total("done"):
         yield from (f"failed: {each.text}: no call was answered" for each in limits)
         return
     figures, units = subject.figures(), {n: each.unit for n, each in FIGURES.items()}

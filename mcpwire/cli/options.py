@@ -684,6 +684,9 @@ class WithFloor(Group, title=MEASURED):
 class Processes(Group, title=MEASURED):
     """Where a server that runs already is measured."""
 
+    counts: bool = option(
+        "--counts", "measure no time, count messages and system calls of a call only"
+    )
     pids: list[int] = option(
         "--pid N", "a process of the server, where it is not found", type=number
     )

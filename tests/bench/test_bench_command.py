@@ -35,7 +35,7 @@ def test_a_run_shows_the_server_beside_the_floor(cli):
     head = next(line for line in out.splitlines() if "multiple" in line)
     assert head.split() == ["target", "floor", "multiple"]
     assert {line.split("  ")[0] for line in out.splitlines()} >= {"p50", "p99", "cpu"}
-    assert "target: counted for each call: " in out
+    assert next(line for line in out.splitlines() if line.startswith("reads"))
 
 
 def test_a_result_is_kept_and_compared(cli, tmp_path):
@@ -79,6 +79,32 @@ def test_a_condition_for_a_failure_is_the_exit_code(cli, condition, code):
     found, _, err = cli("bench", *words, *NULL)
     assert found == code
     assert (f"failed: {condition}: p50 is" in err) == (code == 9)
+
+
+def test_counts_alone_are_the_same_each_time_and_can_fail_a_run(cli):
+    words = [
+        "bench",
+        "--counts",
+        "--warm-up",
+        "0.1s",
+        "--call",
+        "echo",
+        "--fail-if",
+        "writes > 1",
+    ]
+    seen = {cli(*words, *NULL) for _ in range(2)}
+    assert len(seen) == 1
+    code, out, _ = seen.pop()
+    assert code == 0
+    rows = [line.split() for line in out.splitlines()[3:]]
+    assert rows[1:] == [
+        ["messages", "2", "2"],
+        ["reads", "1", "1"],
+        ["writes", "1", "1"],
+    ]
+    code, _, err = cli(*words[:-1], "messages > 1", *NULL)
+    assert code == 9
+    assert "failed: messages > 1: messages is 2" in err
 
 
 def test_the_highest_rate_is_found(cli):
