@@ -99,7 +99,7 @@ BETWEEN = re.compile(r"```\s*```text\n")
 
 
 FIGURE = re.compile(
-    r"-?\d[\d,]*(\.\d+)?(e[+-]?\d+)?( ?(us|ms|s|[KMG]iB|B)\b)?(/s|%)?|-(?= |$)"
+    r"(?<![\w.])-?\d[\d,]*(\.\d+)?(e[+-]?\d+)?( ?(us|ms|s|[KMG]iB|B)\b)?(/s|%)?|-(?= |$)"
 )
 
 
@@ -196,8 +196,9 @@ def without_figures(text: str) -> str:
     that it was too busy.
     """
     lines = [line for line in text.splitlines() if not line.startswith("note: ")]
-    words = (FIGURE.sub("N", VERDICT.sub("V", line)).split() for line in lines)
-    return "\n".join(" ".join(line) for line in words)
+    shown = VERSION.sub("VERSION", "\n".join(VERDICT.sub("V", line) for line in lines))
+    words = map(str.split, FIGURE.sub("N", shown).splitlines())
+    return "\n".join(map(" ".join, words))
 
 
 class Runner:
