@@ -96,13 +96,10 @@ with urllib.request.urlopen(sys.argv[1]) as page:
 """
 VERSION = re.compile(r"\b\d+\.\d+\.\d+(\.dev\d+|rc\d+)?\b")
 BETWEEN = re.compile(r"```\s*```text\n")
-
-
 FIGURE = re.compile(
-    r"(?<![\w.])-?\d[\d,]*(\.\d+)?(e[+-]?\d+)?( ?(us|ms|s|[KMG]iB|B)\b)?(/s|%)?|-(?= |$)"
+    r"(?<![\w.])-?\d[\d,]*(\.\d+)?(e[+-]?\d+)?( ?(us|ms|s|[KMG]iB|B)\b)?(/s|%)?"
+    r"|-(?= |$)"
 )
-
-
 VERDICT = re.compile(r"\b(better|worse|no difference shown)$")
 
 
