@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import pickle
+import signal
 import sys
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -52,6 +54,7 @@ class Crew:
         self._target = target
         self._load = load
         self._children: list[asyncio.subprocess.Process] = []
+        self._started: set[int] = set()
         self._at = 0.0
         self.processes = set(processes)
         self.server: dict[str, str] = {}
@@ -68,10 +71,11 @@ class Crew:
     async def _start(self) -> None:
         for number in range(self._load.workers):
             child = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-c", _WORKER),
+                *(sys.executable, "-P", "-c", _WORKER),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 limit=_LINE,
+                start_new_session=True,  # Ctrl-C is for us; it ends with its input
             )
             self._children.append(child)
             assert child.stdin is not None
@@ -79,7 +83,9 @@ class Crew:
         for child in self._children:
             ready = await self._read(child)
             self.server = ready["server"]
-            self.processes |= set(ready["processes"])
+            self._started |= set(ready["processes"])
+        self.processes |= self._started
+        self.processes -= procfs.descendants(*self.processes)
         if isinstance(self._target, Http) and not self.processes:
             self.processes = listening(self._target.url)
 
@@ -94,6 +100,10 @@ class Crew:
                 with contextlib.suppress(ProcessLookupError):
                     child.kill()
                 await child.wait()
+        if any(child.returncode for child in self._children):
+            for pid in filter(procfs.is_alive, self._started):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)  # nobody else ends these servers
 
     async def _read(self, child: asyncio.subprocess.Process) -> dict[str, Any]:
         assert child.stdout is not None
@@ -106,17 +116,19 @@ class Crew:
             raise ConnectError(failure)
         return answer
 
-    async def _ask(self, **request: Any) -> list[dict[str, Any]]:
-        """Have all workers do the same at once; return their answers."""
-        for child in self._children:
+    async def _ask(
+        self, workers: list[asyncio.subprocess.Process], **request: Any
+    ) -> list[dict[str, Any]]:
+        """Have workers do the same at once; return their answers."""
+        for child in workers:
             assert child.stdin is not None
             child.stdin.write(encode(request) + b"\n")
-        return list(await asyncio.gather(*map(self._read, self._children)))
+        return list(await asyncio.gather(*map(self._read, workers)))
 
     async def warm_up(self, seconds: float) -> None:
         """Make load that is not measured."""
         if seconds:
-            await self._ask(at=0.0, seconds=seconds, rate=None)
+            await self._ask(self._children, at=0.0, seconds=seconds, rate=None)
 
     async def measure(
         self, round: int, at: float, seconds: float, rate: float | None = None
@@ -131,7 +143,7 @@ class Crew:
         """
         before = self._cpu()
         async with self._sampling():
-            found = await self._ask(at=at, seconds=seconds, rate=rate)
+            found = await self._ask(self._children, at=at, seconds=seconds, rate=rate)
         after = self._cpu()
         cpu = None if before is None or after is None else after - before
         errors: dict[str, int] = {}
@@ -145,7 +157,7 @@ class Crew:
         sums = {
             name: sum(each[name] for each in found)
             for name in (
-                *("offered", "done", "missed", "latency_sum"),
+                *("offered", "done", "in_time", "missed", "latency_sum"),
                 *("generator_cpu", "bytes_sent", "reconnects"),
             )
         }
@@ -156,7 +168,7 @@ class Crew:
             seconds=longest if rate is None and self._load.rate is None else seconds,
             elapsed=longest,
             errors=errors,
-            generator_share=max(e["generator_cpu"] / e["elapsed"] for e in found),
+            generator_share=max(e["generator_cpu"] for e in found) / (longest * 1e9),
             cpu=cpu,
             windows=tuple(_windows([each["windows"] for each in found])),
             **kinds,
@@ -165,66 +177,57 @@ class Crew:
 
     @contextlib.asynccontextmanager
     async def _sampling(self) -> AsyncIterator[None]:
-        """Look at the server's memory meanwhile."""
+        """Look at the server's memory before, and meanwhile if it takes longer.
+
+        That reads much of /proc, which is time that the load does not have.
+        """
+        self._sample(self._at)
         began = monotonic()
 
         async def look() -> None:
             while True:
-                self._sample(self._at + monotonic() - began)
                 await asyncio.sleep(_SAMPLE_S)
+                self._sample(self._at + monotonic() - began)
 
-        task = asyncio.create_task(look()) if self.processes else None
+        task = asyncio.create_task(look())
         try:
             yield
         finally:
-            if task is not None:
-                task.cancel()
-                await asyncio.wait([task])
+            task.cancel()
+            await asyncio.wait([task])
             self._at += monotonic() - began
 
     def _sample(self, at: float) -> None:
-        memory = [procfs.resident_memory(pid) for pid in self._roots()]
-        found = [procfs.descriptors(pid) for pid in self._roots()]
-        if None in memory or None in found:
+        if not self.processes:
             return
-        self.samples.append(
-            Sample(
-                at=at,
-                memory=sum(filter(None, memory)),
-                descriptors=sum(filter(None, found)),
-            )
-        )
-
-    def _roots(self) -> set[int]:
-        """Return the server's processes without those that another of them started."""
-        return procfs.roots(self.processes)
+        memory = procfs.resident_memory(*self.processes)
+        descriptors = procfs.descriptors(*self.processes)
+        if memory is not None and descriptors is not None:
+            self.samples.append(Sample(at=at, memory=memory, descriptors=descriptors))
 
     def _cpu(self) -> int | None:
-        found = [procfs.cpu_time(pid) for pid in self._roots()]
-        return sum(filter(None, found)) if found and None not in found else None
+        return procfs.cpu_time(*self.processes) if self.processes else None
 
     async def phases(self, calls: int) -> dict[str, float]:
         """Return where the time of one call goes: medians, in microseconds."""
-        answers = await self._ask(phases=calls)
-        return dict(answers[0])
+        (answer,) = await self._ask(self._children[:1], phases=calls)
+        return dict(answer)
 
     async def counts(self, calls: int) -> dict[str, float]:
-        """Return what one call costs the server in things that are counted."""
-        before = [procfs.system_calls(pid) for pid in self._roots()]
-        (first, *_) = await self._ask(calls=calls)
-        after = [procfs.system_calls(pid) for pid in self._roots()]
-        if not first:
+        """Return what one call costs the server in things that are counted.
+
+        Args:
+            calls: How many are made; fewer of a slow server.
+        """
+        before = procfs.system_calls(*self.processes) if self.processes else None
+        (found,) = await self._ask(self._children[:1], calls=calls)
+        after = procfs.system_calls(*self.processes) if self.processes else None
+        if not (made := found.pop("calls", 0)):
             return {}
-        found = {"messages": first["messages"]}
-        if before and None not in before and None not in after:
-            for number, name in enumerate(("reads", "writes")):
-                found[name] = sum(
-                    new[number] - old[number]
-                    for old, new in zip(before, after, strict=True)
-                    if old is not None and new is not None
-                )
+        if before is not None and after is not None:
+            found["reads"], found["writes"] = after[0] - before[0], after[1] - before[1]
         # A call is counted by the system a moment after it has had its effect.
-        return {name: round(value / calls, 1) for name, value in found.items()}
+        return {name: round(value / made, 1) for name, value in found.items()}
 
 
 def listening(url: str) -> set[int]:

@@ -18,6 +18,9 @@ __all__ = ["Call", "Load", "Shape", "read_mix"]
 
 Shape = Literal["constant", "ramp", "spike"]
 
+MOST_RATE: Final = 1_000_000
+"""More than any machine makes; each call that is due is counted."""
+
 _ROUNDING: Final = 1e-6
 _RAMP_START: Final = 0.05
 _SPIKE_BASE: Final = 0.2
@@ -99,10 +102,16 @@ class Load:
     def __attrs_post_init__(self) -> None:
         if not self.calls:
             raise ValueError("a load needs at least one call")
+        if self.rate is not None and self.rate > MOST_RATE:
+            raise ValueError(
+                f"rate must be at most {MOST_RATE:,} a second, got {self.rate!r}"
+            )
         if self.shape != "constant" and self.rate is None:
             raise ValueError(f"the shape {self.shape!r} needs a rate")
-        if self.warm_up < 0:
-            raise ValueError(f"warm_up must not be negative, got {self.warm_up!r}")
+        if not 0 <= self.warm_up < inf:
+            raise ValueError(
+                f"warm_up must be finite and not negative, got {self.warm_up!r}"
+            )
         if self.sessions != "per-call" and self.sessions < 1:
             raise ValueError(f"sessions must be at least 1, got {self.sessions!r}")
 

@@ -60,7 +60,12 @@ def null_process(*options: str) -> Iterator[NullProcess]:
     """Run a null server over HTTP from a program without an event loop."""
     command = null_command("--http", *options)
     pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe) as process:  # noqa: S603 (ours)
+    with subprocess.Popen(  # noqa: S603 (ours)
+        command,
+        stdin=pipe,
+        stdout=pipe,
+        start_new_session=True,  # Ctrl-C is for us; it ends with its input
+    ) as process:
         try:
             assert process.stdout is not None
             port = int(process.stdout.readline())

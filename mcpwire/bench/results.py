@@ -58,6 +58,9 @@ class Slice:
     done: int
     """Calls that were answered, well or with an error of the tool or the server."""
 
+    in_time: int
+    """Answers within `seconds` of the first one; the others are stragglers."""
+
     missed: int
     """Calls not begun because too many were in flight, or with no answer in time."""
 
@@ -65,7 +68,10 @@ class Slice:
     """Answers that were errors and calls that failed, by the kind of the error."""
 
     latency: str
-    """From when a call was due (without a rate: begun) to its answer."""
+    """From when a call was due (without a rate: begun) to its answer.
+
+    A call without an answer in time took until then; any other failure has no latency.
+    """
 
     service: str
     """From when a call was begun to its answer."""
@@ -210,6 +216,11 @@ def _per_call(subject: Subject, total: float | None) -> float | None:
     return None if total is None or not done else total / done
 
 
+def _mean(subject: Subject) -> float | None:
+    count = subject.latencies().total_count
+    return subject.total("latency_sum") / 1_000 / count if count else None
+
+
 def _drift(subject: Subject) -> float | None:
     """Return how far p99 of the last tenth is above that of the first, in percent."""
     slices = subject.slices
@@ -246,7 +257,7 @@ FIGURES: Final[dict[str, Figure]] = {
     "p99.9": Figure("us", _percentile(99.9), is_compared=False),
     "max": Figure("us", _percentile(100), is_compared=False),
     "p99 drift": Figure("%", _drift, is_compared=False),
-    "mean": Figure("us", lambda one: _per_call(one, one.total("latency_sum") / 1_000)),
+    "mean": Figure("us", _mean),
     "service p99": Figure("us", _p99_of("service"), is_compared=False),
     "offered": Figure(
         "/s",
@@ -256,7 +267,7 @@ FIGURES: Final[dict[str, Figure]] = {
     ),
     "rate": Figure(
         "/s",
-        lambda one: one.total("done") / sum(each.elapsed for each in one.slices),
+        lambda one: one.total("in_time") / one.seconds,
         more_is_better=True,
     ),
     "missed": Figure(

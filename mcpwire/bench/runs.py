@@ -13,7 +13,7 @@ import attrs
 
 from mcpwire._version import __version__
 from mcpwire.bench.crew import Crew
-from mcpwire.bench.load import Call, Load
+from mcpwire.bench.load import MOST_RATE, Call, Load
 from mcpwire.bench.null_process import null_command, null_http
 from mcpwire.bench.results import Result, Subject, step_name
 from mcpwire.transports.http.target import Http
@@ -265,7 +265,7 @@ def _notes(subjects: Sequence[Subject]) -> Sequence[str]:
                 "the limit; --workers spreads it over processes"
             )
         figures = one.figures()
-        if "p99" not in figures:
+        if not one.total("done"):
             found.append(f"{one.name}: no call was answered")
         elif figures["generator lag p99"] > max(figures["p99"] / 2, _LATE_US):
             found.append(
@@ -284,7 +284,9 @@ async def find_max(
     processes: Collection[int] = (),
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Result:
-    """Find the highest rate at which a condition holds and no call is left out.
+    """Find the highest rate at which a condition holds and calls are answered well.
+
+    Of the calls that are due, 97 in 100 must be answered in time and without an error.
 
     Each rate gets the load's `seconds`. Rates are doubled until one breaks the
     condition, and halved between the last two until they lie 5 % apart.
@@ -306,7 +308,7 @@ async def find_max(
     good, bad, rate = 0.0, None, load.rate
     async with Crew(as_target(target), load, processes) as crew:
         await crew.warm_up(load.warm_up)
-        while bad is None or (bad > good * _STEP and bad > 1):
+        while rate <= MOST_RATE and (bad is None or (bad > good * _STEP and bad > 1)):
             step = _Running(step_name(rate), as_target(target), load)
             step.server = crew.server
             step.slices.append(await crew.measure(0, 0.0, load.seconds, rate))
@@ -326,4 +328,5 @@ async def find_max(
 def _holds(subject: Subject, condition: Threshold) -> bool:
     figures = subject.figures()
     kept = figures["rate"] >= _KEPT_PACE * figures["offered"]
-    return kept and condition.is_true(figures)
+    worked = figures["errors"] <= 100 * (1 - _KEPT_PACE)
+    return kept and worked and condition.is_true(figures)

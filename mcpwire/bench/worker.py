@@ -29,7 +29,7 @@ from mcpwire.errors import MCPError, RequestTimeout, RPCError
 from mcpwire.testing.procfs import descendants
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Iterator
+    from collections.abc import Iterator
 
     from mcpwire.bench.load import Call
 
@@ -38,7 +38,14 @@ __all__ = ["Job", "described", "main", "perform"]
 _TFD_NONBLOCK: Final = os.O_NONBLOCK
 _TFD_ABSTIME: Final = 1
 _NS: Final = 1_000_000_000
-_NEVER: Final = 2**62
+_LATEST_NS: Final = _NS
+"""How long after the end of a slice calls are begun that were due in it."""
+
+_AT_ONCE: Final = 32
+"""After so many calls the event loop has its turn, however late the next one is."""
+
+_ALONE_S: Final = 2.0
+"""For how long calls are made one at a time, after all others."""
 
 
 @attrs.frozen
@@ -181,6 +188,7 @@ class Recorder:
         self._answered = array("q")
         self.errors: Counter[str] = Counter()
         self._failed_at = array("q")
+        self._given_up: list[tuple[int, int, int]] = []
         self.offered = self.missed = 0
 
     def answered(self, due: int, begun: int, error: str | None) -> None:
@@ -193,25 +201,37 @@ class Recorder:
             self.errors[error] += 1
             self._failed_at.append(now)
 
-    def failed(self, error: MCPError) -> None:
-        """Note a call without an answer."""
+    def failed(self, due: int, begun: int, error: MCPError) -> None:
+        """Note a call without an answer; one with none in time took as long."""
+        now = time.monotonic_ns()
         self.errors[type(error).__name__] += 1
-        self._failed_at.append(time.monotonic_ns())
-        self.missed += isinstance(error, RequestTimeout)
+        self._failed_at.append(now)
+        if isinstance(error, RequestTimeout):
+            self.missed += 1
+            self._given_up.append((due, begun, now))
 
-    def summary(self, began: int, at: float) -> dict[str, Any]:
-        """Return what a `Slice` has of it; `at`: where in the whole time it began."""
+    def summary(self, began: int, at: float, length: int) -> dict[str, Any]:
+        """Return what a `Slice` has of it.
+
+        Args:
+            began: When it began.
+            at: Where in the whole time that was, in seconds.
+            length: For how long answers count for the rate, from the first one on.
+        """
         rows = list(zip(self._due, self._begun, self._answered, strict=True))
+        timed = rows + self._given_up
         kinds = {
-            "latency": histogram(answered - due for due, _, answered in rows),
-            "service": histogram(answered - begun for _, begun, answered in rows),
-            "lag": histogram(begun - due for due, begun, _ in rows),
+            "latency": histogram(ended - due for due, _, ended in timed),
+            "service": histogram(ended - begun for _, begun, ended in timed),
+            "lag": histogram(begun - due for due, begun, _ in timed),
         }
+        until = min(self._answered, default=0) + length
         return {
             "offered": self.offered,
             "done": len(rows),
             "missed": self.missed,
-            "latency_sum": sum(self._answered) - sum(self._due),
+            "in_time": sum(answered <= until for answered in self._answered),
+            "latency_sum": sum(ended - due for due, _, ended in timed),
             "errors": dict(self.errors),
             **{name: each.encode().decode() for name, each in kinds.items()},
             "windows": list(self._windows(began, at, rows)),
@@ -269,14 +289,18 @@ class Generator:
                 began + int((offset - at) * _NS)
                 for offset in load.due(at, at + seconds, self._worker)
             )
-            await self._open_loop(recorder, choices, due)
-            await self._pacer.wait_until(began + int(seconds * _NS))
+            end = began + int(seconds * _NS)
+            await self._open_loop(recorder, choices, due, end + _LATEST_NS)
+            await self._pacer.wait_until(end)
+        elapsed = time.monotonic_ns() - began
         return {
             "generator_cpu": time.process_time_ns() - used,
-            "elapsed": time.monotonic_ns() - began,
+            "elapsed": elapsed,
             "bytes_sent": self._connections.bytes_sent - sent,
             "reconnects": self._connections.reconnects - connections,
-            **recorder.summary(began, at),
+            **recorder.summary(
+                began, at, elapsed if load.rate is None else end - began
+            ),
         }
 
     async def _use(self, recorder: Recorder, choices: Iterator[Call], end: int) -> None:
@@ -286,29 +310,48 @@ class Generator:
             await self._perform(recorder, next(choices), begun)
 
     async def _open_loop(
-        self, recorder: Recorder, choices: Iterator[Call], due_at: Iterable[int]
+        self,
+        recorder: Recorder,
+        choices: Iterator[Call],
+        due_at: Iterator[int],
+        latest: int,
     ) -> None:
-        """Begin each call when it is due, and wait for all answers."""
+        """Begin each call when it is due, and wait for all answers.
+
+        Calls that cannot be begun until `latest` are missed.
+        """
         running: set[asyncio.Task[None]] = set()
         for due in due_at:
             await self._pacer.wait_until(due)
             recorder.offered += 1
-            if len(running) >= self._load.most_open:
+            if recorder.offered % _AT_ONCE == 0:
+                await asyncio.sleep(0)  # one that is always late does not wait
+            is_too_late = time.monotonic_ns() > latest
+            if is_too_late or len(running) >= self._load.most_open:
                 recorder.missed += 1
+                if is_too_late:
+                    break
                 continue
             task = asyncio.create_task(self._perform(recorder, next(choices), due))
             running.add(task)
             task.add_done_callback(running.discard)
         if running:
             await asyncio.wait(running)
+        left = sum(1 for _ in due_at)
+        recorder.offered += left
+        recorder.missed += left
 
     async def count(self, calls: int) -> dict[str, Any]:
-        """Make so many calls, one after the other."""
+        """Make so many calls, one after the other, as long as there is time."""
         messages = self._connections.messages
+        made, until = 0, time.monotonic() + _ALONE_S
         for call, _ in zip(self._load.choices("counts"), range(calls), strict=False):
             with contextlib.suppress(RPCError):
                 await self._connections.perform(call)
-        return {"messages": self._connections.messages - messages}
+            made += 1
+            if time.monotonic() >= until:
+                break
+        return {"calls": made, "messages": self._connections.messages - messages}
 
     async def _perform(self, recorder: Recorder, call: Call, due: int) -> None:
         begun = time.monotonic_ns()
@@ -317,7 +360,7 @@ class Generator:
         except RPCError as failure:
             recorder.answered(due, begun, type(failure).__name__)
         except MCPError as failure:
-            recorder.failed(failure)
+            recorder.failed(due, begun, failure)
             await asyncio.sleep(0)  # what fails at once shall not keep others waiting
         else:
             recorder.answered(due, begun, error)
@@ -335,6 +378,7 @@ async def phases(job: Job, calls: int) -> dict[str, float]:
     async with mcpwire.Client(
         job.target, timeout=load.timeout, mode=load.mode, trace=trace
     ) as client:
+        until = time.monotonic_ns() + int(_ALONE_S * _NS)
         for call, _ in zip(load.choices("phases"), range(calls), strict=False):
             marks.clear()
             begun = time.monotonic_ns()
@@ -347,6 +391,8 @@ async def phases(job: Job, calls: int) -> dict[str, float]:
                 found, (written - begun, came - written, ended - came), strict=True
             ):
                 found[name].append(value)
+            if ended >= until:
+                break
     return {name: sorted(of)[len(of) // 2] / 1_000 for name, of in found.items()}
 
 
@@ -355,15 +401,34 @@ def _write(value: dict[str, Any]) -> None:
     sys.stdout.flush()
 
 
-async def _requests() -> AsyncIterator[dict[str, Any]]:
-    """Give what is asked of this worker until its input ends."""
-    while line := await asyncio.to_thread(sys.stdin.buffer.readline):
-        yield json.loads(line)
+class Requests(asyncio.Protocol):
+    """What is asked of this worker; its work is cancelled when its input ends.
+
+    The input ends with the process that started this one, also where that was killed.
+    """
+
+    def __init__(self, work: asyncio.Task[None]) -> None:
+        self._work = work
+        self._rest = b""
+        self.waiting: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+
+    def data_received(self, data: bytes) -> None:
+        """Take what came."""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            self.waiting.put_nowait(json.loads(line))
+
+    def connection_lost(self, _: Exception | None) -> None:
+        """End the work."""
+        self._work.cancel()
 
 
 async def _work(job: Job) -> None:
     gc.collect()
     gc.freeze()
+    work, loop = asyncio.current_task(), asyncio.get_running_loop()
+    assert work is not None
+    input, requests = await loop.connect_read_pipe(lambda: Requests(work), sys.stdin)
     pacer = Pacer()
     try:
         async with contextlib.AsyncExitStack() as stack:
@@ -371,7 +436,8 @@ async def _work(job: Job) -> None:
             server = await connections.open()
             _write({"server": server, "processes": sorted(descendants(os.getpid()))})
             generator = Generator(job, connections, pacer)
-            async for request in _requests():
+            while True:
+                request = await requests.waiting.get()
                 answer: dict[str, Any] = {}
                 # Without a connection there is nothing to count; a load goes on.
                 with contextlib.suppress(MCPError):
@@ -384,13 +450,15 @@ async def _work(job: Job) -> None:
                 _write(answer)
     finally:
         pacer.close()
+        input.close()
 
 
 def main() -> int:
     """Do the job that comes on standard input; return the exit code."""
     job = pickle.load(sys.stdin.buffer)  # noqa: S301 - from the process that started us
     try:
-        asyncio.run(_work(job))
+        with contextlib.suppress(asyncio.CancelledError):
+            asyncio.run(_work(job))
     except (MCPError, OSError) as error:
         _write({"failure": str(error)})
         return 1

@@ -185,7 +185,12 @@ def duration(text: str) -> float:
     return seconds(text) if unit is None else seconds(text[:-1]) * unit
 
 
-duration.__name__ = "time"
+def duration_or_zero(text: str) -> float:
+    """Read a time as `duration` does, or 0."""
+    return 0.0 if text in {"0", "0s"} else duration(text)
+
+
+duration.__name__ = duration_or_zero.__name__ = "time"
 
 
 def rate(text: str) -> float:
@@ -208,7 +213,7 @@ def _token(text: str) -> tuple[str, str]:
         _refuse(f"KIND is good, expired, audience or scope, got {kind!r}")
     if not os.environ.get(variable):
         raise UsageError(f"--auth {text}: {variable} is not set")
-    return kind, os.environ[variable]
+    return kind, variable
 
 
 def _words(text: str) -> list[str]:
@@ -589,7 +594,7 @@ class LoadSize(Group, title="how much"):
     warm_up: float | None = option(
         "--warm-up TIME",
         "load before each round that is not measured (1s)",
-        type=duration,
+        type=duration_or_zero,
     )
     sessions: Any = option(
         "--sessions N|per-call",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import time
 from pathlib import Path
@@ -29,11 +30,12 @@ __all__ = [
 
 _PROC: Final = Path("/proc")
 _PAGE: Final = 4096
+_TICK_NS: Final = 10**9 // os.sysconf("SC_CLK_TCK")
 
 HAS_PROC: Final = (_PROC / "self" / "statm").exists()
 
 
-def _parents() -> dict[int, int]:
+def _parents(*, with_ended: bool = False) -> dict[int, int]:
     found = {}
     for folder in _PROC.iterdir():
         if folder.name.isdigit():
@@ -42,16 +44,21 @@ def _parents() -> dict[int, int]:
             except OSError:  # it has just ended
                 continue
             state, parent = text.rpartition(")")[2].split()[:2]
-            if state != "Z":
+            if state != "Z" or with_ended:
                 found[int(folder.name)] = int(parent)
     return found
 
 
-def descendants(pid: int) -> set[int]:
-    """Return the processes that a process has started, and those that they have."""
-    parents = _parents() if HAS_PROC else {}
+def descendants(*pids: int, with_ended: bool = False) -> set[int]:
+    """Return the processes that some have started, and those that these have.
+
+    Args:
+        pids: The processes.
+        with_ended: Whether those count that have ended and are not waited for yet.
+    """
+    parents = _parents(with_ended=with_ended) if HAS_PROC else {}
     found: set[int] = set()
-    new = {pid}
+    new = set(pids)
     while new:
         new = {child for child, parent in parents.items() if parent in new} - found
         found |= new
@@ -61,7 +68,7 @@ def descendants(pid: int) -> set[int]:
 def roots(pids: Iterable[int]) -> set[int]:
     """Return the processes without those that another of them has started."""
     given = set(pids)
-    return given - set[int]().union(*map(descendants, given))
+    return given - descendants(*given)
 
 
 def is_alive(pid: int) -> bool:
@@ -69,22 +76,25 @@ def is_alive(pid: int) -> bool:
     return pid in _parents()
 
 
-def descriptors(pid: int) -> int | None:
-    """Return how many descriptors a process and its descendants have open."""
+def descriptors(*pids: int) -> int | None:
+    """Return how many descriptors processes and their descendants have open."""
     found = 0
     try:
-        for each in (pid, *descendants(pid)):
+        for each in descendants(*pids).union(pids):
             found += sum(1 for _ in (_PROC / str(each) / "fd").iterdir())
     except OSError:
         return None
     return found
 
 
-def resident_memory(pid: int) -> int | None:
-    """Return the bytes that a process and its descendants hold in memory."""
+def resident_memory(*pids: int) -> int | None:
+    """Return the bytes that processes and their descendants hold in memory.
+
+    What two of them share counts twice.
+    """
     found = 0
     try:
-        for each in (pid, *descendants(pid)):
+        for each in descendants(*pids).union(pids):
             text = (_PROC / str(each) / "statm").read_text()
             found += int(text.split()[1]) * _PAGE
     except OSError:
@@ -142,24 +152,31 @@ def work_of(pid: int) -> tuple[bool, int] | None:
     return parts[0] in "RD", int(parts[11]) + int(parts[12])
 
 
-def cpu_time(pid: int) -> int | None:
-    """Return the CPU time of a process and its living descendants, in nanoseconds."""
+def cpu_time(*pids: int) -> int | None:
+    """Return the CPU time of processes and their descendants, in nanoseconds.
+
+    Descendants that have ended count, if their parent waited for them.
+    """
     found = 0
-    for each in (pid, *descendants(pid)):
+    for each in descendants(*pids, with_ended=True).union(pids):
         try:
             # The number of `clock_getcpuclockid`: all threads, ended ones too.
             found += time.clock_gettime_ns((~each << 3) | 2)
+            text = (_PROC / str(each) / "stat").read_text(errors="replace")
         except OSError:
-            if each == pid:
+            if each in pids:
                 return None
+            continue
+        waited_for = text.rpartition(")")[2].split()[13:15]
+        found += sum(map(int, waited_for)) * _TICK_NS
     return found
 
 
-def system_calls(pid: int) -> tuple[int, int] | None:
-    """Return how often a process and its descendants have read and written."""
+def system_calls(*pids: int) -> tuple[int, int] | None:
+    """Return how often processes and their descendants have read and written."""
     reads = writes = 0
     try:
-        for each in (pid, *descendants(pid)):
+        for each in descendants(*pids).union(pids):
             text = (_PROC / str(each) / "io").read_text()
             lines = dict(line.split(": ") for line in text.splitlines())
             reads += int(lines["syscr"])

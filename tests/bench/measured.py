@@ -20,6 +20,7 @@ def slice_of(round, latencies, *, cpu=40_000, lag=1_000, **facts):
         elapsed=0.5,
         offered=counted,
         done=counted,
+        in_time=counted,
         missed=0,
         errors={},
         latency=found,

@@ -76,11 +76,13 @@ def test_a_bad_mix_is_refused_by_name(text, says):
     ("options", "says"),
     [
         ({"rate": 0}, "rate must be above zero and finite, got 0"),
+        ({"rate": 1e9}, "rate must be at most 1,000,000 a second, got 1000000000.0"),
         ({"seconds": float("inf")}, "seconds must be above zero and finite"),
         ({"shape": "ramp"}, "the shape 'ramp' needs a rate"),
         ({"calls": ()}, "at least one call"),
         ({"sessions": 0}, "sessions must be at least 1, got 0"),
-        ({"warm_up": -1}, "warm_up must not be negative, got -1"),
+        ({"warm_up": -1}, "warm_up must be finite and not negative, got -1"),
+        ({"warm_up": float("inf")}, "warm_up must be finite and not negative, got inf"),
     ],
 )
 def test_a_load_that_cannot_be_made_is_refused(options, says):

@@ -1,0 +1,97 @@
+"""What makes the load ends with the command, however that ends."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from mcpwire import Stdio
+from mcpwire.bench import Load, run
+from mcpwire.bench.crew import GeneratorFailed
+from mcpwire.bench.null_process import null_command
+from mcpwire.testing.procfs import HAS_PROC, descendants, is_alive
+
+pytestmark = pytest.mark.skipif(not HAS_PROC, reason="looks for processes in /proc")
+WAIT_S = 20
+LONG = ["--rate", "50/s", "--find-max", "p99<1000s", "--for", "600s", "--warm-up", "0s"]
+STUBBORN = (
+    "import runpy, sys, time\n"
+    "sys.argv = ['null.py', '--stdio']\n"
+    f"runpy.run_path({null_command()[-1]!r}, run_name='__main__')\n"
+    "time.sleep(600)\n"
+)
+
+
+def until(find):
+    """Return what is found, as soon as it is something."""
+    end = time.monotonic() + WAIT_S
+    while not (found := find()):
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    return found
+
+
+def start(*target):
+    """Start a long search for the highest rate; return it, its worker, the server."""
+    words = [sys.executable, "-m", "mcpwire", "bench", *LONG, "--", *target]
+    process = subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+    )
+
+    def below():
+        for worker in descendants(process.pid):
+            for server in descendants(worker):
+                return worker, server
+        return None
+
+    return process, *until(below)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_to_the_whole_group_is_one_sentence(number):
+    process, *children = start(*null_command("--stdio"))
+    os.killpg(process.pid, number)
+    out, err = process.communicate(timeout=WAIT_S)
+    assert (process.returncode, out) == (128 + number, b"")
+    assert err == b"mcpwire: interrupted\n"
+    assert not any(map(is_alive, children))
+
+
+def test_worker_and_server_end_after_the_command_was_killed():
+    process, *children = start(*null_command("--stdio"))
+    process.kill()
+    until(lambda: not any(map(is_alive, children)))
+    assert process.communicate()[1] == b""
+
+
+def test_a_worker_that_was_killed_leaves_no_server_behind():
+    found = {}
+
+    def kill(_):
+        if not found:
+            found["worker"] = min(descendants(os.getpid()))
+            found["servers"] = descendants(found["worker"])
+            os.kill(found["worker"], signal.SIGKILL)
+
+    target, load = Stdio(sys.executable, ["-c", STUBBORN]), Load(seconds=60, rounds=1)
+    with pytest.raises(GeneratorFailed, match="ended with code -9"):
+        asyncio.run(run(target, load, with_floor=False, on_progress=kill))
+    assert found["servers"]
+    until(lambda: not any(map(is_alive, found["servers"])))
+
+
+def test_modules_of_the_working_directory_are_not_imported(tmp_path):
+    (tmp_path / "calendar.py").write_text("raise SystemExit('shadowed')")
+    words = ["bench", "--for", "0.1s", "--rounds", "1", "--no-floor", "--"]
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "mcpwire", *words, *null_command("--stdio")],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
