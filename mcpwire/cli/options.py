@@ -676,6 +676,9 @@ class Against(Group, title=MEASURED):
     against: str | None = option(
         "--against TARGET", "measure a second server in turns, and compare"
     )
+    counts: bool = option(
+        "--counts", "measure no time, count messages and system calls of a call only"
+    )
 
 
 class WithFloor(Group, title=MEASURED):
@@ -689,9 +692,6 @@ class WithFloor(Group, title=MEASURED):
 class Processes(Group, title=MEASURED):
     """Where a server that runs already is measured."""
 
-    counts: bool = option(
-        "--counts", "measure no time, count messages and system calls of a call only"
-    )
     pids: list[int] = option(
         "--pid N", "a process of the server, where it is not found", type=number
     )

@@ -59,6 +59,9 @@ IN_PROCESS = frozenset(
         *("docs/tasks.md", "docs/transports.md"),
     }
 )
+MEASURED_DOCUMENTS = frozenset({"docs/bench.md"})
+"""Pages of figures that differ each time; what their many calls send is not kept."""
+
 LANGUAGES = frozenset({"python", "console", "text", "sh"})
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 PATIENCE = 60.0
@@ -93,6 +96,11 @@ with urllib.request.urlopen(sys.argv[1]) as page:
 """
 VERSION = re.compile(r"\b\d+\.\d+\.\d+(\.dev\d+|rc\d+)?\b")
 BETWEEN = re.compile(r"```\s*```text\n")
+FIGURE = re.compile(
+    r"(?<![\w.])-?\d[\d,]*(\.\d+)?(e[+-]?\d+)?( ?(us|ms|s|[KMG]iB|B)\b)?(/s|%)?"
+    r"|-(?= |$)"
+)
+VERDICT = re.compile(r"\b(better|worse|no difference shown)$")
 
 
 class Block(NamedTuple):
@@ -178,6 +186,18 @@ def normal(text: str) -> str:
     return VERSION.sub("VERSION", MEASURED.sub("N", text))
 
 
+def without_figures(text: str) -> str:
+    """Return the text of a measurement without what the machine decides.
+
+    Those are numbers with their units, the room that they take, verdicts, and the notes
+    that it was too busy.
+    """
+    lines = [line for line in text.splitlines() if not line.startswith("note: ")]
+    shown = VERSION.sub("VERSION", "\n".join(VERDICT.sub("V", line) for line in lines))
+    words = map(str.split, FIGURE.sub("N", shown).splitlines())
+    return "\n".join(map(" ".join, words))
+
+
 class Runner:
     """Runs blocks in a folder of their own, with shims for the programs they name."""
 
@@ -189,9 +209,7 @@ class Runner:
         self.seen = folder / "seen"
         self.seen.mkdir()
         watched_by = f'{watched.VARIABLE}="{self.seen}" PYTHONPATH="{TESTS / "docs"}"'
-        python = f'{watched_by} exec "{sys.executable}"'
-        self._shim("mcpwire", f'{python} -m mcpwire "$@"')
-        self.python = self._shim("python", f'{python} "$@"')
+        python = self._programs(f'{watched_by} exec "{sys.executable}"')
         (folder / "browser.py").write_text(BROWSER, encoding="utf-8")
         self._shim("browser", f'{python} -S "{folder}/browser.py" "$@"')
         self.state = folder / "state"
@@ -199,6 +217,12 @@ class Runner:
         self.everything = real_server("everything", folder)
         server = " ".join(f'"{word}"' for word in self.everything.argv)
         self._shim("npx", f'test "$*" = "-y {EVERYTHING}" || exit 127\nexec {server}')
+
+    def _programs(self, python: str) -> str:
+        """Write the shims of our own programs; return how Python is started."""
+        self._shim("mcpwire", f'{python} -m mcpwire "$@"')
+        self.python = self._shim("python", f'{python} "$@"')
+        return python
 
     def _shim(self, name: str, code: str) -> str:
         path = self.shims / name
@@ -215,6 +239,8 @@ class Runner:
         """Return what the block should show: its output, commands included."""
         if block.document in IN_PROCESS and block.language == "python":
             return self._printed(block)
+        if block.document in MEASURED_DOCUMENTS:
+            self._programs(f'exec "{sys.executable}"')
         for name, text in files_for(block).items():
             (self.folder / name).write_text(text, encoding="utf-8")
         if block.language == "python":
@@ -306,6 +332,13 @@ def printed(block: Block) -> str:
     return said.getvalue()
 
 
+def is_same(block: Block, output: str, shown: str) -> bool:
+    """Tell whether a document shows what has come of a block."""
+    if block.document in MEASURED_DOCUMENTS:
+        return without_figures(output) == without_figures(shown)
+    return normal(output) == normal(shown)
+
+
 def write() -> None:
     """Put what really comes of each block into its document."""
     for document in DOCUMENTS:
@@ -316,7 +349,7 @@ def write() -> None:
                 continue
             with tempfile.TemporaryDirectory() as folder:
                 output = Runner(Path(folder)).output(block)
-            if normal(output) != normal(shown.text):
+            if not is_same(block, output, shown.text):
                 start, end = shown.span
                 text = text[:start] + output + text[end:]
                 sys.stdout.write(f"{shown}: written\n")
