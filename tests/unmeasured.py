@@ -39,6 +39,7 @@ FOLDERS: Final = (
     "adversity/server/",
     "adversity/traffic/",
     "budgets/",
+    "check/test_foreign.py",
     "cli/test_interrupt.py",
     "cli/test_processes.py",
     "cli/test_terminal_asking.py",

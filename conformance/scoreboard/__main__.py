@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import signal
 import sys
 from pathlib import Path
 from time import monotonic
@@ -153,4 +154,6 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    # As at Ctrl-C: the servers that were started end, too.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.exit(main())

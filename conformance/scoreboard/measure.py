@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from scoreboard.subjects import Http, Subject
 
 SEED: Final = 1
+_JOBS: Final = 2
+"""Few processes at once: a server that starts slowly is not to be late by that."""
 _READY_S: Final = 60.0
 _START_S: Final = 60.0
 _HELLO: Final = (
@@ -58,6 +60,7 @@ async def check_subject(
     """
     clear(subject)
     variables = subject.variables()
+    timeout = ["--timeout", f"{subject.answer_s:g}"] if subject.answer_s != 5 else []
     words = [w for item in variables.items() for w in ("--env", "=".join(item))]
     options = Options(
         speed="full",
@@ -65,7 +68,9 @@ async def check_subject(
         only=only,
         roles=subject.roles,
         allow_calls=subject.allow_calls,
-        again=tuple(words) if transport == "stdio" else (),
+        answer_s=subject.answer_s,
+        jobs=_JOBS,
+        again=(*timeout, *(words if transport == "stdio" else ())),
     )
     if transport == "stdio":
         return await run(process(subject), options, on_result=on_result)
@@ -103,8 +108,11 @@ async def serving(subject: Subject, table: Http) -> AsyncIterator[None]:
     """Run the server of a subject until its block ends.
 
     Raises:
-        ConnectionError: It takes no connection in time, or ends before.
+        ConnectionError: It takes no connection in time, ends before, or another server
+            is there.
     """
+    if await _connects(table.url):
+        raise ConnectionError(f"another server is at {table.url}: end it first")
     target = process(subject, table.command)
     child = await asyncio.create_subprocess_exec(
         target.command,
@@ -130,17 +138,22 @@ async def serving(subject: Subject, table: Http) -> AsyncIterator[None]:
 
 async def _accepts(url: str, child: asyncio.subprocess.Process) -> None:
     """Wait until a server takes connections."""
-    where = parse_url(url)
     ends_at = perf_counter() + _READY_S
     while child.returncode is None and perf_counter() < ends_at:
-        try:
-            _, writer = await asyncio.open_connection(where.host, where.port)
-        except OSError:
-            await asyncio.sleep(0.05)
-        else:
-            writer.transport.abort()
+        if await _connects(url):
             return
+        await asyncio.sleep(0.05)
     raise ConnectionError(f"no connection to {url} within {_READY_S:g} s")
+
+
+async def _connects(url: str) -> bool:
+    where = parse_url(url)
+    try:
+        _, writer = await asyncio.open_connection(where.host, where.port)
+    except OSError:
+        return False
+    writer.transport.abort()
+    return True
 
 
 async def start_time(subject: Subject) -> float | None:

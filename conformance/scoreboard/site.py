@@ -121,10 +121,12 @@ def write_site(
         for each in subjects
         if each.kind == "client"
     ]
+    speeds = [(each, speed.rows(folder, each)) for each, _, _ in rows]
     values = {
         "rows": rows,
         "revisions": [revision.name for revision in REVISIONS],
-        "speeds": [(s, speed.rows(folder, s)) for s, _, _ in rows],
+        "speeds": speeds,
+        "ahead": speed.ahead(speeds) if speeds else [],
         "figures": speed.FIGURES,
         "callers": callers,
         "caller_figures": speed.CLIENT_FIGURES,

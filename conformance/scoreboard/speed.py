@@ -16,7 +16,7 @@ from mcpwire.bench.client_side import measure_client
 from scoreboard import measure
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from scoreboard.subjects import Subject
@@ -147,3 +147,32 @@ def rows(folder: Path, subject: Subject) -> list[dict[str, Any]]:
         for transport in subject.transports()
         for load, result in stored(folder, subject, transport).items()
     ]
+
+
+def ahead(tables: Sequence[tuple[Subject, list[dict[str, Any]]]]) -> list[str]:
+    """Return a line for each figure in which others are ahead of the first server.
+
+    Of calls that all servers know: lists of other tools cannot be compared.
+    """
+    (first, own), *others = tables
+    found = []
+    for mine in own:
+        for figure, (_, multiple) in mine["figures"].items():
+            if "tools/list" in mine["load"] or multiple is None:
+                continue
+            before = [
+                (theirs, subject.name)
+                for subject, table in others
+                for row in table
+                if (row["transport"], row["load"]) == (mine["transport"], mine["load"])
+                and (theirs := row["figures"].get(figure, (0, None))[1]) is not None
+                and (theirs > multiple if figure == "rate" else theirs < multiple)
+                and not row["errors"]
+            ]
+            if before:
+                names = ", ".join(
+                    f"{name} {value:.2f}" for value, name in sorted(before)
+                )
+                where = f"{mine['transport']}, {mine['load']}, {figure}"
+                found.append(f"{where}: {first.name} {multiple:.2f}; {names}")
+    return found

@@ -87,6 +87,8 @@ class Subject(Record, kw_only=True):
     sse: Http | None = None
     roles: dict[str, str] = {}
     allow_calls: tuple[str, ...] = ()
+    answer_s: float = 5.0
+    """How long one answer may take."""
     speed: Speed | None = None
 
     @property

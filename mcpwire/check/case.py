@@ -153,6 +153,9 @@ class Case:
     listed (``tool:``, ``call:`` for one that may be called, ``resource:``,
     ``template:``, ``prompt:``)."""
     start: Start = Start.SHARED
+    follows: str = ""
+    """The id of a case with a process without a handshake. Where that one has passed,
+    this one goes on with its process, which saves a start."""
     capabilities: dict[str, Any] | None = None
     """What the client declares; only with a connection of its own."""
     is_quick: bool = True

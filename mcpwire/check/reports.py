@@ -42,6 +42,8 @@ _COLOURS: Final = ((100, "brightgreen"), (95, "green"), (80, "yellow"), (0, "red
 _MARKS: Final = re.compile(r"[\\`*_\[\]<>!|#&]")  # of Markdown
 _ESCAPED: Final = r"\\\g<0>"
 
+NOTHING: Final = "no case applied"
+
 _GROUPED: Final = 12
 """So many revisions of one finding stand in one paragraph."""
 
@@ -104,7 +106,7 @@ def details(result: Result) -> Iterator[str]:
     """Yield the lines that say what a result found."""
     for name in ("sent", "expected", "actual", "source", "again"):
         if text := getattr(result, name):
-            yield f"{name:<9} {shown(text)}"
+            yield f"{name:<9} {_one_line(name, text)}"
 
 
 def to_sarif(report: Report) -> bytes:
@@ -158,14 +160,14 @@ def _sarif_result(result: Result, subject: str) -> dict[str, Any]:
 
 def to_badge(report: Report) -> bytes:
     """Return the lowest score as a shields.io endpoint."""
-    points = min((each.points for each in report.scores().values()), default=0)
-    colour = next(name for least, name in _COLOURS if points >= least)
+    points = report.lowest()
+    colour = next(name for least, name in _COLOURS if (points or 0) >= least)
     return encode(
         {
             "schemaVersion": 1,
             "label": f"MCP {report.profile}",
-            "message": f"{points} of 100",
-            "color": colour,
+            "message": NOTHING if points is None else f"{points} of 100",
+            "color": "lightgrey" if points is None else colour,
         }
     )
 
@@ -180,7 +182,7 @@ def to_markdown(report: Report) -> str:
     ]
     lines += ["| | score | MUST | SHOULD |", "|---|---|---|---|"]
     lines += [
-        f"| {cell} | {each.points} | {each.must_passed}/{each.must} "
+        f"| {cell} | {_points(each)} | {each.must_passed}/{each.must} "
         f"| {each.should_passed}/{each.should} |"
         for cell, each in report.scores().items()
     ]
@@ -197,7 +199,12 @@ def to_markdown(report: Report) -> str:
 def _parts(result: Result) -> Iterator[tuple[str, str]]:
     for name in ("sent", "expected", "actual", "again"):
         if text := getattr(result, name):
-            yield name, shown(text)
+            yield name, _one_line(name, text)
+
+
+def _one_line(name: str, text: str) -> str:
+    """Return a text as one line, short unless it is a command to be typed."""
+    return text if name == "again" and text.isprintable() else shown(text)
 
 
 def _name(report: Report) -> str:
@@ -257,7 +264,13 @@ def _summary(report: Report) -> str:
     return f"{_name(report)}: {', '.join(parts)}, {report.seconds:.1f} s"
 
 
+def _points(each: Score) -> str:
+    return str(each.points) if each.applied else "-"
+
+
 def _score_line(cell: Cell, each: Score) -> str:
+    if not each.applied:
+        return f"  -  {cell.transport:<6} {cell.revision}  {NOTHING}"
     must = f"MUST {each.must_passed} of {each.must}"
     should = f"SHOULD {each.should_passed} of {each.should}"
     return f"{each.points:>3}  {cell.transport:<6} {cell.revision}  {must}, {should}"

@@ -84,6 +84,8 @@ class Score:
     must: int
     should_passed: int
     should: int
+    applied: int = 0
+    """How many cases count; where none does, the points say nothing."""
 
 
 @attrs.frozen(kw_only=True)
@@ -114,6 +116,7 @@ class Report:
                 "points": each.points,
                 "must": [each.must_passed, each.must],
                 "should": [each.should_passed, each.should],
+                "applied": each.applied,
             }
             for cell, each in self.scores().items()
         ]
@@ -151,6 +154,11 @@ class Report:
             cell: score(r for r in self.results if r.cell == cell)
             for cell in self.cells()
         }
+
+    def lowest(self) -> int | None:
+        """Return the lowest points of a cell; ``None``: no case applied in any."""
+        found = (each.points for each in self.scores().values() if each.applied)
+        return min(found, default=None)
 
     def failures(self) -> list[Result]:
         """Return the results that cost points or speak of danger, the worst first."""
@@ -208,7 +216,14 @@ def score(results: Iterable[Result]) -> Score:
         points = min(points, _FAILED_CAP)
     if any(r.verdict in _DEAD for r in counted):
         points = min(points, _DEAD_CAP)
-    return Score(int(points), must_passed, len(must), should_passed, len(should))
+    return Score(
+        points=int(points),
+        must_passed=must_passed,
+        must=len(must),
+        should_passed=should_passed,
+        should=len(should),
+        applied=len(counted),
+    )
 
 
 def _share(passed: int, count: int) -> float:

@@ -42,6 +42,7 @@ from mcpwire.check.case import (
     Verdict,
 )
 from mcpwire.check.cases import CASES
+from mcpwire.check.cases._items import items_of, paged
 from mcpwire.check.results import Cell, Report, Result
 from mcpwire.check.roles import callable_tools, find_roles
 from mcpwire.check.schemas import SchemaWatch
@@ -50,7 +51,7 @@ from mcpwire.errors import ConnectError
 from mcpwire.transports.http.target import Http
 from mcpwire.transports.http.tls import ssl_context
 from mcpwire.transports.targets import Stdio
-from mcpwire.versions import LATEST_SESSION, REVISIONS, Era, Revision
+from mcpwire.versions import LATEST, LATEST_SESSION, REVISIONS, Era, Revision
 from mcpwire.wire.urls import Url, parse_url
 
 if TYPE_CHECKING:
@@ -62,10 +63,13 @@ __all__ = ["PROFILE", "Options", "run", "select"]
 PROFILE: Final = "2026.1"
 """The newest profile: the frozen set of cases that a score is of."""
 
-_PAGES: Final = 20
 _START_S: Final = 15.0
+_LATER_STARTS: Final = 10  # times as long as the first may a later start take
 _REFUSED: Final = 3  # connections; then a server counts as gone
+_HANGS: Final = 5  # cases one after another; then answers are waited for less long
+_IMPATIENT: Final = 0.2  # of the usual time
 _PROBE_S: Final = 2.0
+_PROBE_STARTS: Final = 3  # times as long as a start is `server/discover` waited for
 _SECRET: Final = 8  # characters of a word that is one by itself
 _HOSTILE: Final = 6  # times as long may an answer take to what floods
 _LISTS: Final = (
@@ -90,7 +94,7 @@ class Options:
     """Run the cases too that flood or exhaust."""
     seed: int = 1
     budget_s: float | None = None
-    """After so many seconds no further case begins."""
+    """After so many seconds no further case begins, and those that run end."""
     answer_s: float = 5.0
     """How long one answer may take."""
     roles: Mapping[str, str] = attrs.field(factory=dict)
@@ -118,24 +122,30 @@ def select(options: Options, cases: Iterable[Case] = CASES) -> list[Case]:
     """
     _revisions(options)
     cases = [case for case in cases if case.profile <= options.profile]
+    ids = {case: _ids(case) for case in cases}
+    names = {case: ids[case] | {case.family, case.level.value} for case in cases}
+    known = frozenset[str]().union(*names.values())
+    only, skip = set(map(_as_level, options.only)), set(map(_as_level, options.skip))
     for word in (*options.only, *options.skip):
-        if not any(_fits(case, word) for case in cases):
+        if _as_level(word) not in known:
             raise ValueError(
                 f"no case fits {word!r}: it takes an id, a family, must, should or "
                 "robust; see mcpwire check list"
             )
     chosen = []
     for case in cases:
-        if any(_fits(case, word) for word in options.skip):
-            continue
-        named = any(_fits(case, word) for word in options.only)
         is_usual = (case.is_quick or options.speed == "full") and (
             not case.is_hostile or options.hostile
         )
-        by_id = any(_is_id(case, word) for word in options.only)
-        if (named or not options.only) and (is_usual or by_id):
+        is_named = not only or not only.isdisjoint(names[case])
+        by_id = not only.isdisjoint(ids[case])
+        if is_named and (is_usual or by_id) and skip.isdisjoint(names[case]):
             chosen.append(case)
     return chosen
+
+
+def _as_level(word: str) -> str:
+    return word.upper() if word.upper() in Level.__members__ else word
 
 
 def _revisions(options: Options) -> list[Revision]:
@@ -148,13 +158,10 @@ def _revisions(options: Options) -> list[Revision]:
     return [known[name] for name in options.revisions or known]
 
 
-def _fits(case: Case, word: str) -> bool:
-    level = word.upper() == case.level.value
-    return _is_id(case, word) or word == case.family or level
-
-
-def _is_id(case: Case, word: str) -> bool:
-    return case.id == word or case.id.startswith(word + ".")
+def _ids(case: Case) -> frozenset[str]:
+    """Return a case's id, and its beginnings before a dot."""
+    parts = case.id.split(".")
+    return frozenset(".".join(parts[: n + 1]) for n in range(len(parts)))
 
 
 @attrs.define(eq=False)
@@ -165,8 +172,16 @@ class _CellRun:
     revision: Revision
     facts: Facts
     shared: Subject | None = None
+    before: Subject | None = None
+    """The shared connection before it, which a case has ended."""
     refused: int = 0
     """How many connections could not be opened."""
+    kept: dict[str, Subject] = attrs.field(factory=dict)
+    """Case -> its own connection, for the case that follows it."""
+    borrows: bool = False
+    """Whether another revision says which of its tools may be called."""
+    hangs: int = 0
+    """How many cases hung one after another."""
     gone: str = ""
     """Why the server cannot be reached any more."""
 
@@ -191,12 +206,17 @@ class _Run:
         self._on_result = on_result
         self._watch = SchemaWatch()
         self._start_s = _START_S
+        self._took_s = 0.0
+        """How long the first process took to answer."""
+        self._starting = 0
+        """How many processes that get an `initialize` are starting."""
         self._transport: Transport = "stdio" if isinstance(target, Stdio) else "http"
         jobs = options.jobs if self._transport == "stdio" else 1
         self._jobs = asyncio.Semaphore(jobs)
         self._ends_at = (
             None if options.budget_s is None else monotonic() + options.budget_s
         )
+        self._cells: list[_CellRun] = []
         self.results: list[Result] = []
         self.notes: list[str] = []
         self._spoken_revisions: list[str] = []
@@ -204,9 +224,9 @@ class _Run:
         self.out_of_budget = False
 
     async def __call__(self) -> None:
-        cells = await self._survey()
-        self._spoken_revisions = [cell.cell.revision for cell in cells]
         try:
+            cells = await self._survey_in_time()
+            self._spoken_revisions = [cell.cell.revision for cell in cells]
             if self._transport == "stdio":
                 async with asyncio.TaskGroup() as tasks:
                     for cell in cells:
@@ -215,28 +235,42 @@ class _Run:
                 for cell in cells:
                     await self._run_cell(cell)
         finally:
-            for cell in cells:
-                if cell.shared is not None:
-                    await cell.shared.close()
+            for cell in self._cells:
+                for subject in (cell.shared, *cell.kept.values()):
+                    if subject is not None:
+                        await subject.close()
 
     # --- survey -----------------------------------------------------------------------
 
+    async def _survey_in_time(self) -> list[_CellRun]:
+        budget = self._options.budget_s
+        bound = None if budget is None else max(budget, _START_S)
+        try:
+            async with asyncio.timeout(bound):
+                return await self._survey()
+        except TimeoutError:
+            raise ConnectError(
+                f"the server did not say what it has within {bound:g} s"
+            ) from None
+
     async def _survey(self) -> list[_CellRun]:
-        """Find the revisions that the server speaks, the newest session one first."""
+        """Find the revisions that the server speaks, the newest of each era first."""
         wanted = sorted(
-            _revisions(self._options), key=lambda r: r is not LATEST_SESSION
+            _revisions(self._options),
+            key=lambda r: (r is not LATEST_SESSION, r is not LATEST),
         )
         began = monotonic()
-        cells = [await self._look_at(wanted[0])]
-        if isinstance(cells[0], str) and monotonic() - began > _START_S:
-            raise ConnectError(f"the server does not answer: {cells[0]}")
-        # It starts; many at once on a busy machine may take longer.
-        self._start_s = 3 * _START_S
-        others = (self._look_at(each) for each in wanted[1:])
+        count = 2 if self._transport == "stdio" else 1
+        cells = await self._look_at_all(wanted[:count])
+        problems = [each for each in cells if isinstance(each, str)]
+        if len(problems) == len(cells) and monotonic() - began > _START_S:
+            raise ConnectError(f"the server does not answer: {problems[0]}")
         if self._transport == "stdio":
-            cells += await asyncio.gather(*others)
+            # It starts; many at once on a busy machine may take longer.
+            self._start_s = min(_START_S + _LATER_STARTS * self._took_s, 3 * _START_S)
         else:
-            cells += [await each for each in others]
+            self._start_s = 0.0
+        cells += await self._look_at_all(wanted[count:])
         problems = [each for each in cells if isinstance(each, str)]
         spoken = [each for each in cells if not isinstance(each, str)]
         if not spoken and self._transport == "http":
@@ -261,10 +295,25 @@ class _Run:
             facts = cell.facts
             if cell.revision.name == REVISIONS[0].name:
                 named = [t for t in facts.tools if isinstance(t.get("name"), str)]
-                facts.callable_tools = [t for t in named if t["name"] in safe]
+                chosen = [t for t in named if t["name"] in safe]
+                cell.borrows = len(chosen) > len(facts.callable_tools)
+                facts.callable_tools = chosen
                 facts.roles = find_roles(
                     facts.tools, facts.callable_tools, self._options.roles
                 )
+
+    async def _look_at_all(self, revisions: list[Revision]) -> list[_CellRun | str]:
+        """Return the cells of revisions; those of processes are looked at at once."""
+        if self._transport != "stdio":
+            return [await self._look_at(each) for each in revisions]
+        self._starting = sum(each.era is Era.SESSION for each in revisions)
+        looks = [asyncio.create_task(self._look_at(each)) for each in revisions]
+        try:
+            return await asyncio.gather(*looks)
+        finally:
+            for each in looks:
+                each.cancel()
+            await asyncio.gather(*looks, return_exceptions=True)
 
     async def _look_at(self, revision: Revision) -> _CellRun | str:
         """Return the cell of a revision, or why there is none."""
@@ -282,8 +331,12 @@ class _Run:
         except BaseException:
             await subject.close()
             raise
+        finally:
+            self._starting -= revision.era is Era.SESSION
         cell = Cell("server", self._transport, revision.name)
-        return _CellRun(cell, revision, facts, subject)
+        run = _CellRun(cell, revision, facts, subject)
+        self._cells.append(run)
+        return run
 
     def _spoken(self, found: Exception) -> str:
         if isinstance(found, Finding):
@@ -291,6 +344,12 @@ class _Run:
         return str(found)
 
     async def _greet(self, subject: Subject) -> Answer:
+        began = monotonic()
+        answer = await self._first_answer(subject)
+        self._took_s = self._took_s or monotonic() - began
+        return answer
+
+    async def _first_answer(self, subject: Subject) -> Answer:
         """Return the answer to the handshake of a server that is perhaps starting.
 
         A server without the newest revision need not answer `server/discover`. Over
@@ -300,9 +359,15 @@ class _Run:
             return await subject.handshake()
         id = subject.next_id()
         await subject.send(subject.message("server/discover", id=id))
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_PROBE_S):
-                return await subject.answer(id)
+        has_company = bool(self._starting)
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(max(_PROBE_S, _PROBE_STARTS * self._took_s)):
+                    return await subject.answer(id)
+            if not self._starting:
+                break  # else processes that began with this one start, too
+        if has_company and not self._took_s:
+            raise NoAnswer("an answer to server/discover", "no answer")
         legacy = {**subject.hello(), "protocolVersion": LATEST_SESSION.name}
         hello = {"jsonrpc": "2.0", "id": subject.next_id(), "method": "initialize"}
         await subject.send({**hello, "params": legacy})
@@ -331,7 +396,11 @@ class _Run:
         await self._choose_barrier(subject)
         for capability, method, key in _LISTS:
             if facts.declares(capability):
-                items = await _all_pages(subject, method, key)
+                items = [
+                    item
+                    async for answer in paged(subject, method)
+                    for item in items_of(answer, key)
+                ]
                 setattr(facts, {"resourceTemplates": "templates"}.get(key, key), items)
         facts.callable_tools = callable_tools(facts.tools, self._options.allow_calls)
         facts.roles = find_roles(facts.tools, facts.callable_tools, self._options.roles)
@@ -389,8 +458,11 @@ class _Run:
         if self._transport == "stdio":
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._in_turn(run, shared))
+                ids = {case.id for case in own}
                 for case in own:
-                    tasks.create_task(self._in_turn(run, [case]))
+                    if case.follows not in ids:
+                        followers = [each for each in own if each.follows == case.id]
+                        tasks.create_task(self._in_turn(run, [case, *followers]))
         else:
             await self._in_turn(run, shared + own)
         await self._in_turn(run, last)
@@ -404,15 +476,21 @@ class _Run:
             async with contextlib.AsyncExitStack() as held:
                 if case.start is not Start.SHARED:
                     await held.enter_async_context(self._jobs)
-                result = await self._run_case(run, case)
+                result = await self._run_within_budget(run, case)
             self.results.append(result)
             self._on_result(result)
 
+    async def _run_within_budget(self, run: _CellRun, case: Case) -> Result:
+        left = None if self._ends_at is None else self._ends_at - monotonic()
+        with contextlib.suppress(TimeoutError):
+            if left is None or left > 0:
+                async with asyncio.timeout(left):
+                    return await self._run_case(run, case)
+        self.out_of_budget = True
+        return self._result(run, case, Verdict.UNRUN, "", "the budget ran out")
+
     async def _run_case(self, run: _CellRun, case: Case) -> Result:
         began = monotonic()
-        if self._ends_at is not None and began > self._ends_at:
-            self.out_of_budget = True
-            return self._result(run, case, Verdict.UNRUN, "", "the budget ran out")
         if run.gone:
             return self._result(run, case, Verdict.UNRUN, "", run.gone)
         missing = next((need for need in case.needs if not _has(run.facts, need)), None)
@@ -427,21 +505,27 @@ class _Run:
             if case.start is Start.SHARED or run.refused == _REFUSED:
                 run.gone = why
             return self._result(run, case, Verdict.UNRUN, "", why)
-        subject.begin(self._numbers[case.id])
-        patience = _HOSTILE if case.is_hostile else 1
-        subject.bound_s = self._options.answer_s * patience
+        subject.begin(self._numbers[case.id], case.id)
+        subject.bound_s = self._options.answer_s * self._patience(run, case)
         subject.random.seed(f"{self._options.seed} {case.id} {run.cell}")
+        verdict = Verdict.UNRUN
         try:
             verdict, expected, actual = await self._judge(subject, case)
         finally:
             await subject.close_others()
-            if case.start in {Start.OWN, Start.RAW}:
+            if verdict is Verdict.PASS and self._is_followed(case):
+                run.kept[case.id] = subject
+            elif case.start in {Start.OWN, Start.RAW}:
                 await subject.close()
+        run.hangs = run.hangs + 1 if verdict is Verdict.HANG else 0
         if verdict in {Verdict.CRASH, Verdict.HANG} and subject is run.shared:
             await subject.close()
-            run.shared = None
+            run.shared, run.before = None, subject
         result = self._result(run, case, verdict, expected, actual)
         keeps = verdict is not Verdict.PASS and verdict is not Verdict.ABSENT
+        if keeps and case.start is Start.LAST and not subject.last_sent:
+            again = self._again(run, case, subject.case_of(actual))
+            result = attrs.evolve(result, again=again)
         return attrs.evolve(
             result,
             seconds=round(monotonic() - began, 4),
@@ -454,14 +538,26 @@ class _Run:
             ),
         )
 
+    def _is_followed(self, case: Case) -> bool:
+        is_raw = case.start is Start.RAW and self._transport == "stdio"
+        return is_raw and any(each.follows == case.id for each in self._cases)
+
+    def _patience(self, run: _CellRun, case: Case) -> float:
+        """Return how many times `Options.answer_s` the answers to a case may take."""
+        if case.is_hostile:
+            return _HOSTILE
+        return _IMPATIENT if run.hangs >= _HANGS else 1.0
+
     async def _connect(self, run: _CellRun, case: Case) -> Subject:
         if case.start in {Start.SHARED, Start.LAST} and run.shared is not None:
             return run.shared
-        subject = self._subject(run.revision, run.facts, case.id)
+        kept = run.kept.pop(case.follows, None)
+        subject = kept or self._subject(run.revision, run.facts, case.id)
         if case.capabilities is not None:
             subject.capabilities = case.capabilities
         try:
-            await subject.open()
+            if kept is None:
+                await subject.open()
             if case.start is not Start.RAW:
                 await subject.handshake()
         except BaseException:
@@ -469,6 +565,8 @@ class _Run:
             raise
         if case.start in {Start.SHARED, Start.LAST}:
             run.shared = subject
+            if run.before is not None:
+                subject.go_on_from(run.before)
         return subject
 
     async def _judge(self, subject: Subject, case: Case) -> tuple[Verdict, str, str]:
@@ -499,19 +597,38 @@ class _Run:
             again=self._again(run, case),
         )
 
-    def _again(self, run: _CellRun, case: Case) -> str:
-        """Return the command that runs the case alone."""
-        words = ["mcpwire", "check", "--only", case.id, "--revision", run.cell.revision]
-        words += ["--seed", str(self._options.seed)]
-        for role, name in self._options.roles.items():
+    def _again(self, run: _CellRun, case: Case, cause: str | None = "") -> str:
+        """Return the command that runs the case alone.
+
+        `cause`: the case before it that a finding comes from; ``None``: any.
+        """
+        options = self._options
+        words = ["mcpwire", "check"]
+        if cause is None:
+            words += ["--full"] * (options.speed == "full")
+            for chosen in options.only:
+                words += ["--only", chosen]
+            for left_out in options.skip:
+                words += ["--skip", left_out]
+        else:
+            words += ["--only", case.id, *(["--only", cause] if cause else [])]
+        for revision in self._with_lender(run):
+            words += ["--revision", revision]
+        words += ["--seed", str(options.seed)]
+        for role, name in options.roles.items():
             words += ["--map", f"{role}={name}"]
-        for pattern in self._options.allow_calls:
+        for pattern in options.allow_calls:
             words += ["--allow-calls", pattern]
-        words += self._options.again
+        words += options.again
         target = str(self._target)
         return shlex.join(words) + (
             f" -- {target}" if self._transport == "stdio" else f" {target}"
         )
+
+    def _with_lender(self, run: _CellRun) -> list[str]:
+        """Return the revision of a cell, and that which says what may be called."""
+        lenders = [self._spoken_revisions[-1]] if run.borrows else []
+        return [run.cell.revision, *lenders]
 
 
 async def _verdict_of(subject: Subject, case: Case) -> tuple[Verdict, str, str]:
@@ -580,21 +697,6 @@ def _has(facts: Facts, need: str) -> bool:
         "prompt": facts.prompts,
     }
     return bool(listed[kind])
-
-
-async def _all_pages(subject: Subject, method: str, key: str) -> list[dict[str, Any]]:
-    """Return the items of a list, as far as its pages can be read."""
-    items: list[dict[str, Any]] = []
-    params: dict[str, Any] = {}
-    for _ in range(_PAGES):
-        answer: Answer = await subject.request(method, params)
-        page = (answer.result or {}).get(key)
-        items += [each for each in page or () if isinstance(each, dict)]
-        cursor = (answer.result or {}).get("nextCursor")
-        if not isinstance(cursor, str):
-            break
-        params = {"cursor": cursor}
-    return items
 
 
 async def run(

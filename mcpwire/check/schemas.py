@@ -171,6 +171,11 @@ class SchemaWatch:
                 return seen
         return None
 
+    def broken(self, revision: str) -> list[Message]:
+        """Return the messages that break a definition, the first of each."""
+        found = self.seen.get(revision, {}).values()
+        return [seen.message for seen in found if seen.message is not None]
+
     def _definition(
         self, schema: ProtocolSchema, message: Message, method: str | None
     ) -> str | None:

@@ -72,6 +72,8 @@ class Message:
     problem: str = ""
     stream: int = 0
     """The HTTP exchange it came on; 0 over stdio."""
+    case: str = ""
+    """The id of the case that ran when it came; "" before the first one."""
 
     @property
     def is_answer(self) -> bool:
@@ -275,6 +277,7 @@ class Subject:
         self._first_id = self.random.randrange(1_000, CASE_IDS)
         self._ids = count(self._first_id)
         self._own_ids: range | None = None
+        self._case = ""
         self._asked: dict[Any, str] = {}
         self._of_other_revisions: set[Any] = set()
         self._answering: set[asyncio.Task[None]] = set()
@@ -374,7 +377,7 @@ class Subject:
             is_sse=self._is_sse,
             capabilities=self.capabilities if capabilities is None else capabilities,
         )
-        other.tape = self.tape
+        other.tape, other._case = self.tape, self._case
         self._others.append(other)
         await other.open()
         if handshake:
@@ -406,13 +409,14 @@ class Subject:
 
     # --- messages ---------------------------------------------------------------------
 
-    def begin(self, number: int) -> None:
+    def begin(self, number: int, case: str) -> None:
         """Begin a case: answers to what was sent before belong to no reaction of it.
 
         Each case has ids of its own by its number, so that they are the same in a whole
         run and in a run of the case alone.
         """
         self.tape.clear()
+        self._case = case
         self.last_sent = b""
         first = CASE_IDS * (1 + number)
         self._own_ids = range(first, first + CASE_IDS)
@@ -609,6 +613,21 @@ class Subject:
         """Drop all messages that have come."""
         self.received.clear()
         self._answers.clear()
+
+    def go_on_from(self, earlier: Subject) -> None:
+        """Take what came on an earlier connection, for cases that look at all of it."""
+        self.received[:0] = earlier.received
+        self._asked = {**earlier._asked, **self._asked}
+        self._of_other_revisions |= earlier._of_other_revisions
+
+    def case_of(self, actual: str) -> str | None:
+        """Return the case that ran when a message came that a finding shows.
+
+        "": it came before all cases; ``None``: there is no such message.
+        """
+        seen = self.watch.broken(self.revision.name)
+        found = (m.case for m in (*self.received, *seen) if shown(m.raw) == actual)
+        return next(found, None)
 
     def _instead(self, response: Response | None) -> str:
         if response is not None and not response.has_head.is_set():
@@ -816,10 +835,11 @@ class Subject:
             value = loads(raw)
         except JSONDecodeError as error:
             if raw.strip():
-                self._add(Message(raw, None, f"no JSON: {error}", stream))
+                problem = f"no JSON: {error}"
+                self._add(Message(raw, None, problem, stream, self._case))
             return
         for each in value if isinstance(value, list) and value else [value]:
-            self._add(Message(raw, each, "", stream))
+            self._add(Message(raw, each, "", stream, self._case))
 
     def _add(self, message: Message) -> None:
         self.received.append(message)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,6 +11,7 @@ import attrs
 from mcpwire.check.baseline import compare, read_baseline, write_baseline
 from mcpwire.check.case import Verdict
 from mcpwire.check.cases import CASES
+from mcpwire.check.cases.fuzz import SECRET_NAME
 from mcpwire.check.official import find_suite, run_official
 from mcpwire.check.pages import write_pages
 from mcpwire.check.reports import (
@@ -91,7 +93,7 @@ def _run_options(options: Options) -> RunOptions:
         answer_s=options.timeout or RunOptions().answer_s,
         roles=dict(options.roles),
         allow_calls=tuple(options.allow_calls),
-        tokens=dict(options.access_tokens),
+        tokens={kind: os.environ[name] for kind, name in options.access_tokens},
         profile=options.case_profile or PROFILE,
         again=_again(options),
     )
@@ -100,8 +102,22 @@ def _run_options(options: Options) -> RunOptions:
 def _again(options: Options) -> tuple[str, ...]:
     """Return the further options that a command needs to do the same again."""
     words: list[str] = []
+    for name, value in options.env:
+        is_ours = os.environ.get(name) == value or SECRET_NAME.search(name)
+        words += ["--env", name if is_ours else f"{name}={value}"]
     for value in options.header_env:
         words += ["--header-env", value]
+    for kind, variable in options.access_tokens:
+        words += ["--auth", f"{kind}={variable}"]
+    for flag, text in (
+        ("--cwd", options.cwd),
+        ("--ca", options.ca),
+        ("--cert", options.cert),
+        ("--profile", options.case_profile),
+        ("--timeout", options.timeout and f"{options.timeout:g}"),
+    ):
+        words += [flag, text] if text else []
+    words += ["--inherit-env"] if options.inherit_env else []
     return (*words, *(["--hostile"] if options.hostile else []))
 
 

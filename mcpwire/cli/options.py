@@ -213,7 +213,7 @@ def _token(text: str) -> tuple[str, str]:
         _refuse(f"KIND is good, expired, audience or scope, got {kind!r}")
     if not os.environ.get(variable):
         raise UsageError(f"--auth {text}: {variable} is not set")
-    return kind, os.environ[variable]
+    return kind, variable
 
 
 def _words(text: str) -> list[str]:

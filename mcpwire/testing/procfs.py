@@ -53,7 +53,7 @@ def descendants(*pids: int, with_ended: bool = False) -> set[int]:
     """Return the processes that some have started, and those that these have.
 
     Args:
-        pids: Whose.
+        pids: The processes.
         with_ended: Whether those count that have ended and are not waited for yet.
     """
     parents = _parents(with_ended=with_ended) if HAS_PROC else {}

@@ -1,6 +1,52 @@
 """The server under test and the mutants are modules of this folder."""
 
+import contextlib
 import sys
 from pathlib import Path
 
+import pytest
+from unmeasured import unmeasured
+
+from mcpwire.transports import targets
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "servers" / "warm"))
 sys.path.insert(0, str(Path(__file__).parent))
+
+from warmed import IMPORTS, ForkServer, ForkServers
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(autouse=True)
+def servers_are_unmeasured(monkeypatch):
+    """Measure the checker alone: other tests measure our server."""
+    kept = [name for name in targets.INHERITED if not name.startswith("COVERAGE_")]
+    monkeypatch.setattr(targets, "INHERITED", tuple(kept))
+
+
+@pytest.fixture(scope="session")
+def mutated(tmp_path_factory):
+    """Return the command of our server with mutants, which starts at once."""
+    if sys.platform != "linux":
+        yield lambda *names: [sys.executable, str(HERE / "mutated.py"), *names]
+        return
+    path = tmp_path_factory.mktemp("fork") / "mutated.sock"
+    env = unmeasured(PYTHONPATH=str(HERE))
+    server = ForkServer(path, sys.executable, ["mutated"], env)
+    yield lambda *names: server.command(str(HERE / "mutated.py"), *names)
+    server.close()
+
+
+@pytest.fixture
+def warm(tmp_path_factory):
+    """Return what makes the command of a server start at once, if it is of Python."""
+    with contextlib.ExitStack() as stack:
+
+        def find(argv):
+            name = Path(argv[0]).parent.parent.name
+            folder = tmp_path_factory.mktemp("warm")
+            servers = ForkServers(folder, [name] if name in IMPORTS else [])
+            stack.callback(servers.close)
+            return servers.argv(argv)
+
+        yield find

@@ -39,6 +39,10 @@ class State:
         """Return the params of the request that an answer belongs to."""
         return self.params.get(json.dumps(message.get("id")), {})
 
+    def requests(self, method: str) -> list[dict[str, Any]]:
+        """Return the params of all requests of a method."""
+        return [self.params[id] for id, each in self.methods.items() if each == method]
+
     def note(self, message: Any) -> None:
         """Remember a request of the client."""
         if isinstance(message, dict) and "method" in message and "id" in message:
@@ -155,8 +159,8 @@ def in_responses(change: Change) -> Callable[[dict[str, Any]], None]:
 
     def response(held: dict[str, Any]) -> None:
         try:
-            message, request = json.loads(held["body"]), held["request"]["body"]
-            state.note(json.loads(request))
+            state.note(json.loads(held["request"]["body"]))
+            message = json.loads(held["body"])
         except (ValueError, RecursionError):
             return
         if isinstance(message, dict):
@@ -175,33 +179,84 @@ def load() -> dict[str, Mutant]:
     return MUTANTS
 
 
-def command(name: str) -> list[str]:
-    """Return the command of our server with a mutant."""
-    return [sys.executable, __file__, name]
+def command(*names: str) -> list[str]:
+    """Return the command of our server with mutants."""
+    return [sys.executable, __file__, *names]
 
 
-async def stdio(each: Mutant) -> int:  # noqa: C901 - two directions
-    """Be the server with a mutant, on stdin and stdout."""
-    child = await asyncio.create_subprocess_exec(
-        *(
-            sys.executable,
-            str(Path(__file__).with_name("server.py")),
-            *each.server_args,
-        ),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        limit=64 * 1024 * 1024,
+def joined(several: list[Mutant]) -> Mutant:
+    """Return one mutant that changes what the server sends as several do in turn."""
+
+    def change(message: dict[str, Any], state: State) -> Any:
+        found: list[Any] = [message]
+        for each in several:
+            found = [
+                each.from_server(one, state) if isinstance(one, dict) else one
+                for one in found
+            ]
+        return found
+
+    return several[0] if len(several) == 1 else Mutant("several", (), change)
+
+
+@attrs.frozen
+class Child:
+    """Our server in a process of its own, forked from this one."""
+
+    pid: int
+    stdin: int
+    stdout: int
+
+    @classmethod
+    def start(cls, arguments: tuple[str, ...]) -> Child:
+        """Fork; only before there is a loop or a thread."""
+        import server
+
+        (read, stdin), (stdout, written) = os.pipe(), os.pipe()
+        if pid := os.fork():
+            os.close(read)
+            os.close(written)
+            return cls(pid, stdin, stdout)
+        os.dup2(read, 0)
+        os.dup2(written, 1)
+        for each in (read, stdin, stdout, written):
+            os.close(each)
+        sys.argv[1:] = arguments
+        server.main()
+        os._exit(0)
+
+    def wait(self) -> int:
+        """Return its exit code."""
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+
+async def reading(file: Any) -> asyncio.StreamReader:
+    """Return a stream that reads a pipe."""
+    reader = asyncio.StreamReader(limit=64 * 1024 * 1024)
+    await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), file
     )
+    return reader
+
+
+async def stdio(each: Mutant, child: Child) -> int:  # noqa: C901 - two directions
+    """Be the server with a mutant, on stdin and stdout."""
     state = State()
     loop = asyncio.get_running_loop()
-    ours = asyncio.StreamReader(limit=64 * 1024 * 1024)
-    await loop.connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(ours), sys.stdin.buffer
+    ours = await reading(sys.stdin.buffer)
+    theirs = await reading(os.fdopen(child.stdout, "rb", 0))
+    stdin = asyncio.StreamWriter(
+        *await loop.connect_write_pipe(
+            lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()),
+            os.fdopen(child.stdin, "wb", 0),
+        ),
+        None,
+        loop,
     )
 
     async def to_server() -> None:
         while each.chunk_from_client and (data := await ours.read(1 << 20)):
-            child.stdin.write(each.chunk_from_client(data, state))
+            stdin.write(each.chunk_from_client(data, state))
         while line := await ours.readline():
             if each.raw_from_client is not None:
                 line = each.raw_from_client(line, state)
@@ -210,17 +265,17 @@ async def stdio(each: Mutant) -> int:  # noqa: C901 - two directions
             try:
                 message = json.loads(line)
             except (ValueError, RecursionError):
-                child.stdin.write(line)
+                stdin.write(line)
                 continue
             state.note(message)
             if each.from_client is not None and isinstance(message, dict):
                 line = b"".join(_written(each.from_client(message, state)))
-            child.stdin.write(line)
-            await child.stdin.drain()
-        child.stdin.close()
+            stdin.write(line)
+            await stdin.drain()
+        stdin.close()
 
     async def to_client() -> None:
-        while line := await child.stdout.readline():
+        while line := await theirs.readline():
             if each.from_server is not None:
                 message = json.loads(line)
                 if isinstance(message, dict):
@@ -235,7 +290,7 @@ async def stdio(each: Mutant) -> int:  # noqa: C901 - two directions
         writing.cancel()
         if each.at_end is not None:
             code = each.at_end(state)
-    return await child.wait() if code is None else code
+    return child.wait() if code is None else code
 
 
 def _write_all(data: bytes) -> None:
@@ -470,12 +525,19 @@ async def serve(*, is_guarded: bool) -> None:
     serving.cancel()
 
 
-if __name__ == "__main__":
-    # The modules of mutants import this one by its name.
-    sys.modules["mutants"] = sys.modules["__main__"]
+def main() -> None:
+    """Be a server with the mutants that the arguments name."""
     load()
-    if sys.argv[1] == "--http":
+    if sys.argv[1:2] == ["--http"]:
         with contextlib.suppress(asyncio.CancelledError):
             asyncio.run(serve(is_guarded="--guarded" in sys.argv))
     else:
-        sys.exit(asyncio.run(stdio(MUTANTS[sys.argv[1]])))
+        chosen = joined([MUTANTS[name] for name in sys.argv[1:]])
+        started = Child.start(chosen.server_args)
+        sys.exit(asyncio.run(stdio(chosen, started)))
+
+
+if __name__ == "__main__":
+    # The modules of mutants import this one by its name.
+    sys.modules["mutants"] = sys.modules["__main__"]
+    main()

@@ -16,6 +16,7 @@ def fault(name, *cases, revision="2025-11-25"):
     def add(function):
         def change(message, state):
             method, params = state.method_of(message), state.params_of(message)
+            state.kept["state"] = state
             return function(message, method, params, state.kept) or message
 
         register(

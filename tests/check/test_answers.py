@@ -9,7 +9,7 @@ from mcpwire.check import Options, run
 from mcpwire.transports.targets import Stdio
 
 SERVER = """
-import json, sys
+import json, sys, time
 kind, late = sys.argv[1], None
 KNOWN = "tools/list", "notifications/initialized"
 READS = dict(annotations=dict(readOnlyHint=True))
@@ -20,7 +20,7 @@ heap, count = [], 0
 def answer(id, **result):
     print(json.dumps(dict(jsonrpc="2.0", id=id, result=result)), flush=True)
 for line in sys.stdin:
-    message = json.loads(line)
+    message = json.loads(line.lstrip("\ufeff"))
     id, method, count = message.get("id"), message["method"], count + 1
     if kind == "fills its heap" and count == 700:
         heap.append(bytes(range(256)) * (40 * 4096))
@@ -32,9 +32,14 @@ for line in sys.stdin:
         continue
     if kind == "rounds" and id == 2**53 + 1:
         id = 2**53
+    if method == "initialize" and kind == "second first" and id == 1:
+        continue
     if method == "initialize":
         answer(id, capabilities=dict(tools={}), serverInfo=dict(name="s", version="1"),
                protocolVersion=message["params"]["protocolVersion"])
+        if kind == "second first" and id == 2:
+            time.sleep(0.1)  # another thread has the first request
+            answer(1, protocolVersion="2025-11-25", serverInfo=dict(name="s"))
     elif kind == "overtakes" and "mcpwire-unknown" in message:
         late = [id, 2]  # two others are answered before it
     elif kind == "no ping" and method not in KNOWN:
@@ -60,6 +65,7 @@ for line in sys.stdin:
         ("rounds", "RPC-07.b", "fail"),
         ("refuses unread", "F09.n", "pass"),
         ("waits for texts", "F09.n", "pass"),
+        ("second first", "A08.d", "pass"),
         ("fills its heap", "H03.a", "pass"),
     ],
 )

@@ -37,6 +37,8 @@ for line in sys.stdin:
         continue
     elif kind == "slow if wrong" and params.get("arguments") != {"a": 1}:
         continue
+    elif kind == "refuses by header" and params.get("arguments") != {}:
+        answer["error"] = dict(code=-32020, message="the header lacks it")
     elif kind == "out of reach":
         answer["error"] = dict(code=-32603, message="connection refused")
     else:
@@ -57,6 +59,7 @@ for line in sys.stdin:
         ("slow", "TOOL-18.c", "lenient"),
         ("slow if wrong", "F09.i", "hang"),
         ("out of reach", "F09.p", "absent"),
+        ("refuses by header", "F09.p", "pass"),
         ("out of reach", "F13.l", "absent"),
     ],
 )

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from unmeasured import pause
 
 from mcpwire.check import CASES, Report
 from mcpwire.cli.main import main
@@ -50,12 +52,59 @@ def test_a_good_server_is_0_and_a_broken_must_is_6(cli):
 def test_a_failure_is_repeated_by_the_line_it_prints(cli):
     _, out, _ = cli("check", *ONE, *BAD)
     (line,) = [each for each in out.splitlines() if "again" in each]
-    import shlex
-
     again = shlex.split(line.split(None, 1)[1])[1:]
     code, repeated, _ = cli(*again)
     assert code == 6
     assert line in repeated
+
+
+def test_the_line_that_repeats_a_failure_has_all_that_is_needed(cli, monkeypatch):
+    monkeypatch.setenv("TOKEN_OF_OURS", "a-secret-token")
+    monkeypatch.setenv("COLOUR", "blue")
+    given = ["--env", "COLOUR", "--env", "SIZE=4", "--env", "API_KEY=a-secret-key"]
+    given += ["--auth", "TOKEN_OF_OURS", "--timeout", "4", "--cwd", str(HERE)]
+    _, out, _ = cli("check", *ONE, *given, *BAD)
+    (line,) = [each for each in out.splitlines() if "again" in each]
+    for words in (
+        *("--env COLOUR", "--env SIZE=4", "--env API_KEY", "--auth good=TOKEN_OF_OURS"),
+        *("--timeout 4", f"--cwd {HERE}"),
+    ):
+        assert f" {words} " in line
+    assert "a-secret" not in out
+
+
+FAULTS = (
+    "an unknown method is invalid params",
+    "the handshake lacks the server's name",
+    "the log is not declared",
+    "a banner stands on stdout",
+    "progress comes behind the answer",
+    "a client without capabilities is asked for roots",
+    "line ends in texts are not escaped",
+)
+
+
+@pytest.mark.timeout(180)
+def test_each_failure_of_a_run_is_found_again_by_its_line(cli, mutated):
+    def failures(*words):
+        report = Report.from_json(cli(*words)[1].encode())
+        kept = ("case", "cell", "verdict")
+        return {
+            tuple(getattr(each, name) for name in kept): each.again
+            for each in report.failures()
+        }
+
+    revisions = ["--revision", "2024-11-05", "--revision", "2025-11-25"]
+    options = ["--json", "--timeout", "2"]
+    found = failures("check", *options, *revisions, "--", *mutated(*FAULTS))
+    by_line = {}
+    for key, line in found.items():
+        by_line.setdefault(line, set()).add(key)
+    assert len(found) > len(FAULTS)
+    with pause():
+        for line, keys in by_line.items():
+            words = shlex.split(line)[2:]
+            assert keys <= failures("check", "--json", *words).keys(), line
 
 
 @pytest.mark.parametrize(
@@ -180,7 +229,7 @@ time.sleep(60)
 # --- pytest ---------------------------------------------------------------------------
 
 
-def test_pytest_has_an_item_for_each_case(tmp_path):
+def test_pytest_has_an_item_for_each_case(tmp_path, mutated):
     def run(server, *words):
         command = [sys.executable, "-m", "pytest", "-p", "mcpwire.check.pytest_plugin"]
         command += ["-p", "no:cacheprovider", "-rA", "--mcpwire-check", server, *words]
@@ -195,14 +244,12 @@ def test_pytest_has_an_item_for_each_case(tmp_path):
         "--mcpwire-check-only",
         "SCHEMA.ElicitRequest",
     ]
-    code, out = run(f"{sys.executable} {HERE / 'server.py'}", *only)
+    code, out = run(shlex.join(mutated()), *only)
     assert code == 0
     assert "PASSED mcpwire-check::RPC-31.a" in out
     assert "1 passed, 1 skipped" in out
-    bad = (
-        f"{sys.executable} {HERE / 'mutants.py'} 'an unknown method is invalid params'"
-    )
-    code, out = run(bad, *only)
+    bad = mutated("an unknown method is invalid params")
+    code, out = run(shlex.join(bad), *only)
     assert code == 1
     assert "FAILED mcpwire-check::RPC-31.a" in out
     assert "expected  an error -32601" in out

@@ -44,7 +44,7 @@ SERVERS = {
 
 
 @pytest.mark.parametrize("name", SERVERS)
-def test_its_known_findings_and_no_others_come_out(name, tmp_path):
+def test_its_known_findings_and_no_others_come_out(name, warm):
     program, arguments, known = SERVERS[name]
     missing = next(
         (
@@ -57,17 +57,15 @@ def test_its_known_findings_and_no_others_come_out(name, tmp_path):
     if missing is not None:
         pytest.skip(f"make peers has not installed {missing}")
     env = {"FASTMCP_CHECK_FOR_UPDATES": "off"}
-    words = [str(each) for each in arguments]
-    target = Stdio(str(program), words, env=env)
-    assert found(target) == known | NO_BATCHES
+    program, *words = warm([str(program), *map(str, arguments)])
+    assert found(Stdio(program, words, env=env)) == known | NO_BATCHES
 
 
-def test_git_answers_what_is_asked(tmp_path):
+def test_git_answers_what_is_asked(tmp_path, warm):
     program = PEERS / "servers/bin/python"
     if not program.exists():
         pytest.skip(f"make peers has not installed {program}")
     subprocess.run(["git", "init", "-q", tmp_path], check=True)
-    target = Stdio(
-        str(program), ["-m", "mcp_server_git", "--repository", str(tmp_path)]
-    )
-    assert found(target) == NO_BATCHES
+    arguments = ["-m", "mcp_server_git", "--repository", str(tmp_path)]
+    program, *words = warm([str(program), *arguments])
+    assert found(Stdio(program, words)) == NO_BATCHES

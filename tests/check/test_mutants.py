@@ -9,10 +9,11 @@ import guarded_subject
 import mutants
 import pytest
 from mutants import MUTANTS, command
+from unmeasured import unmeasured
 
 from mcpwire.check import Options, Verdict, run
 from mcpwire.check.case import Level, Start
-from mcpwire.check.cases import CASES
+from mcpwire.check.cases import CASES, cancellation, framing, hygiene, streams
 from mcpwire.transports.targets import Stdio
 
 mutants.load()
@@ -27,39 +28,100 @@ SHARED = [
 ]
 
 
-LAST = {c.id for c in CASES if c.start is Start.LAST and c.family != "schema"}
+PROCESS = {c.id for c in hygiene.FAMILY.cases if not c.id.startswith("TR-STDIO-02")}
+"""Cases that look at the process: it is started from its file."""
+
+
+LAST = {
+    case.id
+    for case in CASES
+    if case.start is Start.LAST and case.family != "schema" and case.id not in PROCESS
+}
 """Cases that look at what all others have left."""
 
 
-@pytest.fixture(scope="session")
-def options(pytestconfig):
+SILENT = {
+    "100 Continue comes late",
+    "SIGTERM is ignored",
+    "a DELETE leaves the stream open",
+    "a call keeps the process",
+    "a call of an ended session has no end",
+    "a call waits for ever after an error",
+    "a call waits for ever after cancel",
+    "a call waits for ever after decline",
+    "a cancellation compares ids as texts",
+    "a cancellation takes all calls along",
+    "a client that dies is not missed",
+    "a giant body is waited for",
+    "a message is shorter than a megabyte",
+    "a second GET fails",
+    "a stateless server does not see the end of its input",
+    "a stream opens once in a session",
+    "behind the end of a line in parts a buffer is lost",
+    "line ends in texts are not escaped",
+    "more than 18 requests wait",
+    "of a buffer 256 lines are read",
+    "of a buffer 64 lines are read",
+    "prompts/list_changed are not told",
+    "resources/list_changed are not told",
+    "single octets are lost",
+    "streams stay open after the answer at 2025-11-25",
+    "streams stay open after the answer at 2026-07-28",
+    "the end of the input is not seen",
+    "the rest of a buffer is lost",
+    "tools/list_changed are not told",
+}
+"""Faults that are something that never comes: it is not waited for as long as usual."""
+SHORT_S = 1.0
+LONG_ENOUGH_S = 0.3  # for a call that another fault does not concern
+BOUNDS = (
+    (cancellation, "TWELVE_S"),
+    (framing, "LARGE_S"),
+    (streams, "AGAIN_S"),
+)
+
+
+@pytest.fixture
+def options(pytestconfig, monkeypatch):
     """Make the options that run a mutant's cases, and the schemas of all messages.
 
     On all grounds, each case that shares a connection runs too, which takes a second or
     two for each mutant; a fault over HTTP stands against those of HTTP alone.
     """
     runs_all = pytestconfig.getoption("--all-grounds")
+    schemas = {case.id for case in CASES if case.family == "schema"}
 
     def make(mutant):
-        is_http = mutant.transport == "http"
-        chosen = {
-            case.id
-            for case in SHARED
-            if mutant.revision in case.revisions
-            and not (is_http and "stdio" in case.transports)
-        }
         runs_shared = runs_all or mutant.cases[0] in LAST
-        schemas = {case.id for case in CASES if case.family == "schema"}
-        chosen = (chosen if runs_shared else set()) | schemas | set(mutant.cases)
+        is_silent = mutant.name in SILENT
+        if is_silent:
+            monkeypatch.setattr(hygiene, "GRACE_S", SHORT_S)
+        if runs_shared:
+            monkeypatch.setattr(cancellation, "LASTS_S", LONG_ENOUGH_S)
+        elif is_silent:
+            for module, name in BOUNDS:
+                monkeypatch.setattr(module, name, SHORT_S)
+        chosen = shared_with(mutant) if runs_shared else set()
         return Options(
             revisions=(mutant.revision,),
-            only=tuple(sorted(chosen)),
+            only=tuple(sorted(chosen | schemas | set(mutant.cases))),
             speed="full",
-            answer_s=2.0,
+            answer_s=SHORT_S if is_silent and not runs_shared else 2.0,
             allow_calls=("*",),
         )
 
     return make
+
+
+def shared_with(mutant):
+    """Return the cases that a fault may not trouble."""
+    is_http = mutant.transport == "http"
+    return {
+        case.id
+        for case in SHARED
+        if mutant.revision in case.revisions
+        and not (is_http and "stdio" in case.transports)
+    }
 
 
 def assert_found(report, mutant):
@@ -75,8 +137,9 @@ GUARDED = [each for each in OVER_HTTP if each.is_guarded]
 
 
 @pytest.mark.parametrize("mutant", STDIO, ids=lambda each: each.name)
-def test_a_fault_over_stdio_is_found_by_its_case(mutant, options):
-    words = command(mutant.name)
+def test_a_fault_over_stdio_is_found_by_its_case(mutant, options, mutated):
+    is_of_process = mutant.cases[0] in PROCESS
+    words = (command if is_of_process else mutated)(mutant.name)
     report = asyncio.run(run(Stdio(words[0], words[1:]), options(mutant)))
     assert_found(report, mutant)
 
@@ -90,7 +153,11 @@ class Served:
     def __enter__(self):
         command = [sys.executable, mutants.__file__, "--http", *self.words]
         self.child = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            command,
+            env=unmeasured(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         self.url = guarded_subject.url_of(int(self.child.stdout.readline()))
         return self
@@ -135,6 +202,10 @@ def test_a_fault_of_a_server_with_tokens_is_found_by_its_case(
         guarded_server.check(mutant, attrs.evolve(options(mutant), tokens=tokens)),
         mutant,
     )
+
+
+def test_the_silent_faults_are_there():
+    assert SILENT - MUTANTS.keys() == set()
 
 
 def test_each_case_has_an_id_of_its_own_and_says_what_it_sends():

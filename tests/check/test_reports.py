@@ -110,7 +110,26 @@ def test_a_report_survives_json():
         "points": 5,
         "must": [0, 1],
         "should": [0, 0],
+        "applied": 1,
     }
+
+
+NOTHING = report(result(Verdict.ABSENT), result(Verdict.ABSENT, case="RPC-31.a"))
+
+
+def test_a_cell_in_which_nothing_applied_is_not_praised():
+    (score,) = NOTHING.scores().values()
+    assert (score.applied, NOTHING.lowest()) == (0, None)
+    assert "-  stdio  2025-11-25  no case applied" in to_text(NOTHING)
+    assert "| server stdio 2025-11-25 | - |" in to_markdown(NOTHING)
+    assert json.loads(to_badge(NOTHING))["message"] == "no case applied"
+    assert MIXED.lowest() == 5
+
+
+def test_the_command_that_repeats_a_finding_is_shown_whole():
+    again = "mcpwire check " + " ".join(f"--map echo=tool_{n}" for n in range(50))
+    found = to_text(report(attrs.evolve(BROKEN, again=again)))
+    assert f"again     {again}\n" in found
 
 
 def test_the_report_fits_its_published_schema():

@@ -1,7 +1,9 @@
 """The runner: what each verdict comes from, which cases run, what is left behind."""
 
 import asyncio
+import json
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -289,3 +291,121 @@ def test_a_case_without_a_subject_is_data():
     (case,) = made(m_a=fine)
     assert isinstance(case, Case)
     assert (case.level, case.family, case.title) == (Level.MUST, "made", "title of a")
+
+
+def test_a_case_that_runs_as_the_budget_ends_is_ended():
+    async def endless(subject):
+        await asyncio.Event().wait()
+
+    options = _with(ONE, budget_s=2.0)
+    report = asyncio.run(run(target(), options, cases=made(m_a=endless, m_b=fine)))
+    assert report.out_of_budget
+    assert {(r.verdict, r.actual) for r in report.results} == {
+        (Verdict.UNRUN, "the budget ran out")
+    }
+
+
+def test_after_five_hangs_answers_are_waited_for_less_long():
+    hangs = dict.fromkeys((f"m_{n}" for n in range(6)), hanging)
+    found = verdicts(made(**hangs, m_fine=fine, m_last=hanging))
+    ends = {id: each.expected.rpartition(" within ")[2] for id, each in found.items()}
+    assert [ends[id] for id in ("0", "4", "5", "last")] == [
+        *("0.5 s", "0.5 s", "0.1 s", "0.5 s")
+    ]
+    assert found["fine"].verdict is Verdict.PASS
+
+
+def test_cases_that_look_back_see_all_connections_and_name_the_cause():
+    async def look(subject):
+        for each in subject.received:
+            if each.case == "OWN.early":
+                subject.broken("no answer", each.raw)
+
+    async def complain(subject):
+        subject.broken("anything", "else")
+
+    early, crash, seen, other = made(
+        m_early=fine, m_crash=crashing, m_seen=look, m_other=complain
+    )
+    last = [_with(each, start=Start.LAST) for each in (seen, other)]
+    found = verdicts([early, crash, *last])
+    assert found["crash"].verdict is Verdict.CRASH
+    assert found["seen"].verdict is Verdict.FAIL
+    assert "check --only OWN.seen --only OWN.early --revision" in found["seen"].again
+    assert "check --full --revision 2025-11-25" in found["other"].again
+
+
+class SilentAfter:
+    """A server over HTTP that says no more once it has got a method."""
+
+    def __init__(self, method):
+        self.method = method
+        self.is_silent = False
+        self.connections = 0
+
+    async def __call__(self, reader, writer):
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = int(re.search(rb"(?i)content-length: (\d+)", head)[1])
+        message = json.loads(await reader.readexactly(length))
+        self.connections += self.is_silent
+        self.is_silent = self.is_silent or message["method"] == self.method
+        if self.is_silent:
+            await reader.read()
+        else:
+            writer.write(self.response(message))
+        writer.close()
+
+    @staticmethod
+    def response(message):
+        if "id" not in message:
+            return b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n"
+        result = {
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "serverInfo": {"name": "silent", "version": "1"},
+        }
+        answer = {"jsonrpc": "2.0", "id": message["id"], "result": result}
+        body = json.dumps(answer).encode()
+        head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+        return head + b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
+
+
+def test_a_server_that_says_no_more_is_waited_for_once():
+    silent = SilentAfter("hang")
+    hang, *others = made(m_hang=hanging, m_a=fine, m_b=fine, m_c=fine)
+    others[2] = _with(others[2], start=Start.OWN)
+
+    async def check():
+        server = await asyncio.start_server(silent, "127.0.0.1", 0)
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+        async with server:
+            return await run(url, ONE, cases=[hang, *others])
+
+    first, *rest = asyncio.run(check()).results
+    assert first.verdict is Verdict.HANG
+    assert {each.verdict for each in rest} == {Verdict.UNRUN}
+    assert len({each.actual for each in rest}) == 1
+    assert rest[0].actual == "no connection any more: no response"
+    assert silent.connections == 1
+
+
+@pytest.mark.parametrize(("first", "count"), [(fine, 1), (broken, 2)])
+def test_a_case_goes_on_with_the_process_of_one_that_passed(first, count):
+    pids = []
+
+    def noting(function):
+        async def case(subject):
+            pids.append(subject.stdio.pid)
+            await function(subject)
+
+        return case
+
+    before, after = made(m_before=noting(first), m_after=noting(fine))
+    before = _with(before, start=Start.RAW)
+    after = _with(after, start=Start.OWN, follows="OWN.before")
+    found = verdicts([before, after])
+    assert found["after"].verdict is Verdict.PASS
+    assert len(set(pids)) == count
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)

@@ -1,9 +1,12 @@
 """Two local subjects end to end: our server, and one on the official Python SDK."""
 
+import asyncio
 import json
+import re
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 from ports import kept_port
 from real_servers import PEERS
@@ -82,8 +85,6 @@ def test_a_site_is_made_of_two_servers_and_again_with_the_same_verdicts(
 
 
 def test_a_line_of_a_finding_over_http_starts_the_server(board, subjects):
-    import asyncio
-
     subject = board("subjects").read_subjects(subjects)[0]
     measure = board("measure")
     report = asyncio.run(measure.check_subject(subject, "http", only=("C01.a",)))
@@ -113,6 +114,22 @@ def test_a_server_that_ends_at_once_is_a_problem_of_its_row(
     assert row["start"] == []
 
 
+def test_a_server_at_the_port_of_a_subject_is_not_taken_for_it(board, subjects):
+    subject = board("subjects").read_subjects(subjects)[0]
+    measure = board("measure")
+    port = int(re.search(r":(\d+)/", subject.http.url)[1])
+
+    async def both():
+        async def answer(_, writer):
+            writer.close()
+
+        async with await asyncio.start_server(answer, "127.0.0.1", port):
+            await measure.check_subject(subject, "http", only=("C01.a",))
+
+    with pytest.raises(ConnectionError, match="another server is at"):
+        asyncio.run(both())
+
+
 def test_an_unknown_name_is_a_usage_error(board, subjects, tmp_path, capsys):
     words = ["--subjects", str(subjects), "--site", str(tmp_path), "--only", "nobody"]
     with pytest.raises(SystemExit) as raised:
@@ -128,6 +145,9 @@ with Client(sys.argv[1]) as client:
     for _ in range(20):
         client.call_tool("echo", {"text": "hi"})
 """
+
+
+TWICE = {"p50": (1.0, 1000.0)}
 
 
 def test_speed_is_measured_beside_the_floor(
@@ -168,6 +188,27 @@ def test_speed_is_measured_beside_the_floor(
     assert set(facts["caller"]["caller"]) == {"stdio", "http"}
     assert "tools/call echo, 32 users" in page
     assert page.count("not measured") == 0
+    tables = [(ours, speed.rows(site, ours))]
+    assert speed.ahead(tables) == []
+    slower = [(ours, [{**row, "figures": TWICE} for row in tables[0][1]])]
+    lines = speed.ahead([*slower, *tables])
+    assert len(lines) == 6
+    assert lines[0].startswith("stdio, ping, p50: ours 1000.00; ours ")
     # A site beside itself: nothing has changed.
     assert main.main([*words, "--pages", "--against", str(site)]) == 0
     assert "of before" not in capsys.readouterr().out
+
+
+def test_a_package_that_is_not_there_is_a_reason_and_no_error(
+    board, subjects, tmp_path, monkeypatch
+):
+    module, install = board("subjects"), board("install").install
+    monkeypatch.setattr(module, "INSTALLED", tmp_path / "installed")
+    path = subjects / "missing.toml"
+    path.write_text(path.read_text().replace("none==1", f"{tmp_path}/nothing"))
+    subject = module.read_subject(path)
+    assert "nothing" in install(subject)
+    stamp = subject.folder / ".made"
+    assert not stamp.exists()
+    stamp.write_bytes(msgspec.json.encode(subject.install))
+    assert install(subject) == ""

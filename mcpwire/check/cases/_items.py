@@ -38,7 +38,9 @@ __all__ = [
     "declaring",
     "fit_tools",
     "has_header",
+    "items_of",
     "names_of",
+    "paged",
     "pages",
     "results",
     "walk",
@@ -107,24 +109,40 @@ class Page:
         return self.answer.result or {}
 
 
+async def paged(
+    subject: Subject, method: str, *, timeout: float | None = None
+) -> AsyncIterator[Answer]:
+    """Ask for a list page by page, up to the first error; yield the answers."""
+    cursor: str | None = None
+    for _ in range(PAGES):
+        params = {} if cursor is None else {"cursor": cursor}
+        answer = await subject.request(method, params, timeout=timeout)
+        yield answer
+        cursor = _next_cursor(answer)
+        if cursor is None:
+            return
+
+
+def items_of(answer: Answer, key: str) -> list[dict[str, Any]]:
+    """Return the items on a page, without what is no object."""
+    items = (answer.result or {}).get(key)
+    return [e for e in items if isinstance(e, dict)] if isinstance(items, list) else []
+
+
+def _next_cursor(answer: Answer) -> str | None:
+    cursor = (answer.result or {}).get("nextCursor")
+    return cursor if isinstance(cursor, str) else None
+
+
 async def pages(
     subject: Subject, listed: Listed, *, timeout: float | None = None
 ) -> list[Page]:
     """Return a list page by page, up to the first error."""
-    found: list[Page] = []
-    params: dict[str, Any] = {}
-    for _ in range(PAGES):
-        answer = await subject.request(listed.method, params, timeout=timeout)
-        if answer.result is None:
-            break
-        items, cursor = answer.result.get(listed.key), answer.result.get("nextCursor")
-        items = items if isinstance(items, list) else []
-        cursor = cursor if isinstance(cursor, str) else None
-        found.append(Page(answer, [e for e in items if isinstance(e, dict)], cursor))
-        if cursor is None:
-            break
-        params = {"cursor": cursor}
-    return found
+    return [
+        Page(answer, items_of(answer, listed.key), _next_cursor(answer))
+        async for answer in paged(subject, listed.method, timeout=timeout)
+        if answer.result is not None
+    ]
 
 
 async def names_of(

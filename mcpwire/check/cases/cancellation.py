@@ -24,7 +24,8 @@ case = FAMILY.case
 
 CANCELLED: Final = "notifications/cancelled"
 IGNORED: Final = AnyOf(Silence(), Status(*range(400, 500)))
-_LASTS_S: Final = 1.0
+LASTS_S: Final = 1.0
+TWELVE_S: Final = 12.0  # for twelve calls, one after another
 
 
 exchange(
@@ -81,7 +82,7 @@ async def late_cancellation(subject: Subject) -> None:
 
 async def _cancelled(subject: Subject) -> None:
     """Cancel a call; look for its answer until one of the same length is over."""
-    call = await start_slow(subject, _LASTS_S)
+    call = await start_slow(subject, LASTS_S)
     await subject.notify(CANCELLED, {"requestId": call.id, "reason": "mcpwire"})
     await subject.barrier()
     is_read = len(subject.received)
@@ -89,7 +90,7 @@ async def _cancelled(subject: Subject) -> None:
     message = subject.message("tools/call", call.params, id=later)
     response = await subject.send(message)
     subject.last_sent = b"a call, its cancellation, then the same call again"
-    await subject.answer(later, response, timeout=_LASTS_S + subject.bound_s)
+    await subject.answer(later, response, timeout=LASTS_S + subject.bound_s)
     await subject.barrier()
     for found in subject.answers_to(call.id):
         if "result" in found.value and position(subject, found) < is_read:
@@ -142,10 +143,10 @@ async def cancelled_modern_call(subject: Subject) -> None:
     why="the cancellation of one call ends another",
 )
 async def other_type(subject: Subject) -> None:
-    call = await start_slow(subject, _LASTS_S)
+    call = await start_slow(subject, LASTS_S)
     await subject.notify(CANCELLED, {"requestId": str(call.id)})
     try:
-        await subject.answer(call.id, call.response, timeout=_LASTS_S + subject.bound_s)
+        await subject.answer(call.id, call.response, timeout=LASTS_S + subject.bound_s)
     except NoAnswer as found:
         subject.broken("an answer to the call", found.actual)
 
@@ -163,7 +164,7 @@ async def other_type(subject: Subject) -> None:
     why="one cancelled call ends the calls of others",
 )
 async def every_second(subject: Subject) -> None:
-    params = lasting(subject.need_tool("slow"), _LASTS_S)
+    params = lasting(subject.need_tool("slow"), LASTS_S)
     ids = [subject.next_id() for _ in range(12)]
     for id in ids:
         await subject.send(subject.message("tools/call", params, id=id))
@@ -171,6 +172,6 @@ async def every_second(subject: Subject) -> None:
     for id in ids[::2]:
         await subject.notify(CANCELLED, {"requestId": id})
     for id in ids[1::2]:
-        await subject.answer(id, timeout=12.0)
+        await subject.answer(id, timeout=TWELVE_S)
         count = len(subject.answers_to(id))
         subject.expect(count == 1, "one answer", f"{count} answers")

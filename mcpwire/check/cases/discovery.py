@@ -159,7 +159,7 @@ exchange(
     why="a client with several requests in flight cannot say which version failed",
 )
 async def unknown_version_is_named(subject: Subject) -> None:
-    reaction = await _of_version(UNKNOWN).to(subject)
+    reaction = await subject.late(await _of_version(UNKNOWN).to(subject))
     if -32022 not in reaction.codes:
         subject.absent("error -32022")
     data = reaction.errors[0].value["error"].get("data")
@@ -211,7 +211,7 @@ exchange(
 )
 async def versions_agree(subject: Subject) -> None:
     versions = (await subject.request("server/discover")).result or {}
-    reaction = await _of_version(UNKNOWN).to(subject)
+    reaction = await subject.late(await _of_version(UNKNOWN).to(subject))
     if -32022 not in reaction.codes:
         subject.absent("error -32022")
     data = reaction.errors[0].value["error"].get("data")
@@ -309,6 +309,7 @@ for _letter, (_method, _params) in zip("bcdef", _REMOVED.items(), strict=True):
         revisions=MODERN,
         transports=("stdio",),
         start=Start.OWN if _method == "initialize" else Start.SHARED,
+        follows="META-14.a" if _method == "initialize" else "",
         send=Request(
             _method, _params, text=f"`{_method}` with this revision's `_meta`"
         ),
@@ -488,7 +489,7 @@ async def refusals_leave_nothing(subject: Subject) -> None:
         _of_version(UNKNOWN),
         Changed(_with_meta(clientCapabilities=None), "without capabilities"),
     ):
-        reaction = await part.to(subject)
+        reaction = await subject.late(await part.to(subject))
         if not reaction.errors:
             subject.absent(f"refusal of {part}")
         answer = await subject.request("server/discover")

@@ -37,8 +37,12 @@ FAMILY: Final = Family("fuzz")
 case = FAMILY.case
 
 CALLS: Final = 40
+SECRET_NAME: Final = re.compile(r"(?i)token|secret|password|key|credential")
+"""Variables of the environment that reports do not show."""
+
 ROOM_S: Final = 2.5
-FINE: Final = frozenset({-32600, -32602, -32002})
+UNFIT: Final = 2  # prompts or templates that fail with plain values; then no more
+FINE: Final = frozenset({-32600, -32602, -32002, -32020})
 """The codes that say that the request was wrong."""
 
 Arguments: TypeAlias = dict[str, Any]
@@ -218,10 +222,12 @@ async def _call(subject: Subject, params: dict[str, Any]) -> Answer:
 
 async def _is_slow(subject: Subject, name: str, fit: Arguments) -> bool:
     """Tell whether a tool takes long with arguments that fit, too."""
+    shown = subject.last_sent
     try:
         await _call(subject, {"name": name, "arguments": fit})
     except NoAnswer:
         return True
+    subject.last_sent = shown
     return False
 
 
@@ -392,22 +398,25 @@ def _is_fine(answer: Answer | None) -> bool:
     why="a client that errs breaks the server",
 )
 async def prompts(subject: Subject) -> None:
-    began, sent = monotonic(), 0
+    sent, unfit, spent = 0, 0, 0.0
     for prompt in subject.facts.prompts:
         name, arguments = str(prompt.get("name")), prompt_arguments(prompt)
         fit = {e["name"]: "mcpwire" for e in arguments if e.get("required") is True}
-        if monotonic() - began > ROOM_S:
-            break
-        if not arguments or not _is_fine(await _get(subject, name, fit)):
+        if not arguments or unfit == UNFIT:
             continue
+        if not _is_fine(await _get(subject, name, fit)):
+            unfit += 1
+            continue
+        began = monotonic()
         for argument in arguments:
             for value in (7, ["a"], *subject.random.sample(TEXTS, 3)):
-                if sent == CALLS or monotonic() - began > ROOM_S:
+                if sent == CALLS or spent + monotonic() - began > ROOM_S:
                     return
                 given = {**fit, argument["name"]: value}
                 if (answer := await _get(subject, name, given)) is not None:
                     sent += 1
                     _check(subject, answer)
+        spent += monotonic() - began
     if not sent:
         subject.absent("prompt that takes any text")
 
@@ -435,23 +444,26 @@ _VALUES: Final = (
     why="a client that errs breaks the server",
 )
 async def templates(subject: Subject) -> None:
-    began, sent = monotonic(), 0
+    sent, unfit, spent = 0, 0, 0.0
     for template in subject.facts.templates:
         before, brace, rest = str(template.get("uriTemplate")).partition("{")
         rest = re.sub(r"^[^}]*\}|\{[^}]*\}", "", rest)
-        if not brace or not _is_fine(await _read(subject, f"{before}mcpwire{rest}")):
+        if not brace or unfit == UNFIT:
             continue
+        if not _is_fine(await _read(subject, f"{before}mcpwire{rest}")):
+            unfit += 1
+            continue
+        began = monotonic()
         for value in _VALUES:
-            if sent == CALLS or monotonic() - began > ROOM_S:
-                break
+            if sent == CALLS or spent + monotonic() - began > ROOM_S:
+                return
             answer = await _read(subject, before + value + rest)
             if answer is None:
                 return  # it may have to be fetched; whether the server goes on is asked
             sent += 1
-            fits = answer.error is None or answer.code in FINE | {-32020}
+            fits = answer.error is None or answer.code in FINE
             subject.expect(fits, "contents, or an error -32602 or -32002", answer)
-        if monotonic() - began > ROOM_S:
-            break
+        spent += monotonic() - began
     if not sent:
         subject.absent("template with variables that is read in time")
 
@@ -519,11 +531,7 @@ async def no_traces(subject: Subject) -> None:
 def _secrets(subject: Subject) -> list[str]:
     """Return what only the server and its user know."""
     env = subject.target.env if isinstance(subject.target, Stdio) else None
-    found = [
-        value
-        for name, value in (env or {}).items()
-        if re.search(r"(?i)token|secret|password|key|credential", name)
-    ]
+    found = [value for name, value in (env or {}).items() if SECRET_NAME.search(name)]
     found += subject.facts.tokens.values()
     if subject.http is not None:
         for name, value in subject.http.headers.items():

@@ -17,6 +17,7 @@ FAMILY: Final = Family("logging")
 case = FAMILY.case
 
 MESSAGE: Final = "notifications/message"
+_LASTS_S: Final = 0.3  # a call, where the tool lets choose
 LEVELS: Final = (
     *("debug", "info", "notice", "warning"),
     *("error", "critical", "alert", "emergency"),
@@ -29,7 +30,7 @@ async def _call(
     subject: Subject, level: str | None = None
 ) -> tuple[Answer, list[Message]]:
     """Call the tool that logs; return what came until a barrier after it."""
-    params = lasting(subject.need_tool("notify"), 1)
+    params = lasting(subject.need_tool("notify"), _LASTS_S)
     if level is not None:
         params["_meta"] = {LOG_LEVEL: level}
     before = len(subject.received)

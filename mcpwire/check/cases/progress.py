@@ -26,13 +26,14 @@ FAMILY: Final = Family("progress")
 case = FAMILY.case
 
 PROGRESS: Final = "notifications/progress"
+_LASTS_S: Final = 0.3  # a call, where the tool lets choose
 FLOW: Final = "basic/utilities/progress#progress-flow"
 BEHAVIOR: Final = "basic/utilities/progress#behavior-requirements"
 
 
 async def _call(subject: Subject, token: Any = None) -> tuple[Answer, list[Message]]:
     """Call the tool that reports progress; return what came until a barrier after."""
-    params = lasting(subject.need_tool("notify"), 1)
+    params = lasting(subject.need_tool("notify"), _LASTS_S)
     if token is not None:
         params["_meta"] = {"progressToken": token}
     before = len(subject.received)
@@ -147,7 +148,7 @@ async def two_at_once(subject: Subject) -> None:
     before = len(subject.received)
     started = []
     for token in ("mcpwire-one", "mcpwire-two"):
-        params = lasting(subject.need_tool("notify"), 1)
+        params = lasting(subject.need_tool("notify"), _LASTS_S)
         params["_meta"] = {"progressToken": token}
         id = subject.next_id()
         message = subject.message("tools/call", params, id=id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -44,6 +45,7 @@ _RESUME: Final = "basic/transports#resumability-and-redelivery"
 _MODERN: Final = "basic/transports/streamable-http#receiving-messages"
 
 _REPLAY_S: Final = 2.0  # how long a replay is waited for; without one nothing is judged
+AGAIN_S: Final = 5.0  # for a server to notice that a stream has ended
 _LASTING_S: Final = 1.0
 _BRIEF_S: Final = 0.3
 _PAUSE_S: Final = 0.2  # so that the server notices the end of the connection
@@ -195,13 +197,14 @@ async def get_again(subject: Subject) -> None:
     other = await subject.another()
     http = other.need_http()
     await http.abandon(await _listen(other))
-    response = None
-    for _ in range(10):
+    began = monotonic()
+    while True:
         response = await other.exchange("GET", {"Accept": EVENTS}, complete=False)
         if response.is_stream:
             return
-        await asyncio.sleep(0.5)  # the server may need a moment to notice
-    subject.broken("a stream", response.status if response else "nothing")
+        if monotonic() - began > AGAIN_S:
+            subject.broken("a stream", response.status)
+        await asyncio.sleep(_PAUSE_S)
 
 
 # --- which stream ---------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.check.case import Family, Level
 from mcpwire.check.cases._exchange import Error, Request, exchange
-from mcpwire.check.cases._items import TIMESTAMP
+from mcpwire.check.cases._items import TIMESTAMP, items_of, paged
 from mcpwire.check.roles import arguments_for
 
 if TYPE_CHECKING:
@@ -226,18 +226,12 @@ async def related(subject: Subject) -> None:
 )
 async def listed(subject: Subject) -> None:
     task, _ = await _begin(subject)
-    params: dict[str, Any] = {}
-    for _ in range(20):
-        answer = await subject.request("tasks/list", params)
-        found = (answer.result or {}).get("tasks")
-        for each in found if isinstance(found, list) else ():
-            if isinstance(each, dict) and each.get("taskId") == task["taskId"]:
-                return
-        cursor = (answer.result or {}).get("nextCursor")
-        if not isinstance(cursor, str):
-            break
-        params = {"cursor": cursor}
-    subject.broken(f"the task {task['taskId']}", answer)
+    id = task["taskId"]
+    async for answer in paged(subject, "tasks/list"):
+        last = answer
+        if id in (each.get("taskId") for each in items_of(answer, "tasks")):
+            return
+    subject.broken(f"the task {id}", last)
 
 
 @case(

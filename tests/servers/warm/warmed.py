@@ -11,7 +11,6 @@ import os
 import socket
 import subprocess
 import sys
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -19,9 +18,13 @@ from typing import TYPE_CHECKING, Final
 from real_servers import PEERS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from real_servers import RealServer
 
 HERE: Final = Path(__file__).parent
+FORKSERVER: Final = str(HERE / "forkserver.py")
+LAUNCH: Final = str(HERE / "launch.py")
 BASICS: Final = ("asyncio", "anyio", "anyio._backends._asyncio", "pydantic")
 IMPORTS: Final = {
     "python-sdk": (
@@ -36,46 +39,59 @@ IMPORTS: Final = {
 BACKLOG: Final = 64
 
 
-class ForkServers:
-    """One fork server for each environment, started at once, ready when imported."""
+class ForkServer:
+    """A process that has imported modules; programs are forked from it."""
 
-    def __init__(self, folder: Path) -> None:
-        self._sockets: dict[str, Path] = {}
-        self._stack = ExitStack()
-        for name in IMPORTS:
-            if sys.platform == "linux" and (PEERS / name / "bin/python").exists():
-                self._sockets[name] = folder / f"{name}.sock"
-                self._start(name)
-
-    def _start(self, name: str) -> None:
+    def __init__(
+        self, path: Path, python: str, modules: Sequence[str], env: Mapping[str, str]
+    ) -> None:
+        self._path = path
         with socket.socket(socket.AF_UNIX) as listener:
-            listener.bind(str(self._sockets[name]))
+            listener.bind(str(path))
             listener.listen(BACKLOG)
-            process = subprocess.Popen(
-                (
-                    str(PEERS / name / "bin/python"),
-                    str(HERE / "forkserver.py"),
-                    str(listener.fileno()),
-                    *IMPORTS[name],
-                ),
+            self._process = subprocess.Popen(
+                (python, FORKSERVER, str(listener.fileno()), *modules),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                env={**os.environ, "FASTMCP_CHECK_FOR_UPDATES": "off"},
+                env=dict(env),
                 pass_fds=(listener.fileno(),),
                 process_group=0,
             )
-        self._stack.callback(process.wait)
-        self._stack.callback(process.kill)
+
+    def command(self, *words: str) -> list[str]:
+        """Return the command of a program that is forked: as what follows `python`."""
+        return [sys.executable, "-I", "-S", LAUNCH, str(self._path), *words]
+
+    def close(self) -> None:
+        """Kill it."""
+        self._process.kill()
+        self._process.wait()
+
+
+class ForkServers:
+    """One fork server for each environment, ready when it has imported."""
+
+    def __init__(self, folder: Path, names: Sequence[str] = tuple(IMPORTS)) -> None:
+        env = {**os.environ, "FASTMCP_CHECK_FOR_UPDATES": "off"}
+        self._servers: dict[str, ForkServer] = {}
+        for name in names:
+            python = PEERS / name / "bin/python"
+            if sys.platform == "linux" and python.exists():
+                path = folder / f"{name}.sock"
+                self._servers[name] = ForkServer(path, str(python), IMPORTS[name], env)
+
+    def argv(self, argv: Sequence[str]) -> Sequence[str]:
+        """Return a command, forked where its framework has a fork server."""
+        environment = Path(argv[0]).parent.parent
+        found = self._servers.get(environment.name)
+        is_peer = environment.parent == PEERS
+        return found.command(*argv[1:]) if found and is_peer else argv
 
     def warm(self, server: RealServer) -> RealServer:
         """Return that server, forked where its framework has a fork server."""
-        environment = Path(server.argv[0]).parent.parent
-        path = self._sockets.get(environment.name)
-        if path is None or environment.parent != PEERS:
-            return server
-        launch = (sys.executable, "-I", "-S", str(HERE / "launch.py"), str(path))
-        return replace(server, argv=(*launch, *server.argv[1:]))
+        return replace(server, argv=tuple(self.argv(server.argv)))
 
     def close(self) -> None:
         """Kill them."""
-        self._stack.close()
+        for each in self._servers.values():
+            each.close()
