@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Final, Literal
 import attrs
 
 from mcpwire.bench.results import FIGURES
+from mcpwire.wire.json import encode, loads
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from mcpwire.bench.results import Result, Subject
 
-__all__ = ["Difference", "compare", "differences"]
+__all__ = ["FEWEST", "Difference", "compare", "differences"]
 
 Verdict = Literal["better", "worse", "no difference shown"]
 
@@ -27,7 +28,10 @@ _TAIL: Final = 0.005
 _LEAST: Final = 0.02
 """Less than this is no difference: two starts of one program differ by as much."""
 
-_FEWEST: Final = 5
+_SAME: Final = ("calls", "rate", "users", "shape", "sessions", "workers")
+"""What two loads that are compared have in common; they may last differently long."""
+
+FEWEST: Final = 5
 """From fewer slices no interval is drawn."""
 
 
@@ -84,6 +88,13 @@ def compare(before: Result, after: Result) -> list[Difference]:
     """
     if before.title != after.title:
         raise ValueError(f"the loads differ: {before.title!r} and {after.title!r}")
+    old_load, new_load = (loads(encode(each.load)) for each in (before, after))
+    for field in _SAME:
+        values = old_load.get(field), new_load.get(field)
+        if values[0] != values[1]:
+            raise ValueError(
+                f"the loads differ: {field} is {values[0]!r} and {values[1]!r}"
+            )
     if len(before.targets) != 1 or len(after.targets) != 1:
         raise ValueError("each of the two runs must have measured one server")
     old, new = before.targets[0], after.targets[0]
@@ -145,7 +156,7 @@ def _interval(
     share what a process was stuck with.
     """
     ratio = median(chain(*after)) / median(chain(*before))
-    if sum(map(len, after)) < _FEWEST:
+    if sum(map(len, after)) < FEWEST:
         return ratio, ratio, ratio
     chance = random.Random(1)  # noqa: S311 - no secret; the same data, the same answer
 

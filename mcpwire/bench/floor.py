@@ -11,6 +11,7 @@ import asyncio
 import os
 import socket
 import subprocess
+import threading
 import time
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Final
@@ -80,9 +81,12 @@ class FloorLoop:
     def call(self) -> None:
         """Make one call."""
         os.write(self._write_fd, self._request)
-        size = len(os.read(self._read_fd, READ_SIZE))
+        size = 0
         while size < self._size:
-            size += len(os.read(self._read_fd, READ_SIZE))
+            came = len(os.read(self._read_fd, READ_SIZE))
+            if not came:
+                raise ConnectionError("the null server has ended")
+            size += came
 
     def measure(self, calls: int = _SLICE) -> None:
         """Make calls and keep what they cost, after some to warm up."""
@@ -149,7 +153,9 @@ def _child(
     words: list[str], stdin: int, stdout: int
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Run a server that ends when its user closes its input."""
-    with subprocess.Popen(words, stdin=stdin, stdout=stdout) as child:  # noqa: S603 (ours)
+    with subprocess.Popen(  # noqa: S603 (ours)
+        words, stdin=stdin, stdout=stdout, start_new_session=True
+    ) as child:
         try:
             yield child
             with suppress(subprocess.TimeoutExpired):
@@ -158,14 +164,14 @@ def _child(
             child.kill()
 
 
-def _measure(seconds: float) -> dict[str, Floor]:
+def _measure(seconds: float, stopped: threading.Event) -> dict[str, Floor]:
     with ExitStack() as stack:
         loops = {kind: stack.enter_context(floor_loop(kind)) for kind in KINDS}
         until = time.monotonic() + seconds
         while True:  # in turns, so that all see the same moods of the machine
             for loop in loops.values():
                 loop.measure()
-            if time.monotonic() >= until:
+            if time.monotonic() >= until or stopped.is_set():
                 return {kind: loop.floor() for kind, loop in loops.items()}
 
 
@@ -174,5 +180,11 @@ async def measure_floor(seconds: float = 2.0) -> dict[str, Floor]:
 
     Args:
         seconds: How long to measure, beside the start of the null servers.
+
+    Safe to cancel: the null servers end.
     """
-    return await asyncio.to_thread(_measure, seconds)
+    stopped = threading.Event()
+    try:
+        return await asyncio.to_thread(_measure, seconds, stopped)
+    finally:
+        stopped.set()

@@ -10,7 +10,7 @@ import attrs
 
 from mcpwire import Client, Stdio
 from mcpwire.bench.client_side import measure_client
-from mcpwire.bench.compare import compare, differences
+from mcpwire.bench.compare import FEWEST, compare, differences
 from mcpwire.bench.floor import measure_floor
 from mcpwire.bench.footprint import (
     SIZE_UNITS,
@@ -32,13 +32,13 @@ from mcpwire.bench.reports import (
     to_text,
     verdicts,
 )
-from mcpwire.bench.results import FIGURES, Result
+from mcpwire.bench.results import FIGURES, Result, step_name
 from mcpwire.bench.runs import find_max, run
 from mcpwire.bench.thresholds import Change, Threshold, parse_condition, parse_failure
 from mcpwire.cli.arguments import bind_tool, parse_words
 from mcpwire.cli.commands import pick
 from mcpwire.cli.failures import Exit, UsageError
-from mcpwire.cli.output import Output, check_writable, read_file, save
+from mcpwire.cli.output import Output, check_writable, one_line, read_file, save
 from mcpwire.cli.session import run_command
 from mcpwire.cli.targets import target_of
 
@@ -77,10 +77,15 @@ def bench(options: Options) -> int:
     except ValueError as error:
         raise UsageError(str(error)) from error
     bases = {each.file: _read(each.file) for each in limits if isinstance(each, Change)}
+    if sought is not None:
+        _check_search(options, with_changes=bool(bases))
 
     async def measure(target: Stdio | Http, load: Load, **shared: Any) -> Result:
         if sought is not None:
-            return await find_max(target, load, sought, **shared)
+            try:
+                return await find_max(target, load, sought, **shared)
+            except ValueError as error:
+                raise UsageError(f"--find-max {error}") from error
         return await run(
             target,
             load,
@@ -91,11 +96,41 @@ def bench(options: Options) -> int:
         )
 
     def failed(result: Result) -> Iterable[str]:
-        return _failed(
-            result.targets[0], limits, lambda file: compare(bases[file], result)
-        )
+        if result.highest == 0:
+            return [f"failed: {each.text}: no rate kept --find-max" for each in limits]
+        judged = result.targets[0]
+        if result.highest is not None:
+            name = step_name(result.highest)
+            judged = next(each for each in result.targets if each.name == name)
+        return _failed(judged, limits, lambda file: _compared(bases[file], result))
 
     return _perform(options, load, measure, failed)
+
+
+def _check_search(options: Options, *, with_changes: bool) -> None:
+    """Refuse what the search for the highest rate does not look at."""
+    for name, is_given in (
+        ("--against", options.against is not None),
+        ("--rounds", options.rounds not in {None, 1}),
+        ("--fail-if with 'vs'", with_changes),
+    ):
+        if is_given:
+            raise UsageError(f"{name} and --find-max exclude each other")
+
+
+def _compared(before: Result, after: Result) -> list[Difference]:
+    """Compare a result with an earlier one."""
+    try:
+        found = compare(before, after)
+    except ValueError as error:
+        raise UsageError(f"--fail-if: {error}") from error
+    fewest = min(len(each.targets[0].slices) for each in (before, after))
+    if fewest < FEWEST:
+        raise UsageError(
+            f"--fail-if: {fewest} slices are too few to compare, at least {FEWEST} "
+            "are needed: --for and --rounds make more"
+        )
+    return found
 
 
 def soak(options: Options) -> int:
@@ -209,6 +244,15 @@ def _progress(output: Output) -> Any:
 
 
 def _show(options: Options, result: Result, output: Output) -> None:
+    if options.json:
+        output.exact(result.to_json() + b"\n")
+    else:
+        output.lines(map(one_line, to_text(result).splitlines()))
+        if len(result.targets) > 1 and result.highest is None:
+            first, second = (each.name for each in result.targets)
+            found = differences(result)
+            output.lines(verdicts(found, (first, second)).splitlines())
+    # Only then: a file that cannot be written shall not cost the result.
     if options.hgrm is not None:
         texts = to_hgrm(result)
         for name, text in texts.items():
@@ -217,14 +261,6 @@ def _show(options: Options, result: Result, output: Output) -> None:
             save(str(path if name == "target" else one), text)
     if options.bench_html is not None:
         write_page(Path(options.bench_html), [result])
-    if options.json:
-        output.exact(result.to_json() + b"\n")
-        return
-    output.lines(to_text(result).splitlines())
-    if len(result.targets) > 1 and result.highest is None:
-        first, second = (each.name for each in result.targets)
-        found = differences(result)
-        output.lines(verdicts(found, (first, second)).splitlines())
 
 
 def _failed(
@@ -303,7 +339,7 @@ def start(options: Options) -> int:
                 [{**attrs.asdict(o), "figures": o.figures()} for o in found]
             )
         else:
-            output.lines(to_start_text(found).splitlines())
+            output.lines(map(one_line, to_start_text(found).splitlines()))
         figures = found[-1].figures()
         said = (line for each in limits for line in _broken(each, figures, START_UNITS))
         return _noted(said, output)
@@ -329,7 +365,7 @@ def size(options: Options) -> int:
         if options.json:
             output.document({**attrs.asdict(found), "figures": figures})
         else:
-            output.lines(to_size_text(found).splitlines())
+            output.lines(map(one_line, to_size_text(found).splitlines()))
         said = (line for each in limits for line in _broken(each, figures, SIZE_UNITS))
         return _noted(said, output)
 

@@ -137,12 +137,52 @@ def test_percentile_distributions_are_written(cli, tmp_path):
         (["text=1"], "--call TOOL is missing before 'text=1'"),
         (["--fail-if", "p99 +10% vs nothing.json"], "nothing.json"),
         (["--sessions", "0"], "must be at least 1, got '0'"),
+        (
+            ["--find-max", "p99<1s", "--against", "x"],
+            "--against and --find-max exclude each other",
+        ),
+        (
+            ["--find-max", "p99<1s", "--rounds", "2"],
+            "--rounds and --find-max exclude each other",
+        ),
+        (["--hgrm", "/no/such/folder/a.hgrm"], "there is no directory"),
     ],
 )
 def test_bad_options_are_refused_in_one_sentence(cli, words, says):
     code, out, err = cli("bench", *words, *NULL)
     assert (code, out) == (2, "")
     assert says in err
+
+
+def test_a_condition_on_a_search_is_about_the_highest_rate(cli):
+    words = ["--for", "0.2s", "--rate", "400/s", "--find-max", "p99<100ms"]
+    words += ["--call", "echo", "--warm-up", "0"]
+    server = [*NULL, "--delay", "0.004"]
+    code, _, err = cli("bench", *words, "--fail-if", "p99 > 100ms", *server)
+    assert (code, err) == (0, "")
+    code, _, err = cli("bench", *words, "--fail-if", "rate < 1000/s", *server)
+    assert code == 9
+    assert err.startswith("failed: rate < 1000/s: rate is ")
+
+
+def test_a_change_that_cannot_be_shown_is_no_success(cli, tmp_path):
+    path = tmp_path / "base.json"
+    path.write_text(cli("bench", *SHORT, "--no-floor", "--json", *NULL)[1])
+    change = ["--no-floor", "--fail-if", f"p50 +10% vs {path}"]
+    code, _, err = cli("bench", *SHORT, *change, *NULL)
+    assert code == 2
+    assert "1 slices are too few to compare, at least 5 are needed" in err
+    code, _, err = cli("bench", *SHORT, *change, "--sessions", "2", *NULL)
+    assert code == 2
+    assert "the loads differ: sessions is 1 and 2" in err
+
+
+def test_a_file_that_cannot_be_written_does_not_cost_the_result(cli, tmp_path):
+    (tmp_path / "out-floor.hgrm").mkdir()
+    words = [*SHORT, "--json", "--hgrm", str(tmp_path / "out.hgrm")]
+    code, out, _ = cli("bench", *words, *NULL)
+    assert code == 2
+    assert Result.from_json(out.encode()).targets
 
 
 def test_what_is_no_result_cannot_be_compared(cli, tmp_path):

@@ -1,6 +1,9 @@
 """The floor makes one write and one read for a call, on each side; in C as well."""
 
+import asyncio
 import json
+import os
+import signal
 import subprocess
 import sys
 from itertools import pairwise
@@ -85,3 +88,19 @@ def test_the_loop_in_c_answers_as_a_measuring_child_does():
     assert opened == {}
     assert [list(each) for each in slices] == [["cpu_us"]] * 2
     assert 0 < all_calls["p50_us"] <= all_calls["p99_us"] <= all_calls["p999_us"]
+
+
+async def test_it_ends_when_it_is_cancelled():
+    running = asyncio.create_task(measure_floor(600))
+    await asyncio.sleep(0)
+    running.cancel()
+    await asyncio.wait([running])
+    async with asyncio.timeout(50):  # it waits for the thread that measures
+        await asyncio.get_running_loop().shutdown_default_executor()
+
+
+def test_a_null_server_that_has_ended_is_an_error():
+    with floor_loop("pipe") as loop:
+        os.kill(loop.pid, signal.SIGKILL)
+        with pytest.raises(OSError, match=r"ended|Broken pipe"):
+            loop.call()
