@@ -31,8 +31,8 @@ _LEAST: Final = 0.02
 _SAME: Final = ("calls", "rate", "users", "shape", "sessions", "workers")
 """What two loads that are compared have in common; they may last differently long."""
 
-FEWEST: Final = 5
-"""From fewer slices no interval is drawn."""
+FEWEST: Final = 3
+"""From fewer rounds no interval is drawn: the starts of one program differ."""
 
 
 @attrs.frozen(kw_only=True)
@@ -47,7 +47,7 @@ class Difference:
 
     low: float
     high: float
-    """The interval of the ratio; as the ratio where there are too few slices."""
+    """The interval of the ratio; as the ratio where there are too few rounds."""
 
     verdict: Verdict
 
@@ -75,7 +75,7 @@ def differences(
         groups: dict[int, list[float]] = {}
         for round, ratio in zip(rounds, ratios, strict=False):
             groups.setdefault(round, []).append(ratio)
-        drawn = _interval(list(groups.values()), [[1.0]])
+        drawn = _interval(list(groups.values()))
         found.append(_difference(name, (median(old), median(new)), drawn))
     return found
 
@@ -148,15 +148,17 @@ def _by_round(subject: Subject, name: str) -> list[list[float]]:
 
 
 def _interval(
-    after: list[list[float]], before: list[list[float]]
+    after: list[list[float]], before: list[list[float]] | None = None
 ) -> tuple[float, float, float]:
-    """Return the ratio of two medians and its bootstrap interval.
+    """Return the ratio of two medians, or a median of ratios, and its interval.
 
     Rounds are drawn with replacement, and then slices within them: slices of one round
     share what a process was stuck with.
     """
+    fewest = min(len(after), len(before or after))
+    before = before or [[1.0]]
     ratio = median(chain(*after)) / median(chain(*before))
-    if sum(map(len, after)) < FEWEST:
+    if fewest < FEWEST:
         return ratio, ratio, ratio
     chance = random.Random(1)  # noqa: S311 - no secret; the same data, the same answer
 

@@ -274,6 +274,9 @@ class Generator:
         recorder = Recorder()
         choices = self._load.choices(self._worker, self._slices)
         self._slices += 1
+        offsets = array("d")
+        if load.rate is not None:
+            offsets.extend(load.due(at, at + seconds, self._worker))
         sent, used = self._connections.bytes_sent, time.process_time_ns()
         connections = self._connections.reconnects
         began = time.monotonic_ns()
@@ -285,10 +288,7 @@ class Generator:
                 for _ in range(users):
                     group.create_task(self._use(recorder, choices, end))
         else:
-            due = (
-                began + int((offset - at) * _NS)
-                for offset in load.due(at, at + seconds, self._worker)
-            )
+            due = (began + int((offset - at) * _NS) for offset in offsets)
             end = began + int(seconds * _NS)
             await self._open_loop(recorder, choices, due, end + _LATEST_NS)
             await self._pacer.wait_until(end)

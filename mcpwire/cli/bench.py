@@ -124,11 +124,11 @@ def _compared(before: Result, after: Result) -> list[Difference]:
         found = compare(before, after)
     except ValueError as error:
         raise UsageError(f"--fail-if: {error}") from error
-    fewest = min(len(each.targets[0].slices) for each in (before, after))
+    fewest = min(each.load["rounds"] for each in (before, after))
     if fewest < FEWEST:
         raise UsageError(
-            f"--fail-if: {fewest} slices are too few to compare, at least {FEWEST} "
-            "are needed: --for and --rounds make more"
+            f"--fail-if: runs of {fewest} rounds cannot be compared, at least {FEWEST} "
+            "are needed"
         )
     return found
 

@@ -11,6 +11,7 @@ from mcpwire.bench.null_process import null_command
 from mcpwire.cli.main import main
 
 NULL = ["--", *null_command("--stdio")]
+COMPARED = ["--for", "3s", "--rounds", "3"]
 SHORT = ["--for", "0.4s", "--rounds", "1", "--warm-up", "0.1s"]
 
 
@@ -41,7 +42,7 @@ def test_a_run_shows_the_server_beside_the_floor(cli):
 def test_a_result_is_kept_and_compared(cli, tmp_path):
     paths = []
     for delay in ("0", "0.002"):
-        words = [*SHORT, "--for", "3s", "--json", "--no-floor", "--call", "echo"]
+        words = [*SHORT, *COMPARED, "--json", "--no-floor", "--call", "echo"]
         code, out, _ = cli("bench", *words, *NULL, "--delay", delay)
         assert code == 0
         paths.append(str(tmp_path / f"{delay}.json"))
@@ -55,7 +56,7 @@ def test_a_result_is_kept_and_compared(cli, tmp_path):
     assert code == 0
     assert {each["verdict"] for each in json.loads(out)} >= {"better"}
     change = f"p50 +50% vs {paths[0]}"
-    words = [*SHORT, "--for", "3s", "--no-floor", "--call", "echo", "--fail-if", change]
+    words = [*SHORT, *COMPARED, "--no-floor", "--call", "echo", "--fail-if", change]
     code, _, err = cli("bench", *words, *NULL, "--delay", "0.002")
     assert code == 9
     assert f"failed: {change}: p50 is " in err
@@ -63,7 +64,7 @@ def test_a_result_is_kept_and_compared(cli, tmp_path):
 
 def test_a_second_server_is_measured_in_turns(cli):
     against = shlex.join(null_command("--stdio", "--delay", "0.003"))
-    words = ["--for", "3s", "--rounds", "1", "--call", "echo", "--no-floor"]
+    words = [*SHORT, *COMPARED, "--call", "echo", "--no-floor"]
     code, out, _ = cli("bench", *words, "--against", against, *NULL)
     assert code == 0
     rows = {line.split("  ")[0]: line for line in out.splitlines()[-6:]}
@@ -171,7 +172,7 @@ def test_a_change_that_cannot_be_shown_is_no_success(cli, tmp_path):
     change = ["--no-floor", "--fail-if", f"p50 +10% vs {path}"]
     code, _, err = cli("bench", *SHORT, *change, *NULL)
     assert code == 2
-    assert "1 slices are too few to compare, at least 5 are needed" in err
+    assert "runs of 1 rounds cannot be compared, at least 3 are needed" in err
     code, _, err = cli("bench", *SHORT, *change, "--sessions", "2", *NULL)
     assert code == 2
     assert "the loads differ: sessions is 1 and 2" in err

@@ -54,7 +54,7 @@ def test_a_server_is_measured_alone_and_behind_a_gateway(way):
 
 def test_the_command_shows_the_differences(cli, tmp_path):
     page = tmp_path / "page.html"
-    words = ["--for", "3s", "--rounds", "1", "--call", "echo", "--html", str(page)]
+    words = ["--for", "3s", "--rounds", "3", "--call", "echo", "--html", str(page)]
     limit = ["--fail-if", "p50 > 1us"]
     code, out, err = cli("bench", "gateway", *words, *limit, "--", *NULL)
     assert code == 9
