@@ -6,16 +6,19 @@
 from __future__ import annotations
 
 from mcpwire.bench.compare import Difference, compare, differences
+from mcpwire.bench.crew import GeneratorFailed
 from mcpwire.bench.load import Call, Load, read_mix
 from mcpwire.bench.results import Result, Slice, Subject
-from mcpwire.bench.runs import find_max, run
+from mcpwire.bench.runs import Progress, find_max, run
 from mcpwire.bench.thresholds import Change, Threshold, parse_condition, parse_failure
 
 __all__ = [
     "Call",
     "Change",
     "Difference",
+    "GeneratorFailed",
     "Load",
+    "Progress",
     "Result",
     "Slice",
     "Subject",
