@@ -28,9 +28,7 @@ if TYPE_CHECKING:
 
 COST_S = 200e-6
 SLOWER = 1.15
-LOAD = Load(
-    calls=(Call.tool("echo", {"text": "hi"}),), seconds=4, warm_up=0.1, rounds=5
-)
+LOAD = Load(calls=(Call.tool("echo", {"text": "hi"}),), warm_up=0.1)
 FIGURES = ("p50", "cpu")
 FOUND, CALLED = 0.95, 0.05
 

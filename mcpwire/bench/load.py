@@ -75,7 +75,7 @@ class Load:
     seconds: float = attrs.field(default=10.0, validator=_positive)
     """How long each server is measured in all."""
 
-    warm_up: float = attrs.field(default=1.0)
+    warm_up: float = attrs.field(default=0.5)
     """Seconds of load in each round that are not measured."""
 
     rounds: int = attrs.field(default=5, validator=_positive)

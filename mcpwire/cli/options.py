@@ -593,7 +593,7 @@ class LoadSize(Group, title="how much"):
     )
     warm_up: float | None = option(
         "--warm-up TIME",
-        "load before each round that is not measured (1s)",
+        "load before each round that is not measured (0.5s)",
         type=duration_or_zero,
     )
     sessions: Any = option(
