@@ -2,7 +2,7 @@
 
     python benchmarks/detection.py --trials 100
 
-Each trial starts two null servers whose call costs 200 us of CPU, and measures them in
+Each trial starts two null servers that take 200 us of CPU a call, and measures them in
 turns as a user would. In half of the trials the second one's call costs 15 % more. Of
 these 95 in 100 must be found, of the others at most 5 in 100 be called different.
 """

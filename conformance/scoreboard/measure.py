@@ -142,7 +142,7 @@ async def _accepts(url: str, child: asyncio.subprocess.Process) -> None:
     while child.returncode is None and perf_counter() < ends_at:
         if await _connects(url):
             return
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.05)  # until it listens
     raise ConnectionError(f"no connection to {url} within {_READY_S:g} s")
 
 

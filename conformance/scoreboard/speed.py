@@ -89,7 +89,7 @@ async def measure_caller(subject: Subject, transport: str) -> dict[str, float]:
 
 
 def multiples(result: Result) -> dict[str, tuple[float, float | None]]:
-    """Return each figure of a server, and by what it exceeds the floor's."""
+    """Return each figure of a server, and how many times the floor's it is."""
     assert result.floor is not None
     (target,) = result.targets
     own, floor = target.figures(), result.floor.figures()

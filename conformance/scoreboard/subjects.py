@@ -42,7 +42,7 @@ class Http(Record, kw_only=True):
 
 
 class Speed(Record, kw_only=True):
-    """The tool whose calls are measured."""
+    """The tool that is called to measure speed."""
 
     tool: str
     arguments: dict[str, Any] = {}
@@ -192,7 +192,7 @@ def _read(path: Path, kind: Any) -> Any:
 
 
 def _problems(subject: Subject, stem: str) -> list[tuple[str, str]]:
-    """Return the keys whose values break a rule, and the rules."""
+    """Return the keys with values that break a rule, and the rules."""
     found = []
     if subject.name != stem or not _NAME.fullmatch(subject.name):
         rule = "must be the name of the file, of small letters, digits, . and -"

@@ -102,7 +102,7 @@ class _Child:
 
 
 class McpUser(locust.User):
-    """A user with a session of its own, whose calls appear in Locust's figures.
+    """A user with a session of its own; its calls appear in Locust's figures.
 
     Each method fires Locust's `request` event: type ``MCP``; the time, as the child
     process measured it; the length of the result as JSON. A failure is part of the

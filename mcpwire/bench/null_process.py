@@ -50,7 +50,7 @@ class NullProcess:
         return self.process.pid
 
     def watch(self, client: int) -> None:
-        """Name the process whose CPU time ``--record --watch`` is about."""
+        """Name the process of which ``--record --watch`` notes the CPU time."""
         assert self.process.stdin is not None
         os.write(self.process.stdin.fileno(), b"%d\n" % client)
 

@@ -8,23 +8,10 @@ import pytest
 
 from mcpwire.bench import Result
 from mcpwire.bench.null_process import null_command
-from mcpwire.cli.main import main
 
 NULL = ["--", *null_command("--stdio")]
 COMPARED = ["--for", "3s", "--rounds", "3"]
 SHORT = ["--for", "0.4s", "--rounds", "1", "--warm-up", "0.1s"]
-
-
-@pytest.fixture
-def cli(capsys):
-    """Run a command line; returns its exit code, stdout and stderr."""
-
-    def run(*words):
-        capsys.readouterr()
-        code = main(words)
-        return code, *capsys.readouterr()
-
-    return run
 
 
 def test_a_run_shows_the_server_beside_the_floor(cli):

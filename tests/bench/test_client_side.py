@@ -146,7 +146,7 @@ async def test_a_client_ends_with_what_measures_it(tmp_path):
         measure_client(program(RAW, "ask(1)", report, "server.wait()"))
     )
     while not (pid.exists() and pid.read_text()):  # noqa: ASYNC110
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.01)  # until the client has written its id
     measuring.cancel()
     with pytest.raises(asyncio.CancelledError):
         await measuring

@@ -92,7 +92,7 @@ def test_the_loop_in_c_answers_as_a_measuring_child_does():
 
 async def test_it_ends_when_it_is_cancelled():
     running = asyncio.create_task(measure_floor(600))
-    await asyncio.sleep(0)
+    await asyncio.sleep(0)  # lets the measuring begin
     running.cancel()
     await asyncio.wait([running])
     async with asyncio.timeout(50):  # it waits for the thread that measures

@@ -18,7 +18,6 @@ from mcpwire.bench.footprint import (
     measure_start,
 )
 from mcpwire.bench.null_process import null_command, null_http
-from mcpwire.cli.main import main
 
 NULL = null_command("--stdio")
 ECHO = Load(calls=(Call.tool("echo", {"text": "hi"}),))
@@ -41,18 +40,6 @@ def larger():
 
 def null(*options):
     return Stdio(NULL[0], [*NULL[1:], *options])
-
-
-@pytest.fixture
-def cli(capsys):
-    """Run a command line; returns its exit code, stdout and stderr."""
-
-    def run(*words):
-        capsys.readouterr()
-        code = main(words)
-        return code, *capsys.readouterr()
-
-    return run
 
 
 def test_starts_are_measured_in_turns_with_the_floor():

@@ -11,23 +11,10 @@ from mcpwire.bench import Call, Load
 from mcpwire.bench.gateway import run_behind_gateway
 from mcpwire.bench.null_process import null_command, null_http
 from mcpwire.bench.results import Subject
-from mcpwire.cli.main import main
 from mcpwire.testing.procfs import descendants
 
 NULL = null_command("--stdio")
 LOAD = Load(calls=(Call.tool("echo", {"text": "hi"}),), seconds=0.5, rounds=1)
-
-
-@pytest.fixture
-def cli(capsys):
-    """Run a command line; returns its exit code, stdout and stderr."""
-
-    def run(*words):
-        capsys.readouterr()
-        code = main(words)
-        return code, *capsys.readouterr()
-
-    return run
 
 
 async def over_stdio():

@@ -29,7 +29,7 @@ class Caller(McpUser):
 
 def quit_when_all_is_reported(environment):
     while environment.stats.total.num_requests < 4 * 21:
-        gevent.sleep(0.05)
+        gevent.sleep(0.05)  # between two looks at the counts
     environment.runner.quit()
 
 @events.init.add_listener

@@ -31,7 +31,7 @@ def until(find):
     end = time.monotonic() + WAIT_S
     while not (found := find()):
         assert time.monotonic() < end
-        time.sleep(0.02)
+        time.sleep(0.02)  # between two looks at /proc
     return found
 
 

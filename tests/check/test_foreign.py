@@ -13,7 +13,7 @@ from mcpwire.transports.targets import Stdio
 
 pytestmark = pytest.mark.servers
 
-HERE = Path(__file__).parent / "foreign"
+SERVERS = Path(__file__).parents[2] / "conformance/subjects/servers"
 DEAD = {Verdict.CRASH, Verdict.HANG}
 NO_BATCHES = {("RPC-13.a", "fail")}
 EVERYTHING = str(NODE_PACKAGES / "server-everything/dist/index.js")
@@ -31,8 +31,8 @@ def found(target, **options):
 
 SERVERS = {
     # It logs what is no message of its revision, an array too.
-    "python-sdk": (PEERS / "python-sdk/bin/python", [HERE / "python_sdk.py"], set()),
-    "fastmcp": (PEERS / "fastmcp/bin/python", [HERE / "fast.py"], set()),
+    "python-sdk": (PEERS / "python-sdk/bin/python", [SERVERS / "python_sdk.py"], set()),
+    "fastmcp": (PEERS / "fastmcp/bin/python", [SERVERS / "fast.py"], set()),
     "time": (PEERS / "servers/bin/python", ["-m", "mcp_server_time"], set()),
     # JavaScript reads 2^53+1 as 2^53; links to resources are of 2025-06-18 on.
     "everything": (

@@ -13,7 +13,7 @@ from real_servers import PEERS
 
 pytestmark = pytest.mark.servers
 
-FOREIGN = Path(__file__).parents[1] / "check/foreign/python_sdk.py"
+FOREIGN = Path(__file__).parents[2] / "conformance/subjects/servers/python_sdk.py"
 PYTHON = PEERS / "python-sdk/bin/python"
 FILE = """
 name = "{name}"
