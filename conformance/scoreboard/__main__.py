@@ -29,7 +29,6 @@ from scoreboard.subjects import FOLDER, Subject, read_disputes, read_subjects
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_STARTS: Final = 5
 _LONGEST_S: Final = 1800.0  # a check over one transport
 _DISPUTES: Final = FOLDER.parent / "disputes.toml"
 
@@ -78,11 +77,9 @@ async def check(chosen: argparse.Namespace, subjects: Sequence[Subject]) -> None
             problem = await _check_one(chosen, subject, transport)
             found["problem"] += problem
         site.keep_facts(chosen.site, facts)
-    for _ in range(_STARTS):
-        for subject in measured:
-            if subject.command and subject.kind == "server":
-                seconds = await measure.start_time(subject)
-                facts[subject.name]["start"] += [] if seconds is None else [seconds]
+    for subject in measured:
+        if subject.command and subject.kind == "server":
+            facts[subject.name]["start"] = await measure.start_times(subject)
     site.keep_facts(chosen.site, facts)
     for subject in measured if chosen.speed else ():
         problem = await _measure_speed(chosen, subject, facts[subject.name])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import shlex
 import shutil
@@ -14,7 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from mcpwire import Stdio
+from mcpwire import MCPError, Stdio
+from mcpwire.bench.footprint import measure_start
 from mcpwire.check import Options, Report, run
 from mcpwire.wire.urls import parse_url
 
@@ -29,21 +29,7 @@ _JOBS: Final = 2
 """Few processes at once: a server that starts slowly is not to be late by that."""
 _READY_S: Final = 60.0
 _START_S: Final = 60.0
-_HELLO: Final = (
-    json.dumps(
-        {
-            "jsonrpc": "2.0",
-            "id": 1,
-            "method": "initialize",
-            "params": {
-                "protocolVersion": "2025-11-25",
-                "capabilities": {},
-                "clientInfo": {"name": "mcpwire-scoreboard", "version": "1"},
-            },
-        }
-    ).encode()
-    + b"\n"
-)
+_STARTS: Final = 5
 
 
 async def check_subject(
@@ -156,45 +142,17 @@ async def _connects(url: str) -> bool:
     return True
 
 
-async def start_time(subject: Subject) -> float | None:
-    """Return the seconds from spawning to the answer to `initialize`.
-
-    ``None``: there is no answer.
-    """
+async def start_times(subject: Subject) -> list[float]:
+    """Return the seconds of some starts until sessions are agreed on; empty: none."""
     clear(subject)
-    target = process(subject)
-    began = perf_counter()
-    child = await asyncio.create_subprocess_exec(
-        target.command,
-        *target.args,
-        env=target.environment(),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-        start_new_session=True,
-        limit=1 << 24,
-    )
-    assert child.stdin is not None
-    assert child.stdout is not None
     try:
-        child.stdin.write(_HELLO)
-        async with asyncio.timeout(_START_S):
-            while line := await child.stdout.readline():
-                if _is_answer(line):
-                    return perf_counter() - began
-    except (TimeoutError, ConnectionError, ValueError):
-        return None
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(child.pid, signal.SIGKILL)
-        await child.wait()
-        child.stdin.close()
-    return None
-
-
-def _is_answer(line: bytes) -> bool:
-    try:
-        value = json.loads(line)
-    except ValueError:
-        return False
-    return isinstance(value, dict) and value.get("id") == 1
+        (found,) = await measure_start(
+            process(subject),
+            _STARTS,
+            with_floor=False,
+            timeout=_START_S,
+            mode="session",
+        )
+    except MCPError:
+        return []
+    return [each / 1e6 for each in found.values("handshake")]
