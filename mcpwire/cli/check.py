@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -105,6 +106,13 @@ def _again(options: Options) -> tuple[str, ...]:
     for name, value in options.env:
         is_ours = os.environ.get(name) == value or SECRET_NAME.search(name)
         words += ["--env", name if is_ours else f"{name}={value}"]
+    for value in options.headers:
+        name = value.partition(":")[0].strip()
+        if not value.startswith("@") and SECRET_NAME.search(name):
+            variable = re.sub(r"\W", "_", name).upper()
+            words += ["--header-env", f"{name}={variable}"]
+        else:
+            words += ["-H", value]
     for value in options.header_env:
         words += ["--header-env", value]
     for kind, variable in options.access_tokens:
@@ -118,6 +126,7 @@ def _again(options: Options) -> tuple[str, ...]:
     ):
         words += [flag, text] if text else []
     words += ["--inherit-env"] if options.inherit_env else []
+    words += ["--allow-insecure"] if options.allow_insecure else []
     return (*words, *(["--hostile"] if options.hostile else []))
 
 

@@ -6,7 +6,9 @@ import shlex
 import signal
 import subprocess
 import sys
+import threading
 import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -71,6 +73,68 @@ def test_the_line_that_repeats_a_failure_has_all_that_is_needed(cli, monkeypatch
     ):
         assert f" {words} " in line
     assert "a-secret" not in out
+
+
+class OneTeam(BaseHTTPRequestHandler):
+    """A server for one team, which takes an unknown method for invalid params."""
+
+    given = "team: blue", "licence-key: a-secret-key"
+
+    def do_POST(self):
+        message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        names = [line.partition(":")[0] for line in self.given]
+        is_ours = [f"{n}: {self.headers[n]}" for n in names] == list(self.given)
+        answer = {"jsonrpc": "2.0", "id": message.get("id")}
+        if message["method"] == "initialize":
+            answer["result"] = {
+                "protocolVersion": "2025-11-25",
+                "capabilities": {},
+                "serverInfo": {"name": "team", "version": "1"},
+            }
+        elif message["method"] == "ping":
+            answer["result"] = {}
+        else:
+            answer["error"] = {"code": -32602, "message": "unknown"}
+        has_body = is_ours and "id" in message
+        body = json.dumps(answer).encode() if has_body else b""
+        self.send_response(403 if not is_ours else 200 if body else 202)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def team_url():
+    """Serve one team; returns the URL."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), OneTeam) as serving:
+        threading.Thread(target=serving.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{serving.server_port}/mcp"
+        serving.shutdown()
+
+
+def test_the_line_that_repeats_a_failure_over_http_has_its_headers(
+    cli, monkeypatch, tmp_path, team_url
+):
+    team, key = OneTeam.given
+    (tmp_path / "headers").write_text(f"{key}\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LICENCE_KEY", "a-secret-key")
+    assert cli("check", *ONE, "-H", team, team_url)[0] == 4
+    for given, shown in (
+        (["-H", team, "-H", key], f"-H '{team}' --header-env licence-key=LICENCE_KEY"),
+        (["-H", team, "-H", "@headers"], f"-H '{team}' -H @headers"),
+        (["-H", team, "--allow-insecure", "-H", key], "LICENCE_KEY --allow-insecure"),
+    ):
+        _, out, _ = cli("check", *ONE, *given, team_url)
+        (line,) = [each for each in out.splitlines() if "again" in each]
+        assert f" {shown} " in line
+        assert "a-secret" not in out
+        code, repeated, _ = cli(*shlex.split(line)[2:])
+        assert (code, line in repeated) == (6, True)
 
 
 FAULTS = (
