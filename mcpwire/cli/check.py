@@ -91,6 +91,7 @@ def _run_options(options: Options) -> RunOptions:
         hostile=options.hostile,
         seed=options.seed,
         budget_s=options.budget,
+        wait_s=options.wait or 0.0,
         answer_s=options.timeout or RunOptions().answer_s,
         roles=dict(options.roles),
         allow_calls=tuple(options.allow_calls),
@@ -123,6 +124,7 @@ def _again(options: Options) -> tuple[str, ...]:
         ("--cert", options.cert),
         ("--profile", options.case_profile),
         ("--timeout", options.timeout and f"{options.timeout:g}"),
+        ("--wait", options.wait and f"{options.wait:g}s"),
     ):
         words += [flag, text] if text else []
     words += ["--inherit-env"] if options.inherit_env else []

@@ -127,11 +127,14 @@ def test_the_line_that_repeats_a_failure_over_http_has_its_headers(
     for given, shown in (
         (["-H", team, "-H", key], f"-H '{team}' --header-env licence-key=LICENCE_KEY"),
         (["-H", team, "-H", "@headers"], f"-H '{team}' -H @headers"),
-        (["-H", team, "--allow-insecure", "-H", key], "LICENCE_KEY --allow-insecure"),
+        (
+            ["-H", team, "--allow-insecure", "--wait", "9s", "-H", key],
+            "LICENCE_KEY --wait 9s --allow-insecure",
+        ),
     ):
         _, out, _ = cli("check", *ONE, *given, team_url)
         (line,) = [each for each in out.splitlines() if "again" in each]
-        assert f" {shown} " in line
+        assert f"{shown} http" in line
         assert "a-secret" not in out
         code, repeated, _ = cli(*shlex.split(line)[2:])
         assert (code, line in repeated) == (6, True)
