@@ -273,24 +273,35 @@ def test_each_case_is_explained_in_full():
     assert len({case.id for case in CASES}) == len(CASES)
 
 
-def test_an_interrupt_leaves_no_process(tmp_path):
-    note = tmp_path / "pid"
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        [signal.SIGINT],
+        [signal.SIGTERM],
+        [signal.SIGHUP],
+        [signal.SIGINT, signal.SIGINT],
+    ],
+    ids=["INT", "TERM", "HUP", "INT twice"],
+)
+def test_a_signal_leaves_no_process(tmp_path, numbers):
     text = f"""
 import os, time
-open({str(note)!r}, 'w').write(str(os.getpid()))
+open(os.path.join({str(tmp_path)!r}, str(os.getpid())), 'w').close()
 time.sleep(60)
 """
     words = [sys.executable, "-m", "mcpwire", "check", "--", sys.executable, "-c", text]
     with subprocess.Popen(words, stderr=subprocess.PIPE) as running:
-        while not (note.exists() and note.read_text()):
+        while len(pids := list(tmp_path.iterdir())) < 2:  # two revisions at once
             assert running.poll() is None
             time.sleep(0.01)
-        running.send_signal(signal.SIGINT)
+        for number in numbers:
+            running.send_signal(number)
         _, err = running.communicate()
-    assert running.returncode == 130
+    assert running.returncode == 128 + numbers[0]
     assert b"interrupted" in err
-    with pytest.raises(ProcessLookupError):
-        os.kill(int(note.read_text()), 0)
+    for each in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(each.name), 0)
 
 
 # --- pytest ---------------------------------------------------------------------------
