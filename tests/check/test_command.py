@@ -304,6 +304,39 @@ time.sleep(60)
             os.kill(int(each.name), 0)
 
 
+CALLER = """
+import asyncio, signal, sys
+from mcpwire import Stdio, check
+async def main():
+    if sys.argv[1] == "cancels":
+        cancel = asyncio.current_task().cancel
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, cancel)
+    options = check.Options(revisions=("2025-11-25",))
+    await check.run(Stdio(sys.argv[2], sys.argv[3:]), options)
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize(
+    ("caller", "server"),
+    [("plain", "for _ in sys.stdin: pass"), ("cancels", "time.sleep(600)")],
+)
+def test_a_caller_that_sigterm_ends_leaves_no_well_behaved_server(
+    caller, server, tmp_path
+):
+    fifo = tmp_path / "held"
+    os.mkfifo(fifo)
+    text = f"import os, sys, time\nheld = open({str(fifo)!r}, 'w')\n{server}"
+    words = [sys.executable, "-c", CALLER, caller, sys.executable, "-c", text]
+    with (
+        subprocess.Popen(words, stderr=subprocess.DEVNULL) as running,
+        fifo.open() as held,  # once the server has opened it, too
+    ):
+        running.terminate()
+        assert held.read() == ""  # once it is gone
+    assert running.returncode != 0
+
+
 # --- pytest ---------------------------------------------------------------------------
 
 
