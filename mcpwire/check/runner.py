@@ -396,12 +396,14 @@ class _Run:
         for name in ("name", "version"):
             if isinstance(facts.server_info.get(name), str):
                 self.server[name] = shown(facts.server_info[name])
-        await self._choose_barrier(subject)
+        # A server may make its lists when it starts, or when it is asked for them.
+        patience = subject.bound_s + subject.start_s
+        await self._choose_barrier(subject, patience)
         for capability, method, key in _LISTS:
             if facts.declares(capability):
                 items = [
                     item
-                    async for answer in paged(subject, method)
+                    async for answer in paged(subject, method, timeout=patience)
                     for item in items_of(answer, key)
                 ]
                 setattr(facts, {"resourceTemplates": "templates"}.get(key, key), items)
@@ -409,14 +411,14 @@ class _Run:
         facts.roles = find_roles(facts.tools, facts.callable_tools, self._options.roles)
         return facts
 
-    async def _choose_barrier(self, subject: Subject) -> None:
-        candidates = (
-            ["server/discover"] if subject.is_modern else ["ping", "tools/list"]
-        )
+    async def _choose_barrier(self, subject: Subject, patience: float) -> None:
+        candidates: dict[str, float | None] = {"ping": None, "tools/list": patience}
+        if subject.is_modern:
+            candidates = {"server/discover": None}
         answered = []
-        for method in candidates:
+        for method, timeout in candidates.items():
             with contextlib.suppress(NoAnswer):
-                answer = await subject.request(method)
+                answer = await subject.request(method, timeout=timeout)
                 answered.append(method)
                 if answer.result is not None:
                     break
