@@ -17,7 +17,9 @@ import struct
 import sys
 import time
 from array import array
+from bisect import bisect_left
 from collections import Counter
+from operator import sub
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -218,35 +220,44 @@ class Recorder:
             at: Where in the whole time that was, in seconds.
             length: For how long answers count for the rate, from the first one on.
         """
-        rows = list(zip(self._due, self._begun, self._answered, strict=True))
-        timed = rows + self._given_up
         kinds = {
-            "latency": histogram(ended - due for due, _, ended in timed),
-            "service": histogram(ended - begun for _, begun, ended in timed),
-            "lag": histogram(begun - due for due, begun, _ in timed),
+            "latency": histogram(ended - due for due, _, ended in self._timed()),
+            "service": histogram(ended - begun for _, begun, ended in self._timed()),
+            "lag": histogram(begun - due for due, begun, _ in self._timed()),
         }
         until = min(self._answered, default=0) + length
         return {
             "offered": self.offered,
-            "done": len(rows),
+            "done": len(self._answered),
             "missed": self.missed,
             "in_time": sum(answered <= until for answered in self._answered),
-            "latency_sum": sum(ended - due for due, _, ended in timed),
+            "latency_sum": sum(ended - due for due, _, ended in self._timed()),
             "errors": dict(self.errors),
             **{name: each.encode().decode() for name, each in kinds.items()},
-            "windows": list(self._windows(began, at, rows)),
+            "windows": list(self._windows(began, at)),
         }
 
+    def _timed(self) -> Iterator[tuple[int, int, int]]:
+        """Give when each call was due, begun and over."""
+        yield from zip(self._due, self._begun, self._answered, strict=True)
+        yield from self._given_up
+
     def _windows(
-        self, began: int, at: float, rows: list[tuple[int, int, int]]
+        self, began: int, at: float
     ) -> Iterator[tuple[float, int, int, float, float]]:
         """Sum up each second: of calls by when they were answered."""
-        seconds: dict[int, list[int]] = {}
-        for due, _, answered in rows:
-            seconds.setdefault((answered - began) // _NS, []).append(answered - due)
+        answered, begin = self._answered, 0
         failed = Counter((each - began) // _NS for each in self._failed_at)
-        for second in sorted(seconds.keys() | failed.keys()):
-            values = sorted(seconds.get(second, ()))
+        last_second = (
+            max(answered[-1:] + self._failed_at[-1:], default=began) - began
+        ) // _NS
+        for second in range(last_second + 1):
+            # Calls stand in the order in which they were answered.
+            end = bisect_left(answered, began + (second + 1) * _NS, begin)
+            values = sorted(map(sub, answered[begin:end], self._due[begin:end]))
+            begin = end
+            if not values and not failed[second]:
+                continue
             middle, last = (
                 (min(values[int(len(values) * part)], LONGEST_NS) / 1_000)
                 if values
