@@ -165,7 +165,7 @@ class Crew:
         return Slice(
             round=round,
             at=at,
-            seconds=longest if rate is None and self._load.rate is None else seconds,
+            seconds=seconds,
             elapsed=longest,
             errors=errors,
             generator_share=max(e["generator_cpu"] for e in found) / (longest * 1e9),

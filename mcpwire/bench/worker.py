@@ -17,7 +17,7 @@ import struct
 import sys
 import time
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from operator import sub
 from typing import TYPE_CHECKING, Any, Final
@@ -212,30 +212,45 @@ class Recorder:
             self.missed += 1
             self._given_up.append((due, begun, now))
 
-    def summary(self, began: int, at: float, length: int) -> dict[str, Any]:
+    def summary(
+        self, began: int, at: float, length: int, *, is_open: bool
+    ) -> dict[str, Any]:
         """Return what a `Slice` has of it.
 
         Args:
             began: When it began.
             at: Where in the whole time that was, in seconds.
-            length: For how long answers count for the rate, from the first one on.
+            length: For how long calls were begun.
+            is_open: Whether they were due, whatever became of those before.
         """
         kinds = {
             "latency": histogram(ended - due for due, _, ended in self._timed()),
             "service": histogram(ended - begun for _, begun, ended in self._timed()),
             "lag": histogram(begun - due for due, begun, _ in self._timed()),
         }
-        until = min(self._answered, default=0) + length
         return {
             "offered": self.offered,
             "done": len(self._answered),
             "missed": self.missed,
-            "in_time": sum(answered <= until for answered in self._answered),
+            "in_time": self._in_time(length)
+            if is_open
+            else self._within(began + length),
             "latency_sum": sum(ended - due for due, _, ended in self._timed()),
             "errors": dict(self.errors),
             **{name: each.encode().decode() for name, each in kinds.items()},
             "windows": list(self._windows(began, at)),
         }
+
+    def _in_time(self, length: int) -> int:
+        """Count the answers that came as fast as calls were due."""
+        first = min(self._answered, default=0)
+        return bisect_right(self._answered, first + length)
+
+    def _within(self, end: int) -> float:
+        """Count the calls up to a moment; of one that went on, the part before it."""
+        whole = bisect_right(self._answered, end)
+        later = zip(self._begun[whole:], self._answered[whole:], strict=True)
+        return whole + sum((end - begun) / (over - begun) for begun, over in later)
 
     def _timed(self) -> Iterator[tuple[int, int, int]]:
         """Give when each call was due, begun and over."""
@@ -291,8 +306,8 @@ class Generator:
         sent, used = self._connections.bytes_sent, time.process_time_ns()
         connections = self._connections.reconnects
         began = time.monotonic_ns()
+        end = began + int(seconds * _NS)
         if load.rate is None:
-            end = began + int(seconds * _NS)
             users = load.users // load.workers
             users += self._worker < load.users % load.workers
             async with asyncio.TaskGroup() as group:
@@ -300,7 +315,6 @@ class Generator:
                     group.create_task(self._use(recorder, choices, end))
         else:
             due = (began + int((offset - at) * _NS) for offset in offsets)
-            end = began + int(seconds * _NS)
             await self._open_loop(recorder, choices, due, end + _LATEST_NS)
             await self._pacer.wait_until(end)
         elapsed = time.monotonic_ns() - began
@@ -309,9 +323,7 @@ class Generator:
             "elapsed": elapsed,
             "bytes_sent": self._connections.bytes_sent - sent,
             "reconnects": self._connections.reconnects - connections,
-            **recorder.summary(
-                began, at, elapsed if load.rate is None else end - began
-            ),
+            **recorder.summary(began, at, end - began, is_open=load.rate is not None),
         }
 
     async def _use(self, recorder: Recorder, choices: Iterator[Call], end: int) -> None:
