@@ -28,7 +28,6 @@ import mcpwire
 from mcpwire.bench.histogram import LONGEST_NS, histogram
 from mcpwire.bench.load import Load  # noqa: TC001 - attrs resolves it
 from mcpwire.errors import MCPError, RequestTimeout, RPCError
-from mcpwire.testing.procfs import descendants
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -457,7 +456,7 @@ async def _work(job: Job) -> None:
         async with contextlib.AsyncExitStack() as stack:
             connections = Connections(job, stack)
             server = await connections.open()
-            _write({"server": server, "processes": sorted(descendants(os.getpid()))})
+            _write({"server": server})
             generator = Generator(job, connections, pacer)
             while True:
                 request = await requests.waiting.get()
