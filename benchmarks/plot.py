@@ -29,7 +29,7 @@ from mcpwire.bench.charts import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from whole.summary import Result
+    from harness.report import Result
 
 HERE = Path(__file__).resolve().parent
 PLOTS = HERE / "plots"

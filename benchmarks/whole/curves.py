@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from whole.summary import ahead, peer_pairs
+from harness.figures import ahead, peer_pairs
 
 if TYPE_CHECKING:
     from harness.figures import Spread
-
-    from whole.summary import Result
+    from harness.report import Result
 
 Line = list[tuple[int, float]]
 """Points of a line, by their place on an axis."""
