@@ -1,6 +1,7 @@
 """Who may use which session, and what else the head of a request decides."""
 
 import asyncio
+import gc
 import tracemalloc
 
 import pytest
@@ -351,7 +352,7 @@ async def test_a_store_is_in_memory_if_none_is_given_and_is_switched_off_by_fals
 
 
 @pytest.mark.attack("X07")
-@pytest.mark.parametrize(("is_used", "most"), [(False, 4_500), (True, 5_000)])
+@pytest.mark.parametrize(("is_used", "most"), [(False, 2_000), (True, 4_000)])
 async def test_an_idle_session_takes_little_memory(is_used, most):
     async with Bench(echo) as bench:
 
@@ -367,6 +368,7 @@ async def test_an_idle_session_takes_little_memory(is_used, most):
         tracemalloc.start()
         try:
             await leave(200)
+            gc.collect()  # of what the test itself has made for its requests
             held = tracemalloc.get_traced_memory()[0]
         finally:
             tracemalloc.stop()
