@@ -109,10 +109,12 @@ async def test_a_version_nobody_knows_is_refused_with_all_that_are_known(version
             await client.connect()
     assert type(caught.value) is mcpwire.NegotiationError
     assert not client.is_connected
+    assert caught.value.negotiation.steps
     told = str(caught.value)
     if not isinstance(version, str):
         assert f"protocolVersion: expected str, got {version!r}" in told
         return
+    assert caught.value.supported == (version,)
     assert repr(version) in told or version in told
     assert all(str(known) in told for known in mcpwire.REVISIONS)
 

@@ -18,15 +18,7 @@ from engines import (
     open_engine,
     post,
 )
-from http_bytes import (
-    LAST_CHUNK,
-    chunk,
-    head,
-    json_reply,
-    reply,
-    sse_event,
-    sse_head,
-)
+from http_bytes import LAST_CHUNK, chunk, head, json_reply, reply, sse_event, sse_head
 from malformed_responses import MALFORMED
 
 from mcpwire.errors import MessageTooLarge, RemoteProtocolError
@@ -133,23 +125,6 @@ async def test_a_connection_that_ends_with_its_response_serves_no_other(kind, wa
         for _ in range(3):
             assert (await engine.ask()).json == "abc"
         assert server.connections == 3
-
-
-@every_engine
-@pytest.mark.fault("F37")
-@pytest.mark.parametrize("way", ["chunks", "1xx first"])
-async def test_an_answer_that_trickles_in_is_put_together(kind, way):
-    whole = WAYS[way]
-
-    def script(conn):
-        while conn.receive() is not None:
-            for index in range(len(whole)):
-                conn.send(whole[index : index + 1])
-
-    async with engine_at(kind, script) as (server, engine):
-        for _ in range(2):
-            assert (await engine.ask()).json == "abc"
-        assert server.connections == 1
 
 
 @every_engine

@@ -12,11 +12,7 @@ from http2_server import ca_file, http2_server
 from httpx_exchanges import BOUND_S, MARK, Fed, exchanges, request_to
 
 from mcpwire import Http, UrlRefused
-from mcpwire.errors import (
-    CallCancelled,
-    ConnectionClosed,
-    RemoteProtocolError,
-)
+from mcpwire.errors import CallCancelled, ConnectionClosed, RemoteProtocolError
 from mcpwire.limits import DEFAULT_LIMITS
 from mcpwire.transports.handlers import set_callers
 from mcpwire.transports.http.httpx_engine import HttpxEngine

@@ -4,7 +4,7 @@ import asyncio
 import time
 
 import pytest
-from faulty import BOUND_S, HANG_S, QUICK, connected, until
+from faulty import BOUND_S, QUICK, connected, never, until
 from mcp_server import scripted_mcp
 
 import mcpwire
@@ -235,10 +235,6 @@ async def test_a_deadline_that_passes_as_the_headers_come_is_kept():
             await asyncio.sleep(0.05)  # as long as the call may take
             time.sleep(0.02)  # noqa: ASYNC251 - that they are
         return {}
-
-    def never(request, conn):
-        conn.wait_closed(HANG_S)
-        return True
 
     slow = False
     with scripted_mcp() as server:
