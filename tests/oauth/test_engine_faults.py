@@ -8,7 +8,7 @@ import attrs
 import pytest
 from authorization_server import SENTINEL, json_answer, oauth, protected_server
 from eager import eager
-from engine_calls import BOUND_S, HOUR_S, echo, refreshes, whole
+from engine_calls import BOUND_S, HOUR_S, connected, echo, refreshes, whole
 
 import mcpwire
 from mcpwire.limits import DEFAULT_LIMITS
@@ -152,8 +152,7 @@ TOLD = f"{SENTINEL}-told".encode()
 @pytest.mark.parametrize("fault", WRONG)
 async def test_what_is_no_token_is_an_error_with_a_type_and_loses_nothing(auth, fault):
     with protected_server(auth) as server:
-        target = mcpwire.Http(server.url, auth=oauth())
-        async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+        async with connected(server) as client:
             auth.expire_all()
             auth.on["token"] = WRONG[fault]
             with pytest.raises((mcpwire.TokenError, mcpwire.UrlRefused)) as caught:
@@ -172,8 +171,7 @@ async def test_a_server_that_refreshes_nothing_is_logged_in_to_again(auth, fault
         return NEVER[fault](request) if is_refresh else None
 
     with protected_server(auth) as server:
-        target = mcpwire.Http(server.url, auth=oauth())
-        async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+        async with connected(server) as client:
             auth.expire_all()
             auth.on["token"] = refuse
             await echo(client)

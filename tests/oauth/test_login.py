@@ -10,13 +10,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import attrs
 import pytest
-from authorization_server import (
-    SENTINEL,
-    browse,
-    oauth,
-    protected_server,
-)
-from engine_calls import BOUND_S, echo, whole
+from authorization_server import SENTINEL, browse, oauth, protected_server
+from engine_calls import BOUND_S, connected, echo, whole
 
 import mcpwire
 
@@ -212,10 +207,9 @@ async def test_a_user_who_says_no_is_told_apart(auth, server):
 @pytest.mark.rule("ASM-07")
 async def test_a_server_without_pkce_is_not_logged_in_to(auth, server):
     auth.pkce = False
-    async with asyncio.timeout(BOUND_S):
-        with pytest.raises(mcpwire.AuthError, match=r"PKCE|S256"):
-            async with mcpwire.Client(mcpwire.Http(server.url, auth=oauth())):
-                pass
+    with pytest.raises(mcpwire.AuthError, match=r"PKCE|S256"):
+        async with connected(server):
+            pass
     assert (auth.authorizations, auth.token_requests) == ([], [])
 
 
@@ -229,11 +223,10 @@ async def test_a_client_that_is_given_does_not_register(auth, server):
     grant = oauth(
         client_id="given", client_secret=f"{SENTINEL}-given", issuer=auth.issuer
     )
-    async with asyncio.timeout(BOUND_S):
-        async with mcpwire.Client(mcpwire.Http(server.url, auth=grant)) as client:
-            await echo(client)
-            auth.expire_all()
-            await echo(client)
+    async with connected(server, grant) as client:
+        await echo(client)
+        auth.expire_all()
+        await echo(client)
     assert auth.registrations == []
     assert auth.grants == ["authorization_code", "refresh_token"]
 
@@ -244,9 +237,8 @@ async def test_a_document_stands_in_for_a_registration(auth, server):
     document = "https://app.example/client.json"
     auth.cimd = True
     grant = oauth(client_metadata_url=document)
-    async with asyncio.timeout(BOUND_S):
-        async with mcpwire.Client(mcpwire.Http(server.url, auth=grant)) as client:
-            await echo(client)
+    async with connected(server, grant) as client:
+        await echo(client)
     assert auth.registrations == []
     assert auth.authorizations[0].query["client_id"] == document
 
@@ -264,10 +256,9 @@ async def test_a_document_stands_in_for_a_registration(auth, server):
 async def test_a_registration_is_as_the_server_can_take_it(auth, methods, method):
     auth.auth_methods = methods
     with protected_server(auth) as server:
-        async with asyncio.timeout(BOUND_S):
-            async with mcpwire.Client(mcpwire.Http(server.url, auth=oauth())) as client:
-                auth.expire_all()
-                await echo(client)
+        async with connected(server) as client:
+            auth.expire_all()
+            await echo(client)
     [asked] = (request.json for request in auth.registrations)
     assert asked["token_endpoint_auth_method"] == method
     assert asked["application_type"] == "native"
@@ -283,10 +274,9 @@ async def test_a_registration_that_is_refused_says_so(auth, server, status):
         {"content-type": "application/json"},
         b'{"error": "invalid_redirect_uri"}',
     )
-    async with asyncio.timeout(BOUND_S):
-        with pytest.raises(mcpwire.RegistrationError) as caught:
-            async with mcpwire.Client(mcpwire.Http(server.url, auth=oauth())):
-                pass
+    with pytest.raises(mcpwire.RegistrationError) as caught:
+        async with connected(server):
+            pass
     assert caught.value.status == status
     assert auth.authorizations == []
 
@@ -295,10 +285,9 @@ async def test_a_registration_that_is_refused_says_so(auth, server, status):
 @pytest.mark.rule("REG-01")
 async def test_a_server_that_registers_nobody_is_said_to_want_a_client_id(auth, server):
     auth.registration = False
-    async with asyncio.timeout(BOUND_S):
-        with pytest.raises(mcpwire.RegistrationError, match="client_id"):
-            async with mcpwire.Client(mcpwire.Http(server.url, auth=oauth())):
-                pass
+    with pytest.raises(mcpwire.RegistrationError, match="client_id"):
+        async with connected(server):
+            pass
 
 
 # The function that asks.
@@ -325,8 +314,7 @@ async def test_what_a_function_raises_is_raised_where_it_is_waited_for(auth, ser
 @pytest.mark.parametrize("answer", [None, 7, b"bytes", ["a", "list"]])
 async def test_what_a_function_gives_must_be_a_way_back(auth, server, answer):
     grant = oauth(ask=lambda url: answer)
-    async with asyncio.timeout(BOUND_S):
-        with pytest.raises(mcpwire.ConsentDenied, match="must return the URL"):
-            async with mcpwire.Client(mcpwire.Http(server.url, auth=grant)):
-                pass
+    with pytest.raises(mcpwire.ConsentDenied, match="must return the URL"):
+        async with connected(server, grant):
+            pass
     assert auth.token_requests == []
