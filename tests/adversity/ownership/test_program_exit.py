@@ -40,6 +40,12 @@ def blocking(**options):
     return client
 """
 
+LISTENING = """
+stream = client.events()
+stream.__enter__()
+client.notify("notifications/x")
+"""
+
 ENDINGS = {
     "the loop is closed, the client kept": """
 client = mcpwire.Client(stubborn())
@@ -109,7 +115,10 @@ short = mcpwire.Limits(close_grace=0.1, terminate_grace=0.1)
 asyncio.run(main())
 """,
     "blocking, the client is kept": "client = blocking()\n",
-    "blocking, with a reader of its own": "client = blocking(background=True)\n",
+    "blocking, it listens": "client = blocking()\n" + LISTENING,
+    "blocking, with a reader of its own": (
+        "client = blocking(background=True, keepalive=0.01)\n" + LISTENING
+    ),
     "blocking, a cycle holds it": "client = blocking()\nclient.me = client\n",
     "blocking, a daemon thread calls": """
 client = blocking()

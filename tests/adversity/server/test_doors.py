@@ -90,14 +90,17 @@ async def test_strangers_are_refused_on_each_verb_and_path(cors):
     }
     hosts = [{"host": each} for each in (*EVIL_HOSTS, None)]
     origins = [{"origin": each} for each in EVIL_ORIGINS]
-    for fields in (*hosts, *origins):
-        for verb, path in itertools.product(VERBS, PATHS):
-            answer = await seen(app, verb, path, bodies["initialize"], **fields)
-            assert answer.status == 403, (verb, path, fields)
-            named = {name.lower() for name in answer.headers}
-            # Nothing tells the page's browser that it may read this.
-            assert not {each for each in named if each.startswith("access-")}
-            assert "mcp-session-id" not in named
+    strangers = (*hosts, *origins)
+    every_door = itertools.product(VERBS, PATHS, [hosts[0], origins[0]])
+    tried = [*every_door, *itertools.product(["POST", "GET"], ["/mcp"], strangers)]
+    for verb, path, fields in tried:
+        answer = await seen(app, verb, path, bodies["initialize"], **fields)
+        assert answer.status == 403, (verb, path, fields)
+        named = {name.lower() for name in answer.headers}
+        # Nothing tells the page's browser that it may read this.
+        assert not {each for each in named if each.startswith("access-")}
+        assert "mcp-session-id" not in named
+    for fields in strangers:
         answer = await seen(app, "POST", "/mcp", bodies["call"], **fields)
         assert answer.status == 403
     assert ran == []

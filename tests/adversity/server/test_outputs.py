@@ -52,6 +52,7 @@ async def test_a_result_that_is_too_large_for_its_client_is_that_clients_error(m
 
 
 @pytest.mark.case("D19")
+@pytest.mark.grounds(2, "way")
 @pytest.mark.parametrize("way", WAYS)
 async def test_a_tool_that_hangs_is_ended_by_its_timeout(way):
     server = build()
