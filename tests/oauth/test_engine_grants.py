@@ -12,12 +12,11 @@ from authorization_server import (
     SENTINEL,
     TOKEN_EXCHANGE,
     authorization_server,
-    json_answer,
     oauth,
     protected_legacy,
     protected_server,
 )
-from engine_calls import BOUND_S, HOUR_S, connected, echo, whole
+from engine_calls import BOUND_S, HOUR_S, connected, echo
 from joserfc.jwk import ECKey, RSAKey
 
 import mcpwire
@@ -204,51 +203,6 @@ async def test_an_employee_is_known_by_the_company_alone(auth, idp, server):
 # What goes wrong is not tried in another way.
 
 
-REFUSALS = ["invalid_client", "invalid_grant", "unauthorized_client"]
-
-
-@pytest.mark.fault("F38")
-@pytest.mark.parametrize("error", REFUSALS)
-@pytest.mark.parametrize("kind", UNATTENDED)
-async def test_a_program_that_is_refused_is_told_so_once(auth, kind, error):
-    with protected_server(auth) as server:
-        grant = UNATTENDED[kind](auth)
-        auth.on["token"] = lambda request: json_answer({"error": error}, 400)
-        with pytest.raises(mcpwire.TokenError) as caught:
-            async with connected(server, grant):
-                pass
-    assert caught.value.error == error
-    seen = whole(caught.value)
-    assert not [secret for secret in (SECRET, ASSERTION, "PRIVATE") if secret in seen]
-    assert len(auth.token_requests) == 1
-
-
-@pytest.mark.fault("F38")
-@pytest.mark.rule("EMA-02")
-async def test_a_company_that_says_no_is_not_gone_round(auth, idp, server):
-    grant = employee(auth, idp)
-    idp.on["token"] = lambda request: json_answer({"error": "access_denied"}, 400)
-    with pytest.raises(mcpwire.TokenError) as caught:
-        async with connected(server, grant):
-            pass
-    assert SENTINEL not in whole(caught.value)
-    assert (len(idp.token_requests), auth.token_requests) == (1, [])
-
-
-@pytest.mark.attack("S01")
-@pytest.mark.rule("REG-11")
-@pytest.mark.parametrize("kind", UNATTENDED)
-async def test_what_is_for_one_issuer_goes_to_no_other(auth, idp, kind):
-    with protected_server(idp) as server:  # it names another than was configured
-        grant = UNATTENDED[kind](auth)
-        with pytest.raises(mcpwire.DiscoveryError):
-            async with connected(server, grant):
-                pass
-    assert idp.token_requests == []
-    for secret in (SECRET, ASSERTION, "client_assertion"):
-        assert secret.encode() not in idp.bodies
-
-
 # Keys that tokens are bound to.
 
 
@@ -305,14 +259,6 @@ async def test_a_key_outlives_a_new_start(binding, tmp_path):
         proofs.read(request.headers["dpop"])[0] for request in binding.token_requests
     }
     assert len(thumbprints) == 1
-
-
-@pytest.mark.parametrize("wants", [False, True])
-async def test_tokens_are_bound_where_it_is_wanted(binding, wants):
-    with protected_server(binding) as server:
-        async with connected(server, oauth(dpop=wants)) as client:
-            await echo(client)
-    assert bool(binding.bound) == wants
 
 
 async def test_a_server_of_2024_takes_bound_tokens_too(binding):

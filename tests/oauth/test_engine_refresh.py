@@ -7,7 +7,7 @@ import logging
 
 import attrs
 import pytest
-from authorization_server import SENTINEL, browse, oauth, protected_server
+from authorization_server import SENTINEL, browse, oauth
 from engine_calls import BOUND_S, HOUR_S, connected, echo, refreshes, whole
 
 import mcpwire
@@ -83,39 +83,6 @@ async def test_a_token_that_lives_short_is_not_renewed_for_each_request(
     assert server.challenges == 1
 
 
-@pytest.mark.parametrize("expires_in", [None, 0, 1, "3600", 3600.5, -5, 1e300])
-@pytest.mark.fault("F38")
-async def test_whatever_a_server_says_of_the_end_each_request_has_its_token(
-    auth, expires_in
-):
-    auth.expires_in = expires_in
-    with protected_server(auth) as server:
-        async with connected(server) as client:
-            for _ in range(3):
-                await echo(client)
-    assert len(auth.authorizations) == 1
-
-
-async def test_what_an_answer_omits_is_as_it_was_before(server, auth):
-    auth.rotating = False
-    # The server's own stream would be refused at a moment of its own.
-    grant = oauth(scopes="a b")
-    target = mcpwire.Http(server.url, auth=grant, server_stream="never")
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
-        auth.edit["token"] = without_scope
-        for _ in range(3):
-            auth.expire_all()
-            await echo(client)
-    assert auth.grants == ["authorization_code", *["refresh_token"] * 3]
-    assert len({request.form["refresh_token"] for request in refreshes(auth)}) == 1
-    status = mcpwire.login_status(target)
-    assert (status.scopes, status.can_refresh) == (("a", "b"), True)
-
-
-def without_scope(says):
-    return {name: value for name, value in says.items() if name != "scope"}
-
-
 @pytest.mark.rule("FLOW-25")
 @pytest.mark.attack("S23")
 async def test_a_refresh_token_is_shown_to_nobody_but_its_server(auth, server, caplog):
@@ -139,16 +106,6 @@ async def test_a_refresh_token_is_shown_to_nobody_but_its_server(auth, server, c
 
 
 # When the server says that there will be no other.
-
-
-@pytest.mark.fault("F38")
-async def test_only_invalid_grant_ends_a_login(auth, server):
-    async with connected(server) as client:
-        auth.forget_all()
-        await echo(client)
-    expected = ["authorization_code", "refresh_token", "authorization_code"]
-    assert auth.grants == expected
-    assert len(auth.registrations) == 1
 
 
 @pytest.mark.fault("F38")

@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 import attrs
 import pytest
 from authorization_server import SENTINEL, browse, oauth, protected_server
-from engine_calls import BOUND_S, connected, echo, whole
+from engine_calls import BOUND_S, connected, echo
 
 import mcpwire
 
@@ -144,75 +144,6 @@ async def test_whoever_may_not_ask_is_told_where_and_what_for(auth):
         assert len(auth.authorizations) == 1
 
 
-async def test_whoever_is_told_twice_may_come_back_from_either(auth, server):
-    target = mcpwire.Http(
-        server.url, auth=oauth(interactive=False, redirect_uri=BACK, ask=None)
-    )
-    async with asyncio.timeout(BOUND_S):
-        begun = await mcpwire.begin_login(target)
-        with pytest.raises(mcpwire.AuthRequired):
-            async with mcpwire.Client(target):
-                pass
-        came_back = await asyncio.to_thread(browse, begun.url)
-        await mcpwire.finish_login(target, came_back)
-    assert mcpwire.login_status(target) is not None
-
-
-@pytest.mark.rule("FLOW-09")
-@pytest.mark.case("G02")
-@pytest.mark.parametrize("changed", ["state", "iss", "no state", "no code"])
-async def test_another_answer_finishes_nothing_and_goes_nowhere(auth, server, changed):
-    target = mcpwire.Http(server.url, auth=oauth(redirect_uri=BACK))
-    async with asyncio.timeout(BOUND_S):
-        begun = await mcpwire.begin_login(target)
-        came_back = await asyncio.to_thread(browse, begun.url)
-        params = {k: v for k, [v] in parse_qs(urlsplit(came_back).query).items()}
-        if changed.startswith("no "):
-            del params[changed[3:]]
-        else:
-            params[changed] += "x"
-        with pytest.raises(mcpwire.AuthError) as caught:
-            await mcpwire.finish_login(target, params)
-    assert SENTINEL not in whole(caught.value)
-    assert auth.token_requests == []
-    assert mcpwire.login_status(target) is None
-
-
-@pytest.mark.case("G02")
-async def test_a_login_is_finished_once(auth, server):
-    target = mcpwire.Http(server.url, auth=oauth(redirect_uri=BACK))
-    async with asyncio.timeout(BOUND_S):
-        begun = await mcpwire.begin_login(target)
-        came_back = await asyncio.to_thread(browse, begun.url)
-        await mcpwire.finish_login(target, came_back)
-        with pytest.raises(mcpwire.AuthRequired, match="no login was begun"):
-            await mcpwire.finish_login(target, came_back)
-    assert auth.grants == ["authorization_code"]
-
-
-@pytest.mark.case("G02")
-async def test_a_user_who_says_no_is_told_apart(auth, server):
-    target = mcpwire.Http(server.url, auth=oauth(redirect_uri=BACK))
-    async with asyncio.timeout(BOUND_S):
-        begun = await mcpwire.begin_login(target)
-        [state] = parse_qs(urlsplit(begun.url).query)["state"]
-        refusal = {"error": "access_denied", "state": state, "iss": auth.issuer}
-        with pytest.raises(mcpwire.ConsentDenied) as caught:
-            await mcpwire.finish_login(target, refusal)
-    assert caught.value.error == "access_denied"
-    assert auth.token_requests == []
-
-
-@pytest.mark.case("G02")
-@pytest.mark.rule("ASM-07")
-async def test_a_server_without_pkce_is_not_logged_in_to(auth, server):
-    auth.pkce = False
-    with pytest.raises(mcpwire.AuthError, match=r"PKCE|S256"):
-        async with connected(server):
-            pass
-    assert (auth.authorizations, auth.token_requests) == ([], [])
-
-
 # Who the client is.
 
 
@@ -229,18 +160,6 @@ async def test_a_client_that_is_given_does_not_register(auth, server):
         await echo(client)
     assert auth.registrations == []
     assert auth.grants == ["authorization_code", "refresh_token"]
-
-
-@pytest.mark.case("G08")
-@pytest.mark.rule("REG-01", "REG-02")
-async def test_a_document_stands_in_for_a_registration(auth, server):
-    document = "https://app.example/client.json"
-    auth.cimd = True
-    grant = oauth(client_metadata_url=document)
-    async with connected(server, grant) as client:
-        await echo(client)
-    assert auth.registrations == []
-    assert auth.authorizations[0].query["client_id"] == document
 
 
 @pytest.mark.case("G08")
@@ -263,31 +182,6 @@ async def test_a_registration_is_as_the_server_can_take_it(auth, methods, method
     assert asked["token_endpoint_auth_method"] == method
     assert asked["application_type"] == "native"
     assert {*asked["grant_types"]} >= {"authorization_code", "refresh_token"}
-
-
-@pytest.mark.case("G08")
-@pytest.mark.rule("REG-09")
-@pytest.mark.parametrize("status", [400, 403, 404])
-async def test_a_registration_that_is_refused_says_so(auth, server, status):
-    auth.on["register"] = lambda request: (
-        status,
-        {"content-type": "application/json"},
-        b'{"error": "invalid_redirect_uri"}',
-    )
-    with pytest.raises(mcpwire.RegistrationError) as caught:
-        async with connected(server):
-            pass
-    assert caught.value.status == status
-    assert auth.authorizations == []
-
-
-@pytest.mark.case("G08")
-@pytest.mark.rule("REG-01")
-async def test_a_server_that_registers_nobody_is_said_to_want_a_client_id(auth, server):
-    auth.registration = False
-    with pytest.raises(mcpwire.RegistrationError, match="client_id"):
-        async with connected(server):
-            pass
 
 
 # The function that asks.

@@ -22,7 +22,6 @@ from http_bytes import LAST_CHUNK, chunk, head, json_reply, reply, sse_event, ss
 from malformed_responses import MALFORMED
 
 from mcpwire.errors import MessageTooLarge, RemoteProtocolError
-from mcpwire.limits import Limits
 from mcpwire.transports.http import direct, httpx_engine
 
 pytestmark = [
@@ -208,20 +207,6 @@ async def test_bytes_behind_an_answer_are_not_taken_for_the_next(more, is_late):
         assert sent.wait(30)
         assert (await engine.ask("second")).json == "second"
         assert server.connections == 2
-
-
-@every_engine
-@pytest.mark.attack("S15")
-async def test_a_head_over_its_limit_is_refused(kind):
-    def script(conn):
-        conn.receive()
-        conn.send(head(200, x_long="y" * 20_000, content_length=0))
-        conn.wait_closed()
-
-    async with engine_at(kind, script, limits=Limits(head=10_000)) as (server, engine):
-        with pytest.raises((MessageTooLarge, RemoteProtocolError)):
-            await engine.ask()
-        await all_closed(server)
 
 
 @every_engine

@@ -21,6 +21,8 @@ from mcpwire.errors import (
 from mcpwire.limits import Limits
 from mcpwire.transports.http import legacy_sse
 
+pytestmark = pytest.mark.grounds(1, "engine")
+
 INITIALIZE = {
     "protocolVersion": "2024-11-05",
     "capabilities": {},

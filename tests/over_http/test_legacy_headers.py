@@ -6,6 +6,8 @@ from legacy_server import legacy_server
 
 from mcpwire.errors import LocalProtocolError
 
+pytestmark = pytest.mark.grounds(1, "engine")
+
 
 def posts(server):
     return [request for request in server.requests if request.verb == "POST"]

@@ -21,6 +21,8 @@ from mcpwire.limits import Limits
 from mcpwire.transports.base import CallHandle
 from mcpwire.transports.http import legacy_sse
 
+pytestmark = pytest.mark.grounds(1, "engine")
+
 INITIALIZED = "notifications/initialized"
 CANCELLED = "notifications/cancelled"
 

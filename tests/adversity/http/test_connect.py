@@ -85,27 +85,6 @@ async def test_a_4xx_to_the_probe_leads_to_initialize(status, body):
     assert server.verbs()[:2] == ["server/discover", "initialize"]
 
 
-@pytest.mark.parametrize("status", [500, 501, 502, 503, 504])
-@pytest.mark.pain("P26")
-async def test_a_5xx_says_nothing_of_the_era(status):
-    with scripted_mcp() as server:
-        server.on["server/discover"] = answering(reply(status, b"down"))
-        error = await refused(server.url)
-    assert str(status) in str(error)
-    assert 'mode="session" connects without this probe' in str(error)
-    assert "initialize" not in server.verbs()
-
-
-@pytest.mark.pain("P26")
-async def test_a_program_that_fails_at_the_probe_is_asked_to_initialize():
-    error = {"code": -32603, "message": "Internal server error"}
-    failure = json_reply({"jsonrpc": "2.0", "id": None, "error": error}, 500)
-    with scripted_mcp() as server:
-        server.on["server/discover"] = answering(failure)
-        async with connected(server) as client:
-            assert client.protocol_version == "2025-11-25"
-
-
 @pytest.mark.pain("P26")
 async def test_the_late_body_of_a_refused_probe_is_waited_for(monkeypatch):
     monkeypatch.setattr(channel, "DECIDING_S", HANG_S)

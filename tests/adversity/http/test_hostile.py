@@ -6,7 +6,6 @@ import itertools
 
 import pytest
 from faulty import (
-    BOUND_S,
     ERAS,
     ONCE,
     REPLIES,
@@ -19,7 +18,7 @@ from faulty import (
     until,
 )
 from mcp_server import scripted_mcp
-from raw_server import LAST_CHUNK, chunk, head, json_reply, reply, sse_event, sse_head
+from raw_server import LAST_CHUNK, chunk, head, reply, sse_event, sse_head
 
 import mcpwire
 from mcpwire import MCPError, MessageTooLarge, RemoteProtocolError
@@ -73,28 +72,6 @@ async def test_an_answer_on_the_servers_own_stream_completes_no_call():
             assert not call.done()
             server.release()
             assert (await call).text == "slow"
-
-
-@pytest.mark.attack("S31")
-@pytest.mark.parametrize("id", [0, 99, "1", None])
-async def test_an_answer_to_another_request_is_no_answer_to_initialize(id):
-    def handler(request, conn):
-        result = {
-            "protocolVersion": "2025-11-25",
-            "capabilities": {},
-            "serverInfo": {"name": "forged", "version": "1"},
-        }
-        conn.send(json_reply({"jsonrpc": "2.0", "id": id, "result": result}))
-        return True
-
-    with scripted_mcp() as server:
-        server.on["initialize"] = handler
-        async with asyncio.timeout(BOUND_S):
-            client = mcpwire.Client(server.url, recovery=ONCE)
-            error = await outcome(client.connect())
-            await client.aclose()
-    assert isinstance(error, MCPError), error
-    assert "notifications/initialized" not in server.verbs()
 
 
 # Floods...

@@ -84,6 +84,7 @@ DECLINED = {
 }
 
 
+@pytest.mark.grounds(1, "era")
 @pytest.mark.parametrize("case", DECLINED)
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.fault("F36")
@@ -108,15 +109,6 @@ async def test_an_error_that_does_not_say_whether_it_ran_ends_the_call(status):
             await client.call_tool("echo")
         assert caught.value.status == status
         assert server.verbs().count("tools/call") == 1
-
-
-@pytest.mark.parametrize("status", [502, 503, 504])
-@pytest.mark.pain("P24")
-async def test_a_gateways_error_to_what_reads_is_asked_again(status):
-    async with client_of(scripted_mcp(), recovery=QUICK) as (server, client):
-        server.on["tools/list"] = once(answering(reply(status)))
-        assert await client.list_tools()
-    assert server.verbs().count("tools/list") == 2
 
 
 @pytest.mark.system("L-U16")

@@ -158,6 +158,7 @@ async def test_only_who_says_so_trusts_whoever_is_named(kind):
         assert stolen(good, evil.bodies)
 
 
+@pytest.mark.grounds(1, "era")
 @pytest.mark.parametrize("era", ["session", "stateless"])
 @pytest.mark.parametrize(
     "missing", [(), ("metadata", "openid")], ids=["404", "all 404"]
@@ -179,6 +180,7 @@ async def test_a_server_that_names_nobody_gets_nothing_that_is_configured(
         assert good.token_requests == []
 
 
+@pytest.mark.grounds(1, "era")
 @pytest.mark.parametrize("era", ["session", "stateless"])
 @pytest.mark.parametrize(
     "missing", [(), ("metadata", "openid")], ids=["404", "all 404"]

@@ -331,15 +331,6 @@ async def test_a_handler_in_a_round_is_cancelled_when_the_call_ends():
     assert caught.value.elapsed == ended[0] - began == 604.0
 
 
-async def test_a_handler_in_a_round_that_times_out_by_itself_has_failed():
-    async def sample(_):
-        raise TimeoutError("its own")
-
-    async with mcpwire.Client(asking_in_rounds(1), sampling=sample) as client:
-        with pytest.raises(TimeoutError, match="its own"):
-            await client.call_tool("greedy")
-
-
 async def test_a_question_counts_to_each_call_that_it_may_belong_to():
     """The call that has more left goes on to be asked."""
     first = Signal()
