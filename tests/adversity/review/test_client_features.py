@@ -138,6 +138,21 @@ async def test_cancelling_a_started_call_never_ends_one_of_the_next_connection()
         assert (await other).text == "x"
 
 
+async def test_who_comes_while_a_reviving_is_being_given_up_is_served():
+    server = Mortal(STATELESS)
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server, **QUICK) as client:
+        server.die()
+        await until(lambda: not client.is_connected)
+        call = asyncio.ensure_future(client.call_tool("x"))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        call.cancel()
+        await asyncio.sleep(0)  # it has asked the reviving to end, which has not yet
+        await client.subscribe(URI)
+        await asyncio.wait([call])
+        assert call.cancelled()
+
+
 async def test_who_waits_for_another_to_subscribe_waits_no_longer_than_its_own_time():
     server = Mortal(STATELESS)
     server.methods[LISTEN] = lambda *_: SILENCE
