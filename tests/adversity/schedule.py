@@ -130,14 +130,16 @@ class Remains:
 
 
 async def cancel_everywhere(
-    once: Callable[[Schedule], Awaitable[None]], monkeypatch: Any
+    once: Callable[[Schedule], Awaitable[None]],
+    monkeypatch: Any,
+    later: tuple[int, ...] = LATER_TURNS,
 ) -> int:
     """Do `once` with a cancellation at each moment; return how many moments there are.
 
     `once` makes what it needs, has the schedule run the operation, and checks.
     """
     fewest = 10_000
-    for turns in LATER_TURNS:
+    for turns in later:
         moment = 0
         while True:
             moment += 1

@@ -25,13 +25,7 @@ from http_bytes import reply
 from oauth_parts import Family, Recorded, Refused, Registered
 from protected import protected_legacy, protected_server
 from raw_server import raw_server
-from token_desk import (
-    ID_JAG,
-    JWT_BEARER,
-    SENTINEL,
-    TOKEN_EXCHANGE,
-    TokenDesk,
-)
+from token_desk import ID_JAG, JWT_BEARER, SENTINEL, TOKEN_EXCHANGE, TokenDesk
 
 import mcpwire
 

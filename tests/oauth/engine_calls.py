@@ -14,17 +14,31 @@ import traceback
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from authorization_server import browse
+from authorization_server import browse, oauth
 
+import mcpwire
 import mcpwire.transports
 from mcpwire.transports.oauth import authorizer
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     import pytest
 
 BOUND_S = 40.0
 HOUR_S = 3600
 REAL = time.monotonic
+
+
+@contextlib.asynccontextmanager
+async def connected(
+    server: Any, grant: Any = None, **options: Any
+) -> AsyncIterator[Any]:
+    """Connect a client to a server, with a login of its own unless another is given."""
+    auth = oauth() if grant is None else grant
+    target = mcpwire.Http(server.url, auth=auth, **options)
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+        yield client
 
 
 class Clock:

@@ -7,6 +7,7 @@ import threading
 
 import pytest
 from authorization_server import browse, oauth, protected_server
+from engine_calls import connected
 
 import mcpwire
 
@@ -57,8 +58,7 @@ async def test_calls_that_are_refused_together_ask_for_one_token(auth, server):
             server.wait_until(lambda: server.challenges >= everybody)
 
     auth.on["token"] = hold
-    target = mcpwire.Http(server.url, auth=oauth())
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+    async with connected(server) as client:
         await echo_all(client)
         before = server.challenges
         auth.expire_all()
@@ -69,8 +69,7 @@ async def test_calls_that_are_refused_together_ask_for_one_token(auth, server):
 
 @pytest.mark.case("G03")
 async def test_calls_that_need_a_login_together_ask_one_user(auth, server):
-    target = mcpwire.Http(server.url, auth=oauth())
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+    async with connected(server) as client:
         auth.forget_all()
         await echo_all(client)
     refreshed = ["authorization_code", "refresh_token", "authorization_code"]
@@ -102,8 +101,7 @@ async def test_a_call_that_needs_no_token_waits_for_no_login(auth):
     with protected_server(auth) as server:
         server.is_open = True
         grant = oauth(ask=think)
-        target = mcpwire.Http(server.url, auth=grant)
-        async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+        async with connected(server, grant) as client:
             server.is_open = False
             server.free = {"tools/call"}
             listing = asyncio.create_task(client.list_tools())

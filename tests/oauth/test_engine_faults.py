@@ -141,44 +141,7 @@ WRONG = {
     "invalid_request": lambda _: json_answer({"error": "invalid_request"}, 400),
     "a redirect": lambda _: (307, {"location": "/elsewhere"}, b""),
 }
-NEVER = {
-    "unauthorized_client": lambda _: json_answer({"error": "unauthorized_client"}, 400),
-    "404": lambda _: (404, {}, TOLD),
-}
 TOLD = f"{SENTINEL}-told".encode()
-
-
-@pytest.mark.case("G09")
-@pytest.mark.parametrize("fault", WRONG)
-async def test_what_is_no_token_is_an_error_with_a_type_and_loses_nothing(auth, fault):
-    with protected_server(auth) as server:
-        target = mcpwire.Http(server.url, auth=oauth())
-        async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
-            auth.expire_all()
-            auth.on["token"] = WRONG[fault]
-            with pytest.raises((mcpwire.TokenError, mcpwire.UrlRefused)) as caught:
-                await echo(client)
-            assert SENTINEL not in whole(caught.value)
-            del auth.on["token"]
-            await echo(client)
-    assert len(auth.authorizations) == 1
-    assert len({request.form["refresh_token"] for request in refreshes(auth)}) == 1
-
-
-@pytest.mark.parametrize("fault", NEVER)
-async def test_a_server_that_refreshes_nothing_is_logged_in_to_again(auth, fault):
-    def refuse(request):
-        is_refresh = request.form["grant_type"] == "refresh_token"
-        return NEVER[fault](request) if is_refresh else None
-
-    with protected_server(auth) as server:
-        target = mcpwire.Http(server.url, auth=oauth())
-        async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
-            auth.expire_all()
-            auth.on["token"] = refuse
-            await echo(client)
-    expected = ["authorization_code", "refresh_token", "authorization_code"]
-    assert auth.grants == expected
 
 
 @pytest.mark.parametrize("fault", [*PASSING, *WRONG])

@@ -12,12 +12,11 @@ from authorization_server import (
     SENTINEL,
     TOKEN_EXCHANGE,
     authorization_server,
-    json_answer,
     oauth,
     protected_legacy,
     protected_server,
 )
-from engine_calls import BOUND_S, HOUR_S, echo, whole
+from engine_calls import BOUND_S, HOUR_S, connected, echo
 from joserfc.jwk import ECKey, RSAKey
 
 import mcpwire
@@ -109,8 +108,7 @@ def idp():
 @pytest.mark.parametrize("kind", UNATTENDED)
 @BOTH
 async def test_a_program_gets_a_token_and_later_another(auth, server, clock, kind):
-    target = mcpwire.Http(server.url, auth=UNATTENDED[kind](auth))
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+    async with connected(server, UNATTENDED[kind](auth)) as client:
         await asyncio.gather(*(echo(client) for _ in range(10)))
         assert len(auth.token_requests) == 1
         auth.expire_all()
@@ -128,8 +126,7 @@ async def test_a_program_gets_a_token_and_later_another(auth, server, clock, kin
 @pytest.mark.parametrize("kind", UNATTENDED)
 async def test_a_server_of_2024_takes_programs_too(auth, kind):
     with protected_legacy(auth) as server:
-        target = mcpwire.Http(server.url, auth=UNATTENDED[kind](auth))
-        async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+        async with connected(server, UNATTENDED[kind](auth)) as client:
             await echo(client)
     assert len(set(auth.grants)) == 1
 
@@ -139,10 +136,9 @@ async def test_a_server_of_2024_takes_programs_too(auth, kind):
 @pytest.mark.parametrize("algorithm", KEYS)
 async def test_a_program_signs_who_it_is(auth, server, algorithm):
     grant = with_key(auth, algorithm, scopes="a b")
-    async with asyncio.timeout(BOUND_S):
-        async with mcpwire.Client(mcpwire.Http(server.url, auth=grant)) as client:
-            auth.expire_all()
-            await echo(client)
+    async with connected(server, grant) as client:
+        auth.expire_all()
+        await echo(client)
     asked = [request.form for request in auth.token_requests]
     assert len({form["client_assertion"] for form in asked}) == 2
     kind = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
@@ -172,10 +168,9 @@ async def test_a_workload_shows_what_its_platform_gave(auth, server, how):
         "awaited": tell_later,
     }
     grant = workload(auth, ways[how])
-    async with asyncio.timeout(BOUND_S):
-        async with mcpwire.Client(mcpwire.Http(server.url, auth=grant)) as client:
-            auth.expire_all()
-            await echo(client)
+    async with connected(server, grant) as client:
+        auth.expire_all()
+        await echo(client)
     assert auth.grants == [JWT_BEARER] * 2
     first, other = (request.form["assertion"] for request in auth.token_requests)
     assert (first == other) == (how == "text")
@@ -186,11 +181,10 @@ async def test_a_workload_shows_what_its_platform_gave(auth, server, how):
 @pytest.mark.rule("EMA-01", "EMA-02", "EMA-04")
 async def test_an_employee_is_known_by_the_company_alone(auth, idp, server):
     grant = employee(auth, idp)
-    async with asyncio.timeout(BOUND_S):
-        async with mcpwire.Client(mcpwire.Http(server.url, auth=grant)) as client:
-            await echo(client)
-            auth.expire_all()
-            await echo(client)
+    async with connected(server, grant) as client:
+        await echo(client)
+        auth.expire_all()
+        await echo(client)
     assert idp.grants == [TOKEN_EXCHANGE] * 2
     assert auth.grants == [JWT_BEARER] * 2
     exchange = idp.token_requests[0].form
@@ -207,54 +201,6 @@ async def test_an_employee_is_known_by_the_company_alone(auth, idp, server):
 
 
 # What goes wrong is not tried in another way.
-
-
-REFUSALS = ["invalid_client", "invalid_grant", "unauthorized_client"]
-
-
-@pytest.mark.fault("F38")
-@pytest.mark.parametrize("error", REFUSALS)
-@pytest.mark.parametrize("kind", UNATTENDED)
-async def test_a_program_that_is_refused_is_told_so_once(auth, kind, error):
-    with protected_server(auth) as server:
-        grant = UNATTENDED[kind](auth)
-        auth.on["token"] = lambda request: json_answer({"error": error}, 400)
-        async with asyncio.timeout(BOUND_S):
-            with pytest.raises(mcpwire.TokenError) as caught:
-                async with mcpwire.Client(mcpwire.Http(server.url, auth=grant)):
-                    pass
-    assert caught.value.error == error
-    seen = whole(caught.value)
-    assert not [secret for secret in (SECRET, ASSERTION, "PRIVATE") if secret in seen]
-    assert len(auth.token_requests) == 1
-
-
-@pytest.mark.fault("F38")
-@pytest.mark.rule("EMA-02")
-async def test_a_company_that_says_no_is_not_gone_round(auth, idp, server):
-    grant = employee(auth, idp)
-    idp.on["token"] = lambda request: json_answer({"error": "access_denied"}, 400)
-    async with asyncio.timeout(BOUND_S):
-        with pytest.raises(mcpwire.TokenError) as caught:
-            async with mcpwire.Client(mcpwire.Http(server.url, auth=grant)):
-                pass
-    assert SENTINEL not in whole(caught.value)
-    assert (len(idp.token_requests), auth.token_requests) == (1, [])
-
-
-@pytest.mark.attack("S01")
-@pytest.mark.rule("REG-11")
-@pytest.mark.parametrize("kind", UNATTENDED)
-async def test_what_is_for_one_issuer_goes_to_no_other(auth, idp, kind):
-    with protected_server(idp) as server:  # it names another than was configured
-        grant = UNATTENDED[kind](auth)
-        async with asyncio.timeout(BOUND_S):
-            with pytest.raises(mcpwire.DiscoveryError):
-                async with mcpwire.Client(mcpwire.Http(server.url, auth=grant)):
-                    pass
-    assert idp.token_requests == []
-    for secret in (SECRET, ASSERTION, "client_assertion"):
-        assert secret.encode() not in idp.bodies
 
 
 # Keys that tokens are bound to.
@@ -274,8 +220,7 @@ async def test_a_bound_token_comes_with_proofs(binding, clock, era, nonces):
     with protected_server(binding, era=era, dpop=True) as server:
         if nonces:
             binding.nonce, server.nonce = "at-issuer-1", "at-server-1"
-        target = mcpwire.Http(server.url, auth=oauth())
-        async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+        async with connected(server) as client:
             await echo(client)
             if nonces:
                 binding.nonce, server.nonce = "at-issuer-2", "at-server-2"
@@ -316,18 +261,8 @@ async def test_a_key_outlives_a_new_start(binding, tmp_path):
     assert len(thumbprints) == 1
 
 
-@pytest.mark.parametrize("wants", [False, True])
-async def test_tokens_are_bound_where_it_is_wanted(binding, wants):
-    with protected_server(binding) as server:
-        target = mcpwire.Http(server.url, auth=oauth(dpop=wants))
-        async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
-            await echo(client)
-    assert bool(binding.bound) == wants
-
-
 async def test_a_server_of_2024_takes_bound_tokens_too(binding):
     with protected_legacy(binding) as server:
-        target = mcpwire.Http(server.url, auth=oauth(dpop=True))
-        async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+        async with connected(server, oauth(dpop=True)) as client:
             await echo(client)
     assert binding.bound

@@ -15,7 +15,7 @@ from authorization_server import (
     protected_legacy,
     protected_server,
 )
-from engine_calls import BOUND_S, HOUR_S, echo, whole
+from engine_calls import BOUND_S, HOUR_S, connected, echo, whole
 from http_bytes import reply
 
 import mcpwire
@@ -57,13 +57,12 @@ def denies(scopes):
 @pytest.mark.case("G12")
 @pytest.mark.rule("FLOW-17", "FLOW-18")
 async def test_a_call_that_needs_more_is_made_again_with_both(auth, server):
-    async with asyncio.timeout(BOUND_S):
-        async with mcpwire.Client(mcpwire.Http(server.url, auth=oauth())) as client:
-            await client.list_tools()
-            assert asked_scopes(auth) == [READ]
-            for _ in range(3):
-                await echo(client)
-            await client.list_tools()
+    async with connected(server) as client:
+        await client.list_tools()
+        assert asked_scopes(auth) == [READ]
+        for _ in range(3):
+            await echo(client)
+        await client.list_tools()
     assert asked_scopes(auth) == [READ, f"{READ} {WRITE}"]
     assert auth.grants == ["authorization_code"] * 2  # a refresh would be in vain
     assert len(server.executed) == 3
@@ -84,9 +83,8 @@ async def test_what_was_granted_once_is_asked_for_again_after_a_new_start(auth, 
 
 
 async def test_calls_that_need_more_together_ask_one_user(auth, server):
-    async with asyncio.timeout(BOUND_S):
-        async with mcpwire.Client(mcpwire.Http(server.url, auth=oauth())) as client:
-            await asyncio.gather(*(echo(client) for _ in range(20)))
+    async with connected(server) as client:
+        await asyncio.gather(*(echo(client) for _ in range(20)))
     assert asked_scopes(auth) == [READ, f"{READ} {WRITE}"]
     assert len(server.executed) == 20
 
@@ -98,8 +96,7 @@ async def test_a_server_that_always_wants_another_scope_is_asked_for_a_few(
     auth, server, limit
 ):
     names = (f"scope{number}" for number in itertools.count())
-    target = mcpwire.Http(server.url, auth=oauth(max_step_ups=limit))
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+    async with connected(server, oauth(max_step_ups=limit)) as client:
         server.on["tools/call"] = denies(names)
         server.needs.clear()
         with pytest.raises(mcpwire.InsufficientScope) as caught:
@@ -120,8 +117,7 @@ async def test_a_server_that_always_wants_another_scope_is_asked_for_a_few(
 @pytest.mark.parametrize("says", [True, False])
 async def test_a_consent_that_does_not_help_is_asked_for_once(auth, server, says):
     """The server grants less than was asked for, and may or may not say so."""
-    target = mcpwire.Http(server.url, auth=oauth())
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+    async with connected(server) as client:
         auth.edit["token"] = less(auth, says)
         for _ in range(5):
             with pytest.raises(mcpwire.InsufficientScope) as caught:
@@ -170,15 +166,14 @@ async def test_without_a_user_the_error_says_what_is_wanted_and_where(auth, serv
 
 
 async def test_a_user_who_says_no_to_more_keeps_what_there_is(auth, server):
-    async with asyncio.timeout(BOUND_S):
-        async with mcpwire.Client(mcpwire.Http(server.url, auth=oauth())) as client:
-            auth.on["authorize"] = deny_consent(auth)
-            with pytest.raises(mcpwire.ConsentDenied) as caught:
-                await echo(client)
-            assert caught.value.error == "access_denied"
-            await client.list_tools()
-            del auth.on["authorize"]
+    async with connected(server) as client:
+        auth.on["authorize"] = deny_consent(auth)
+        with pytest.raises(mcpwire.ConsentDenied) as caught:
             await echo(client)
+        assert caught.value.error == "access_denied"
+        await client.list_tools()
+        del auth.on["authorize"]
+        await echo(client)
     assert auth.grants == ["authorization_code"] * 2
 
 
@@ -200,10 +195,9 @@ async def test_a_program_that_logs_in_by_itself_does_not_step_up(auth, server):
         issuer=auth.issuer,
         storage=mcpwire.MemoryStorage(),
     )
-    async with asyncio.timeout(BOUND_S):
-        async with mcpwire.Client(mcpwire.Http(server.url, auth=grant)) as client:
-            with pytest.raises(mcpwire.InsufficientScope) as caught:
-                await echo(client)
+    async with connected(server, grant) as client:
+        with pytest.raises(mcpwire.InsufficientScope) as caught:
+            await echo(client)
     assert (caught.value.required, caught.value.url) == ((WRITE,), None)
     assert SENTINEL not in whole(caught.value)
     assert auth.grants == ["client_credentials"]
@@ -220,28 +214,24 @@ async def test_another_kind_of_no_starts_no_login(auth, server, challenge):
         conn.send(reply(403, **fields))
         return True
 
-    async with asyncio.timeout(BOUND_S):
-        async with mcpwire.Client(mcpwire.Http(server.url, auth=oauth())) as client:
-            server.needs.clear()
-            server.on["tools/call"] = deny
-            with pytest.raises(mcpwire.HTTPError, match="403"):
-                await echo(client)
+    async with connected(server) as client:
+        server.needs.clear()
+        server.on["tools/call"] = deny
+        with pytest.raises(mcpwire.HTTPError, match="403"):
+            await echo(client)
     assert len(auth.authorizations) == 1
 
 
 async def test_a_server_that_does_not_say_which_is_asked_about_once(auth, server):
-    async with asyncio.timeout(BOUND_S):
-        async with mcpwire.Client(mcpwire.Http(server.url, auth=oauth())) as client:
-            server.needs.clear()
-            server.on["tools/call"] = lambda request, conn: (
-                conn.send(
-                    reply(403, www_authenticate='Bearer error="insufficient_scope"')
-                )
-                or True
-            )
-            for _ in range(5):
-                with pytest.raises(mcpwire.InsufficientScope):
-                    await echo(client)
+    async with connected(server) as client:
+        server.needs.clear()
+        server.on["tools/call"] = lambda request, conn: (
+            conn.send(reply(403, www_authenticate='Bearer error="insufficient_scope"'))
+            or True
+        )
+        for _ in range(5):
+            with pytest.raises(mcpwire.InsufficientScope):
+                await echo(client)
     assert len(auth.authorizations) <= 2
 
 
@@ -258,11 +248,10 @@ async def test_more_scopes_are_asked_for_when_a_refresh_is_over(
             if request.form["grant_type"] == "refresh_token":
                 server.wait_until(lambda: server.challenges > before)
 
-        async with asyncio.timeout(BOUND_S):
-            async with mcpwire.Client(mcpwire.Http(server.url, auth=oauth())) as client:
-                auth.on["token"] = hold
-                clock.pass_by(HOUR_S - 50)
-                await echo(client)
+        async with connected(server) as client:
+            auth.on["token"] = hold
+            clock.pass_by(HOUR_S - 50)
+            await echo(client)
     assert auth.grants == ["authorization_code", "refresh_token", "authorization_code"]
     assert asked_scopes(auth) == [READ, f"{READ} {WRITE}"]
 

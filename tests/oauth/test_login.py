@@ -10,13 +10,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import attrs
 import pytest
-from authorization_server import (
-    SENTINEL,
-    browse,
-    oauth,
-    protected_server,
-)
-from engine_calls import BOUND_S, echo, whole
+from authorization_server import SENTINEL, browse, oauth, protected_server
+from engine_calls import BOUND_S, connected, echo
 
 import mcpwire
 
@@ -149,76 +144,6 @@ async def test_whoever_may_not_ask_is_told_where_and_what_for(auth):
         assert len(auth.authorizations) == 1
 
 
-async def test_whoever_is_told_twice_may_come_back_from_either(auth, server):
-    target = mcpwire.Http(
-        server.url, auth=oauth(interactive=False, redirect_uri=BACK, ask=None)
-    )
-    async with asyncio.timeout(BOUND_S):
-        begun = await mcpwire.begin_login(target)
-        with pytest.raises(mcpwire.AuthRequired):
-            async with mcpwire.Client(target):
-                pass
-        came_back = await asyncio.to_thread(browse, begun.url)
-        await mcpwire.finish_login(target, came_back)
-    assert mcpwire.login_status(target) is not None
-
-
-@pytest.mark.rule("FLOW-09")
-@pytest.mark.case("G02")
-@pytest.mark.parametrize("changed", ["state", "iss", "no state", "no code"])
-async def test_another_answer_finishes_nothing_and_goes_nowhere(auth, server, changed):
-    target = mcpwire.Http(server.url, auth=oauth(redirect_uri=BACK))
-    async with asyncio.timeout(BOUND_S):
-        begun = await mcpwire.begin_login(target)
-        came_back = await asyncio.to_thread(browse, begun.url)
-        params = {k: v for k, [v] in parse_qs(urlsplit(came_back).query).items()}
-        if changed.startswith("no "):
-            del params[changed[3:]]
-        else:
-            params[changed] += "x"
-        with pytest.raises(mcpwire.AuthError) as caught:
-            await mcpwire.finish_login(target, params)
-    assert SENTINEL not in whole(caught.value)
-    assert auth.token_requests == []
-    assert mcpwire.login_status(target) is None
-
-
-@pytest.mark.case("G02")
-async def test_a_login_is_finished_once(auth, server):
-    target = mcpwire.Http(server.url, auth=oauth(redirect_uri=BACK))
-    async with asyncio.timeout(BOUND_S):
-        begun = await mcpwire.begin_login(target)
-        came_back = await asyncio.to_thread(browse, begun.url)
-        await mcpwire.finish_login(target, came_back)
-        with pytest.raises(mcpwire.AuthRequired, match="no login was begun"):
-            await mcpwire.finish_login(target, came_back)
-    assert auth.grants == ["authorization_code"]
-
-
-@pytest.mark.case("G02")
-async def test_a_user_who_says_no_is_told_apart(auth, server):
-    target = mcpwire.Http(server.url, auth=oauth(redirect_uri=BACK))
-    async with asyncio.timeout(BOUND_S):
-        begun = await mcpwire.begin_login(target)
-        [state] = parse_qs(urlsplit(begun.url).query)["state"]
-        refusal = {"error": "access_denied", "state": state, "iss": auth.issuer}
-        with pytest.raises(mcpwire.ConsentDenied) as caught:
-            await mcpwire.finish_login(target, refusal)
-    assert caught.value.error == "access_denied"
-    assert auth.token_requests == []
-
-
-@pytest.mark.case("G02")
-@pytest.mark.rule("ASM-07")
-async def test_a_server_without_pkce_is_not_logged_in_to(auth, server):
-    auth.pkce = False
-    async with asyncio.timeout(BOUND_S):
-        with pytest.raises(mcpwire.AuthError, match=r"PKCE|S256"):
-            async with mcpwire.Client(mcpwire.Http(server.url, auth=oauth())):
-                pass
-    assert (auth.authorizations, auth.token_requests) == ([], [])
-
-
 # Who the client is.
 
 
@@ -229,26 +154,12 @@ async def test_a_client_that_is_given_does_not_register(auth, server):
     grant = oauth(
         client_id="given", client_secret=f"{SENTINEL}-given", issuer=auth.issuer
     )
-    async with asyncio.timeout(BOUND_S):
-        async with mcpwire.Client(mcpwire.Http(server.url, auth=grant)) as client:
-            await echo(client)
-            auth.expire_all()
-            await echo(client)
+    async with connected(server, grant) as client:
+        await echo(client)
+        auth.expire_all()
+        await echo(client)
     assert auth.registrations == []
     assert auth.grants == ["authorization_code", "refresh_token"]
-
-
-@pytest.mark.case("G08")
-@pytest.mark.rule("REG-01", "REG-02")
-async def test_a_document_stands_in_for_a_registration(auth, server):
-    document = "https://app.example/client.json"
-    auth.cimd = True
-    grant = oauth(client_metadata_url=document)
-    async with asyncio.timeout(BOUND_S):
-        async with mcpwire.Client(mcpwire.Http(server.url, auth=grant)) as client:
-            await echo(client)
-    assert auth.registrations == []
-    assert auth.authorizations[0].query["client_id"] == document
 
 
 @pytest.mark.case("G08")
@@ -264,41 +175,13 @@ async def test_a_document_stands_in_for_a_registration(auth, server):
 async def test_a_registration_is_as_the_server_can_take_it(auth, methods, method):
     auth.auth_methods = methods
     with protected_server(auth) as server:
-        async with asyncio.timeout(BOUND_S):
-            async with mcpwire.Client(mcpwire.Http(server.url, auth=oauth())) as client:
-                auth.expire_all()
-                await echo(client)
+        async with connected(server) as client:
+            auth.expire_all()
+            await echo(client)
     [asked] = (request.json for request in auth.registrations)
     assert asked["token_endpoint_auth_method"] == method
     assert asked["application_type"] == "native"
     assert {*asked["grant_types"]} >= {"authorization_code", "refresh_token"}
-
-
-@pytest.mark.case("G08")
-@pytest.mark.rule("REG-09")
-@pytest.mark.parametrize("status", [400, 403, 404])
-async def test_a_registration_that_is_refused_says_so(auth, server, status):
-    auth.on["register"] = lambda request: (
-        status,
-        {"content-type": "application/json"},
-        b'{"error": "invalid_redirect_uri"}',
-    )
-    async with asyncio.timeout(BOUND_S):
-        with pytest.raises(mcpwire.RegistrationError) as caught:
-            async with mcpwire.Client(mcpwire.Http(server.url, auth=oauth())):
-                pass
-    assert caught.value.status == status
-    assert auth.authorizations == []
-
-
-@pytest.mark.case("G08")
-@pytest.mark.rule("REG-01")
-async def test_a_server_that_registers_nobody_is_said_to_want_a_client_id(auth, server):
-    auth.registration = False
-    async with asyncio.timeout(BOUND_S):
-        with pytest.raises(mcpwire.RegistrationError, match="client_id"):
-            async with mcpwire.Client(mcpwire.Http(server.url, auth=oauth())):
-                pass
 
 
 # The function that asks.
@@ -325,8 +208,7 @@ async def test_what_a_function_raises_is_raised_where_it_is_waited_for(auth, ser
 @pytest.mark.parametrize("answer", [None, 7, b"bytes", ["a", "list"]])
 async def test_what_a_function_gives_must_be_a_way_back(auth, server, answer):
     grant = oauth(ask=lambda url: answer)
-    async with asyncio.timeout(BOUND_S):
-        with pytest.raises(mcpwire.ConsentDenied, match="must return the URL"):
-            async with mcpwire.Client(mcpwire.Http(server.url, auth=grant)):
-                pass
+    with pytest.raises(mcpwire.ConsentDenied, match="must return the URL"):
+        async with connected(server, grant):
+            pass
     assert auth.token_requests == []

@@ -8,7 +8,7 @@ import time
 
 import pytest
 from authorization_server import browse, oauth, protected_legacy, protected_server
-from engine_calls import BOUND_S, come_back, echo
+from engine_calls import BOUND_S, come_back, connected, echo
 from http_bytes import reply
 
 import mcpwire
@@ -124,11 +124,10 @@ async def test_a_user_of_a_server_of_2024_who_never_comes_back_ends_it(auth):
     with protected_legacy(auth) as server:
         server.is_open = True
         grant = oauth(timeout=SHORT_S, ask=never_asked)
-        async with asyncio.timeout(BOUND_S):
-            async with mcpwire.Client(mcpwire.Http(server.url, auth=grant)) as client:
-                server.is_open = False
-                with pytest.raises(mcpwire.ConsentDenied, match="was not finished"):
-                    await client.call_tool("echo", {"text": "hi"}, timeout=FOREVER_S)
+        async with connected(server, grant) as client:
+            server.is_open = False
+            with pytest.raises(mcpwire.ConsentDenied, match="was not finished"):
+                await client.call_tool("echo", {"text": "hi"}, timeout=FOREVER_S)
 
 
 async def test_all_calls_that_wait_for_one_user_have_the_time(

@@ -10,7 +10,6 @@ from authorization_server import (
     SENTINEL,
     authorization_server,
     browse,
-    json_answer,
     oauth,
     protected_server,
 )
@@ -80,43 +79,6 @@ async def test_whoever_is_not_logged_in_is_not_logged_out_either(auth, server, s
     assert await mcpwire.logout(target) is False
 
 
-def hangs_up(request):
-    raise ConnectionResetError
-
-
-ANSWERS = {
-    "not now": lambda request: (503, {"retry-after": "5"}, b""),
-    "a web page": lambda request: (200, {"content-type": "text/html"}, b"<html>"),
-    "no": lambda request: json_answer({"error": "unsupported_token_type"}, 400),
-    "who are you": lambda request: json_answer({"error": "invalid_client"}, 401),
-    "elsewhere": lambda request: (307, {"location": "https://evil.example/"}, b""),
-    "too much": lambda request: (200, {}, b"x" * (2 << 20)),
-    "nothing": hangs_up,
-}
-
-
-@pytest.mark.fault("F38")
-@pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
-async def test_tokens_are_forgotten_whatever_the_server_says(
-    auth, server, storage, answer
-):
-    target = mcpwire.Http(server.url, auth=oauth(storage=storage))
-    await mcpwire.login(target)
-    auth.on["revoke"] = answer
-    assert await mcpwire.logout(target) is True
-    assert auth.of("revoke")
-    assert (storage.keys(), mcpwire.login_status(target)) == ([], None)
-
-
-async def test_a_server_that_revokes_nothing_is_not_asked(auth, server, storage):
-    auth.edit["metadata"] = lambda says: (says.pop("revocation_endpoint"), says)[1]
-    target = mcpwire.Http(server.url, auth=oauth(storage=storage))
-    await mcpwire.login(target)
-    before = len(auth.requests)
-    assert await mcpwire.logout(target) is True
-    assert (len(auth.requests), storage.keys()) == (before, [])
-
-
 @pytest.mark.attack("S01")
 @pytest.mark.parametrize(
     "url",
@@ -134,20 +96,6 @@ async def test_tokens_are_revoked_nowhere_else_and_forgotten_all_the_same(
     storage.save(key, dump(attrs.evolve(record, metadata=metadata)), version)
     assert await mcpwire.logout(target) is True
     assert (storage.keys(), auth.of("revoke")) == ([], [])
-
-
-async def test_a_client_with_a_secret_says_who_it_is_when_it_revokes(
-    auth, server, storage
-):
-    auth.add_client("known", secret="SENTINEL-secret", method="client_secret_post")
-    auth.auth_methods = ["client_secret_post"]
-    given = {"client_id": "known", "client_secret": "SENTINEL-secret"}
-    grant = oauth(storage=storage, issuer=auth.issuer, **given)
-    target = mcpwire.Http(server.url, auth=grant)
-    await mcpwire.login(target)
-    await mcpwire.logout(target)
-    for request in auth.of("revoke"):
-        assert given.items() <= request.form.items()
 
 
 async def test_a_logout_removes_a_login_that_was_begun_too(auth, server, storage):

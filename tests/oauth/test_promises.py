@@ -16,7 +16,7 @@ from authorization_server import (
     oauth,
     protected_server,
 )
-from engine_calls import BOUND_S, echo
+from engine_calls import BOUND_S, connected, echo
 from fetches import ANSWER, LOGIN, SERVER, failure, local_server, step
 from fetches import target as target_of
 from http_bytes import reply
@@ -181,9 +181,8 @@ async def test_a_program_that_logs_in_by_itself_leaves_no_file(
     grant = mcpwire.ClientCredentials(
         client_id="robot", client_secret=f"{SENTINEL}-robot", issuer=auth.issuer
     )
-    async with asyncio.timeout(BOUND_S):
-        async with mcpwire.Client(mcpwire.Http(server.url, auth=grant)) as client:
-            await echo(client)
+    async with connected(server, grant) as client:
+        await echo(client)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -23,10 +23,7 @@ from net import LOGIN_ADDRESS, SERVER_ADDRESS, Fetches
 from raw_server import raw_server, reply
 
 from mcpwire.auth.config import EnterpriseManaged, OAuth
-from mcpwire.auth.errors import (
-    AuthTemporarilyUnavailable,
-    UrlRefused,
-)
+from mcpwire.auth.errors import AuthTemporarilyUnavailable, UrlRefused
 from mcpwire.auth.steps import Fetch
 
 INSIDE = (

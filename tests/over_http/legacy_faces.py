@@ -16,6 +16,8 @@ import threading
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
+import pytest
+
 from mcpwire.limits import Limits
 from mcpwire.protocol.deadline import Deadline
 from mcpwire.transports.http.direct import DirectEngine
@@ -193,3 +195,16 @@ def wait_until(holds: Callable[[], Any]) -> None:
     while not holds():
         assert monotonic() < ends_at, "it does not hold"
         gone.wait(0.002)
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request):
+    return request.param
+
+
+@pytest.fixture
+def gate():
+    """Give an event that is set in any case, so that no script waits for ever."""
+    event = threading.Event()
+    yield event
+    event.set()

@@ -28,15 +28,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import unmeasured
-from http_bytes import (
-    LAST_CHUNK,
-    chunk,
-    head,
-    json_reply,
-    reply,
-    sse_event,
-    sse_head,
-)
+from http_bytes import LAST_CHUNK, chunk, head, json_reply, reply, sse_event, sse_head
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -16,7 +16,9 @@ pytestmark = [pytest.mark.anyio, pytest.mark.unchecked_wire("the bodies are no M
 
 
 @pytest.mark.fault("F20")
-async def test_a_name_that_leads_into_a_black_hole_can_be_cancelled(monkeypatch):
+async def test_a_name_that_leads_into_a_black_hole_can_be_cancelled(
+    monkeypatch, black_hole
+):
     """Several addresses are tried at once then."""
     loop = asyncio.get_running_loop()
     real = loop.getaddrinfo
@@ -25,21 +27,14 @@ async def test_a_name_that_leads_into_a_black_hole_can_be_cancelled(monkeypatch)
         found = await real("127.0.0.1", port, **options)
         return [*found, *found]
 
-    listener = socket.create_server(("127.0.0.1", 0), backlog=0)
-    fillers = [socket.socket() for _ in range(8)]
-    for sock in fillers:
-        sock.setblocking(False)
-        sock.connect_ex(listener.getsockname())
     monkeypatch.setattr(loop, "getaddrinfo", two)
-    url = f"http://two.example:{listener.getsockname()[1]}/mcp"
+    url = f"http://two.example:{black_hole}/mcp"
     async with open_engine("direct", url) as engine:
         task = asyncio.create_task(engine.ask())
         await asyncio.sleep(0.3)  # both are tried
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-    for sock in (listener, *fillers):
-        sock.close()
 
 
 def leads_to(monkeypatch, *addresses):

@@ -2,7 +2,6 @@
 
 import asyncio
 import errno
-import socket
 import ssl
 import threading
 from time import monotonic
@@ -49,7 +48,8 @@ async def refusal(kind, url, **options):
 @pytest.mark.fault("F19")
 async def test_a_name_that_cannot_be_resolved_is_named(kind):
     error = await refusal(kind, "http://no-such-host.invalid/mcp")
-    assert "cannot resolve 'no-such-host.invalid'" in str(error)
+    assert str(error).startswith("cannot resolve 'no-such-host.invalid'")
+    assert error.errno is None
 
 
 @every_engine
@@ -59,7 +59,7 @@ async def test_a_refused_connection_is_one(kind, host):
     with kept_port() as port:
         error = await refusal(kind, f"http://{host}:{port}/mcp")
     assert error.errno == errno.ECONNREFUSED
-    assert "refused" in str(error).lower()
+    assert str(error) == f"cannot connect to '{host}:{port}': Connection refused"
 
 
 @every_engine
@@ -68,21 +68,6 @@ async def test_an_unreachable_network_is_one(kind):
     error = await refusal(kind, "http://255.255.255.255:9/mcp")
     assert error.errno in {errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EACCES}
     assert "cannot connect to '255.255.255.255:9'" in str(error)
-
-
-@pytest.fixture
-def black_hole():
-    """A port whose queue of connections is full, so that more get no answer."""
-    listener = socket.create_server(("127.0.0.1", 0), backlog=0)
-    fillers = []
-    for _ in range(8):
-        sock = socket.socket()
-        sock.setblocking(False)
-        sock.connect_ex(listener.getsockname())
-        fillers.append(sock)
-    yield listener.getsockname()[1]
-    for sock in (listener, *fillers):
-        sock.close()
 
 
 @every_engine

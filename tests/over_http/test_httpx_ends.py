@@ -15,7 +15,7 @@ from httpx_exchanges import BOUND_S, MARK, Fed, forget_proxies, request_to
 from raw_server import LAST_CHUNK, chunk, raw_server, sse_head
 
 from mcpwire import Http
-from mcpwire.errors import CallCancelled, ConnectError, ConnectionClosed
+from mcpwire.errors import CallCancelled, ConnectionClosed
 from mcpwire.limits import DEFAULT_LIMITS
 from mcpwire.transports.http.httpx_engine import HttpxEngine
 
@@ -173,14 +173,3 @@ async def test_a_forked_process_leaves_the_connections_to_its_parent():
         assert server.connections == 1
         await engine.aclose()
         await until(closed)
-
-
-async def test_closing_is_bounded_and_may_be_done_twice():
-    with raw_server(lambda conn: conn.wait_closed()) as server:
-        server.stop_accepting()
-        engine = engine_to(server.url)
-        with pytest.raises(ConnectError):
-            await ask(engine, server.url)
-        async with asyncio.timeout(BOUND_S):
-            await engine.aclose()
-            await engine.aclose()

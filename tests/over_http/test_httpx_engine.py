@@ -1,28 +1,18 @@
 """The httpx engine: what it sends, feeds, refuses and lets go."""
 
 import gzip
+import ssl
 import traceback
 
 import httpx
 import pytest
-from httpx_exchanges import (
-    MARK,
-    answering,
-    exchanges,
-    forget_proxies,
-    request_to,
-)
-from raw_server import (
-    LAST_CHUNK,
-    chunk,
-    head,
-    json_reply,
-    raw_server,
-    reply,
-    sse_head,
-)
+from certificates import client_context, server_context
+from httpx_exchanges import MARK, answering, exchanges, forget_proxies, request_to
+from raw_server import LAST_CHUNK, chunk, head, json_reply, raw_server, reply, sse_head
 
 from mcpwire.errors import (
+    ConnectError,
+    ConnectionClosed,
     LocalProtocolError,
     MessageTooLarge,
     RemoteProtocolError,
@@ -132,7 +122,57 @@ def test_a_request_that_is_no_http_is_refused_without_its_secrets():
     assert HUSH not in "".join(traceback.format_exception(caught.value))
 
 
-# The end of connections...
+# The end of connections, and those that do not come about...
+
+
+@pytest.mark.fault("F19")
+@pytest.mark.pain("P28")
+def test_a_missing_client_certificate_is_an_error_of_connecting():
+    # With TLS 1.3 the server says so when the handshake is over for us. What it said is
+    # lost on asyncio where writing fails before it is read.
+    context = server_context(wants_client=True, version=ssl.TLSVersion.TLSv1_2)
+    with raw_server(answering(json_reply(OK)), ssl_context=context) as server:
+        error = failure(server.url, ssl=client_context())
+    assert "client certificate" in str(error)
+    context = server_context(wants_client=True)
+    with raw_server(answering(json_reply(OK)), ssl_context=context) as server:
+        with (
+            exchanges(server.url, ssl=client_context()) as it,
+            pytest.raises((ConnectError, ConnectionClosed)),
+        ):
+            it.exchange()
+        assert server.requests == []
+
+
+@pytest.mark.parametrize(
+    ("raised", "message"),
+    [
+        (httpx.PoolTimeout(HUSH), "no connection left"),
+        (httpx.UnsupportedProtocol(HUSH), "does not speak this scheme"),
+        (httpx.ConnectError(HUSH), "ended before anything was sent"),
+    ],
+    ids=["pool", "scheme", "connecting"],
+)
+def test_what_httpx_raises_before_it_sends_is_an_error_of_connecting(raised, message):
+    def fail(request):
+        raise raised
+
+    client = {"transport": httpx.MockTransport(fail)}
+    assert message in str(failure("http://host.example/mcp", client=client))
+
+
+def failure(url, **options):
+    """Return the error of an exchange that finds no connection."""
+    with (
+        exchanges(f"{url}?{HUSH}", **options) as it,
+        pytest.raises(ConnectError) as caught,
+    ):
+        it.exchange()
+    error = caught.value
+    assert error.target == f"{url}?***"
+    assert HUSH not in str(error)
+    assert error.__cause__ is not None
+    return error
 
 
 def test_a_user_s_closed_client_is_told():

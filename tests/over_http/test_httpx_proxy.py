@@ -12,11 +12,7 @@ from raw_server import json_reply, raw_server
 
 import mcpwire
 from mcpwire.errors import ConnectError
-from mcpwire.transports.http.engine import (
-    choose_engine,
-    proxy_applies,
-    proxy_of,
-)
+from mcpwire.transports.http.engine import choose_engine, proxy_applies, proxy_of
 
 HUSH = "hush-hush"
 URL = "https://host.example/mcp"

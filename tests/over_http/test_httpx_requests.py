@@ -8,11 +8,7 @@ import pytest
 from httpx_exchanges import answering, exchanges, forget_proxies, request_to
 from raw_server import json_reply, raw_server, reply
 
-from mcpwire.errors import (
-    ConnectionClosed,
-    HTTPError,
-    RemoteProtocolError,
-)
+from mcpwire.errors import ConnectionClosed, HTTPError, RemoteProtocolError
 
 HUSH = "hush-hush"
 OK = {"ok": True}

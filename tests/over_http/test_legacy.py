@@ -5,7 +5,7 @@ import threading
 
 import pytest
 from http_bytes import LAST_CHUNK, chunk, head, json_reply, reply, sse_event, sse_head
-from legacy_faces import BOUND_S, ENGINES, Recorder, failure, opened, said, wait_until
+from legacy_faces import BOUND_S, Recorder, failure, opened, said, wait_until
 from legacy_server import legacy_server
 from ports import kept_port
 from raw_server import raw_server
@@ -21,16 +21,13 @@ from mcpwire.errors import (
 from mcpwire.limits import Limits
 from mcpwire.transports.http import legacy_sse
 
+pytestmark = pytest.mark.grounds(1, "engine")
+
 INITIALIZE = {
     "protocolVersion": "2024-11-05",
     "capabilities": {},
     "clientInfo": {"name": "test", "version": "1"},
 }
-
-
-@pytest.fixture(params=ENGINES)
-def engine(request):
-    return request.param
 
 
 def posts(server):

@@ -7,39 +7,14 @@ from concurrent.futures import Future
 
 import pytest
 from http_bytes import reply
-from legacy_faces import (
-    BOUND_S,
-    ENGINES,
-    QUICK,
-    Recorder,
-    failure,
-    opened,
-    said,
-    wait_until,
-)
+from legacy_faces import BOUND_S, QUICK, Recorder, failure, opened, said, wait_until
 from legacy_server import legacy_server
 
-from mcpwire.errors import (
-    ConnectionClosed,
-    TransportError,
-)
+from mcpwire.errors import ConnectionClosed, TransportError
 from mcpwire.transports.http import legacy_sse
 from mcpwire.transports.http.direct import DirectEngine
 from mcpwire.transports.http.legacy_sse import LegacyChannel
 from mcpwire.transports.http.target import Http
-
-
-@pytest.fixture(params=ENGINES)
-def engine(request):
-    return request.param
-
-
-@pytest.fixture
-def gate():
-    """Give an event that is set in any case, so that no script waits for ever."""
-    event = threading.Event()
-    yield event
-    event.set()
 
 
 def silent(_, conn):

@@ -1,15 +1,12 @@
 """HTTP+SSE: the headers of its requests, and whose they are."""
 
 import pytest
-from legacy_faces import ENGINES, failure, opened, said
+from legacy_faces import failure, opened, said
 from legacy_server import legacy_server
 
 from mcpwire.errors import LocalProtocolError
 
-
-@pytest.fixture(params=ENGINES)
-def engine(request):
-    return request.param
+pytestmark = pytest.mark.grounds(1, "engine")
 
 
 def posts(server):

@@ -1,11 +1,10 @@
 """HTTP+SSE: in what order messages leave, and what a POST that fails means."""
 
 import logging
-import threading
 
 import pytest
 from http_bytes import LAST_CHUNK, chunk, head, json_reply, reply, sse_event, sse_head
-from legacy_faces import BOUND_S, ENGINES, failure, opened, said, wait_until
+from legacy_faces import BOUND_S, failure, opened, said, wait_until
 from legacy_server import legacy_server
 
 from mcpwire.errors import (
@@ -22,21 +21,10 @@ from mcpwire.limits import Limits
 from mcpwire.transports.base import CallHandle
 from mcpwire.transports.http import legacy_sse
 
+pytestmark = pytest.mark.grounds(1, "engine")
+
 INITIALIZED = "notifications/initialized"
 CANCELLED = "notifications/cancelled"
-
-
-@pytest.fixture(params=ENGINES)
-def engine(request):
-    return request.param
-
-
-@pytest.fixture
-def gate():
-    """Give an event that is set in any case, so that no script waits for ever."""
-    event = threading.Event()
-    yield event
-    event.set()
 
 
 def posts(server):

@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Any
 
+from http_bytes import LAST_CHUNK, chunk, json_reply, sse_head
+
 import mcpwire
 
 if TYPE_CHECKING:
@@ -41,6 +43,35 @@ def answering(data: bytes, then: str | None = None) -> Any:
         return True
 
     return handler
+
+
+def never(request: RawRequest, conn: Connection) -> bool:
+    """Answer nothing for as long as the client stays."""
+    conn.wait_closed(HANG_S)
+    return True
+
+
+def answer_to(request: RawRequest, text: str = "fine", **result: Any) -> Any:
+    """Return the answer to a call, with this text."""
+    result = {"content": [{"type": "text", "text": text}], **result}
+    return {"jsonrpc": "2.0", "id": request.json["id"], "result": result}
+
+
+def refusing(code: int, message: str = "no", status: int = 400, **more: Any) -> Any:
+    """Return a handler that answers with this error of JSON-RPC."""
+
+    def handler(request: RawRequest, conn: Connection) -> bool:
+        error = {"code": code, "message": message, **more}
+        answer = {"jsonrpc": "2.0", "id": request.json["id"], "error": error}
+        conn.send(json_reply(answer, status))
+        return True
+
+    return handler
+
+
+def stream(*events: bytes, end: bytes = LAST_CHUNK) -> bytes:
+    """Return an answer that is a stream of these events."""
+    return sse_head() + b"".join(map(chunk, events)) + end
 
 
 def once(handler: Callable[..., Any]) -> Any:

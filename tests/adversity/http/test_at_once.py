@@ -4,19 +4,70 @@ from __future__ import annotations
 
 import pytest
 from clocks import on_a_clock_by_hand
-from faulty import ERAS, answering, connected, outcome
-from http_bytes import chunk, head, json_reply
+from faulty import ERAS, answering, connected, outcome, stream
+from http_bytes import chunk, head, json_reply, reply, sse_event, sse_head
 from mcp_server import scripted_mcp
-from test_answers import HOPELESS
 
 import mcpwire
-from mcpwire import ConnectionClosed, HTTPError, RemoteProtocolError
+from mcpwire import ConnectionClosed, HTTPError, InvalidMessage, RemoteProtocolError
 
 pytestmark = pytest.mark.anyio
 
 ENGINES = ("direct", "httpx")
 DOUBTFUL = ("no http",)
 """What one engine takes for no HTTP, and another for an end before any."""
+
+
+PROGRESS = {
+    "jsonrpc": "2.0",
+    "method": "notifications/progress",
+    "params": {"progressToken": "x", "progress": 1},
+}
+HALF = b'{"jsonrpc": "2.0", "id": 2, "result": {"content": ['
+
+
+HOPELESS = {
+    # (bytes, how the connection ends) -> error, what it names
+    "html": ((reply(200, b"<html>no", content_type="text/html"), None),
+             RemoteProtocolError, ("200", "text/html", "<html>no")),
+    "no type": ((reply(200, b"hello"), None),
+                RemoteProtocolError, ("200", "no content type", "hello")),
+    "empty html": ((reply(200, b"", content_type="text/html"), None),
+                   RemoteProtocolError, ("200", "text/html")),
+    "empty json": ((reply(200, b"", content_type="application/json"), None),
+                   InvalidMessage, ("JSON",)),
+    "half json": ((reply(200, HALF, content_type="application/json"), None),
+                  InvalidMessage, ("JSON",)),
+    "a notification": ((json_reply(PROGRESS), None), InvalidMessage, ("tools/call",)),
+    "202": ((reply(202), None), RemoteProtocolError, ("202",)),
+    "204": ((head(204), None), RemoteProtocolError, ("204",)),
+    "206": ((reply(206, b"x"), None), RemoteProtocolError, ("206",)),
+    "empty stream": ((stream(), None), ConnectionClosed, ("the stream ended",)),
+    "stream without": ((stream(sse_event(PROGRESS)), None),
+                       ConnectionClosed, ("the stream ended",)),
+    "comments only": ((stream(b": hello\n\n"), None),
+                      ConnectionClosed, ("the stream ended",)),
+    "unfinished event": ((stream(b'data: {"jsonrpc"'), None),
+                         ConnectionClosed, ("the stream ended",)),
+    "fin before head": ((b"", "close"), ConnectionClosed, ()),
+    "rst before head": ((b"", "reset"), ConnectionClosed, ()),
+    "fin in head": ((b"HTTP/1.1 200 OK\r\ncontent-", "close"), ConnectionClosed, ()),
+    "rst in head": ((b"HTTP/1.1 200 OK\r\ncontent-", "reset"), ConnectionClosed, ()),
+    "fin in length": ((head(200, content_type="application/json", content_length=99)
+                       + HALF, "close"), ConnectionClosed, ()),
+    "rst in length": ((head(200, content_type="application/json", content_length=99)
+                       + HALF, "reset"), ConnectionClosed, ()),
+    "fin in chunks": ((sse_head() + chunk(b"data: 1"), "close"),
+                      ConnectionClosed, ()),
+    "fin in a chunk": ((sse_head() + b"99\r\ndata: 1", "close"),
+                       ConnectionClosed, ()),
+    "rst in a stream": ((sse_head() + chunk(sse_event(PROGRESS)), "reset"),
+                        ConnectionClosed, ()),
+    "fin at the end of a stream to the end": (
+        (sse_head(chunked=False) + sse_event(PROGRESS), "close"),
+        ConnectionClosed, ()),
+    "no http": ((b"SSH-2.0-OpenSSH_9.6\r\n", "close"), RemoteProtocolError, ()),
+}  # fmt: skip
 
 
 # The rest of these bodies never comes, and their connections stay open.

@@ -2,25 +2,25 @@
 
 import asyncio
 import gc
-import os
 import threading
 import warnings
 
 import pytest
 from faulty import (
     BOUND_S,
-    HANG_S,
     QUICK,
     answering,
     client_of,
     connected,
+    never,
     outcome,
+    stream,
     unheard,
     until,
 )
 from mcp_server import scripted_mcp
 from raw_server import chunk, reply, sse_event, sse_head
-from schedule import Schedule
+from schedule import cancel_everywhere
 
 import mcpwire
 from mcpwire import ConnectionClosed, types
@@ -40,17 +40,12 @@ async def no_tasks_but(before):
 
 async def deletes_of_one_that_is_stuck():
     """Return how often the server was told of the end, two notifications stuck."""
-
-    def sticks(request, conn):
-        conn.wait_closed(HANG_S)
-        return True
-
     with scripted_mcp() as server:
-        server.on["notifications/x"] = sticks
+        server.on["notifications/x"] = never
         async with connected(server) as client:
             telling = asyncio.ensure_future(outcome(client.notify("notifications/x")))
             await until(lambda: "notifications/x" in server.verbs())
-            server.on["notifications/cancelled"] = sticks
+            server.on["notifications/cancelled"] = never
             while not server.executed:  # a loaded machine may not send it in that time
                 error = await outcome(client.call_tool("slow", timeout=0.1))
                 assert isinstance(error, mcpwire.RequestTimeout)
@@ -90,13 +85,9 @@ async def test_closing_ends_what_waits_for_another_attempt(era):
 
 @pytest.mark.usefixtures("patient_close")
 async def test_closing_ends_a_pause_before_resuming():
-    def pauses(request, conn):
-        event = sse_event("", id="place-1", retry=60_000)
-        conn.send(sse_head() + chunk(event) + b"0\r\n\r\n")
-        return True
-
+    pause = stream(sse_event("", id="place-1", retry=60_000))
     with scripted_mcp() as server:
-        server.on["tools/call"] = pauses
+        server.on["tools/call"] = answering(pause)
         async with connected(unheard(server)) as client:
             call = asyncio.ensure_future(
                 outcome(client.call_tool("echo", timeout=None))
@@ -155,30 +146,13 @@ async def test_a_client_may_be_closed_by_what_it_calls(where):
 @pytest.mark.pain("P25")
 @pytest.mark.usefixtures("patient_close")
 async def test_closing_while_it_is_opened_again_ends_both():
-    def sticks(request, conn):
-        conn.wait_closed(HANG_S)
-        return True
-
     async with client_of(scripted_mcp()) as (server, client):
         server.forget_sessions()
-        server.on["initialize"] = sticks
+        server.on["initialize"] = never
         call = asyncio.ensure_future(outcome(client.call_tool("echo")))
         await until(lambda: server.verbs().count("initialize") == 2)
         await client.aclose()
         assert isinstance(await call, mcpwire.MCPError)
-
-
-async def test_a_call_after_a_close_says_so_and_connecting_works_again():
-    with scripted_mcp() as server:
-        client = mcpwire.Client(server.url)
-        async with asyncio.timeout(BOUND_S):
-            for _ in range(3):
-                await client.connect()
-                await client.call_tool("echo")
-                await client.aclose()
-                with pytest.raises(mcpwire.LocalProtocolError):
-                    await client.call_tool("echo")
-    assert server.verbs().count("DELETE") == 3
 
 
 # Cancelling...
@@ -197,28 +171,8 @@ OPERATIONS = {
 }
 
 
-class Everywhere:
-    """Cancels at the n-th moment for each n, until there are no more."""
-
-    # Never in the last step of a task within: what that returns would be lost.
-    def __init__(self, monkeypatch, turns=(1, 2)):
-        self.patches = monkeypatch
-        self.turns = turns
-
-    async def run(self, once, least):
-        for turns in self.turns:
-            moment = 0
-            while True:
-                moment += 1
-                schedule = Schedule(moment, turns, self.patches)
-                await once(schedule)
-                if not schedule.fired:
-                    break
-            assert moment > least, moment
-
-
-def engine_of(client):
-    return client._connection.channel._engine
+LATER = (1, 2)
+"""Never in the last step of a task within: what that returns would be lost."""
 
 
 @pytest.mark.fault("F42")
@@ -240,7 +194,7 @@ async def test_cancelling_a_request_at_each_moment_leaves_nothing(
         async with connected(server) as client:
             await client.call_tool("echo")
             before = asyncio.all_tasks()
-            await Everywhere(monkeypatch).run(once, 2)
+            assert await cancel_everywhere(once, monkeypatch, LATER) >= 2
             assert (await client.call_tool("echo", {"text": "x"})).text == "x"
         if era == "session":
             told = {
@@ -269,7 +223,7 @@ async def test_cancelling_connect_at_each_moment_leaves_nothing(era, monkeypatch
     with scripted_mcp(era) as server:
         async with asyncio.timeout(60):
             before = asyncio.all_tasks()
-            await Everywhere(monkeypatch, (1, 2)).run(once, 6)
+            assert await cancel_everywhere(once, monkeypatch, LATER) >= 6
             await until(lambda: not server.raw.open)
 
 
@@ -293,7 +247,7 @@ async def test_cancelling_close_at_each_moment_leaves_nothing(era, monkeypatch):
     with scripted_mcp(era) as server:
         async with asyncio.timeout(60):
             before = asyncio.all_tasks()
-            await Everywhere(monkeypatch, (1,)).run(once, 3)
+            assert await cancel_everywhere(once, monkeypatch, (1,)) >= 3
             server.release()
             await until(lambda: not server.raw.open)
 
@@ -311,7 +265,7 @@ async def test_cancelling_a_subscription_at_each_moment_leaves_none(era, monkeyp
 
     async with client_of(scripted_mcp(era)) as (server, client):
         before = asyncio.all_tasks()
-        await Everywhere(monkeypatch).run(once, 3)
+        assert await cancel_everywhere(once, monkeypatch, LATER) >= 3
         await client.call_tool("echo")
         if era == "stateless":
             await no_tasks_but(before)
@@ -414,36 +368,3 @@ async def test_a_resumption_that_was_never_sent_does_not_run_the_call_again(
             assert error.sent
             monkeypatch.undo()
     assert len(server.executed) == 1
-
-
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of forking with threads
-async def test_a_forked_process_may_not_use_a_client_and_does_not_harm_it():
-    def refused():
-        """Run in the child: no byte of it may leave."""
-        for call in (client.call_tool("echo"), client.notify("notifications/x")):
-            try:
-                call.send(None)
-            except mcpwire.LocalProtocolError:
-                continue
-            except BaseException:  # noqa: BLE001 - whatever it is, it is another
-                return 2
-            return 1
-        return 0
-
-    with scripted_mcp() as server:
-        target = mcpwire.Http(server.url, server_stream="always")
-        async with connected(target) as client:
-            await client.call_tool("echo")
-            await until(lambda: server.streams)
-            child = os.fork()
-            if not child:
-                code = 3
-                try:
-                    code = refused()
-                finally:
-                    os._exit(code)
-            _, status = await asyncio.to_thread(os.waitpid, child, 0)
-            assert os.waitstatus_to_exitcode(status) == 0
-            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
-            assert len(server.streams) == 1
-    assert server.verbs().count("tools/call") == 2

@@ -3,14 +3,16 @@
 import asyncio
 
 import pytest
-from faulty import BOUND_S, QUICK, answering, client_of, connected, until
+from faulty import BOUND_S, QUICK, answering, client_of, connected, refusing, until
 from mcp_server import scripted_mcp
-from raw_server import json_reply, reply
+from raw_server import reply
 
 import mcpwire
 from mcpwire import HTTPError, NegotiationError
 
 pytestmark = pytest.mark.anyio
+
+MISMATCH = refusing(-32020, "Header mismatch: Mcp-Param-Region")
 
 
 @pytest.mark.fault("F50")
@@ -56,6 +58,7 @@ async def test_two_clients_on_one_target_each_find_the_new_era():
 
 
 @pytest.mark.fault("F50")
+@pytest.mark.pain("P26")
 @pytest.mark.parametrize(
     ("before", "after"), [("session", "stateless"), ("stateless", "session")]
 )
@@ -70,9 +73,12 @@ async def test_20_calls_in_flight_while_the_era_changes_run_once(before, after):
         assert [result.text for result in results] == [str(n) for n in range(20)]
         server.release()
         assert {result.text for result in await asyncio.gather(*slow)} == {"slow"}
+        newest = "2026-07-28" if after == "stateless" else "2025-11-25"
+        assert client.protocol_version == newest
     texts = [args.get("text") for name, args, _ in server.executed if name == "echo"]
     assert sorted(texts) == sorted(str(n) for n in range(20))
-    assert server.verbs().count("initialize") <= 2
+    assert server.verbs().count("initialize") == 1
+    assert server.verbs().count("server/discover") <= 2
 
 
 @pytest.mark.parametrize("status", [400, 404, 405, 406, 422])
@@ -92,15 +98,6 @@ async def test_a_status_that_proves_no_other_era_is_told(status):
 
 
 async def test_headers_that_are_refused_again_after_a_lost_connection_are_refreshed():
-    def mismatch(request, conn):
-        error = {"code": -32020, "message": "Header mismatch: Mcp-Param-Region"}
-        conn.send(
-            json_reply(
-                {"jsonrpc": "2.0", "id": request.json["id"], "error": error}, 400
-            )
-        )
-        return True
-
     seen = []
 
     def both(request, conn):
@@ -108,7 +105,7 @@ async def test_headers_that_are_refused_again_after_a_lost_connection_are_refres
         if len(seen) == 1:
             conn.send(reply(503, b"", retry_after="0"))
             return True
-        return len(seen) == 2 and mismatch(request, conn)
+        return len(seen) == 2 and MISMATCH(request, conn)
 
     with scripted_mcp("stateless") as server:
         server.on["tools/call"] = both
@@ -125,22 +122,13 @@ async def test_headers_that_are_refused_again_after_a_lost_connection_are_refres
 
 
 async def test_headers_that_are_always_refused_are_refreshed_once():
-    def mismatch(request, conn):
-        error = {"code": -32020, "message": "Header mismatch: Mcp-Param-Region"}
-        conn.send(
-            json_reply(
-                {"jsonrpc": "2.0", "id": request.json["id"], "error": error}, 400
-            )
-        )
-        return True
-
     with scripted_mcp("stateless") as server:
-        server.on["tools/call"] = mismatch
+        server.on["tools/call"] = MISMATCH
         async with connected(server, recovery=QUICK) as client:
             with pytest.raises(mcpwire.RPCError) as caught:
                 await client.call_tool("mirrored", {"region": "eu"})
             assert caught.value.code == -32020
-            server.on["tools/list"] = mismatch
+            server.on["tools/list"] = MISMATCH
             with pytest.raises(mcpwire.RPCError):
                 await client.call_tool("mirrored", {"region": "eu"})
     assert server.verbs() == [

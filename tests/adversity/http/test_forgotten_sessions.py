@@ -7,12 +7,12 @@ from asyncio import to_thread
 import pytest
 from faulty import (
     BOUND_S,
-    HANG_S,
     ONCE,
     QUICK,
     answering,
     client_of,
     connected,
+    never,
     outcome,
     until,
 )
@@ -100,30 +100,6 @@ async def test_a_call_whose_question_was_being_answered_ends_in_time():
             assert (await client.call_tool("echo", {"text": "x"})).text == "x"
             error = await late
             assert isinstance(error, mcpwire.RequestTimeout), error
-
-
-async def test_a_question_on_a_forgotten_session_is_not_answered_in_the_new_one():
-    """Both number their questions alike; each answer goes where it was asked."""
-
-    answers = []
-
-    def answered(request, conn):
-        answers.append((request.headers["mcp-session-id"], request.json["id"]))
-        return False
-
-    async def sampling(request):
-        await asyncio.sleep(0.05)  # a person thinks
-        return ANSWER
-
-    with scripted_mcp() as server:
-        server.on["answer"] = answered
-        options = {"sampling": sampling, "recovery": QUICK}
-        async with connected(server, **options) as client:
-            assert (await client.call_tool("ask")).text == "fine"
-            server.sessions.clear()
-            assert (await client.call_tool("ask")).text == "fine"
-    sessions = [session for session, _ in answers]
-    assert sessions[0] != sessions[1]
 
 
 @pytest.mark.usefixtures("patient_close")
@@ -233,10 +209,6 @@ async def test_a_ping_that_is_declined_ends_no_session(status):
 
 
 async def test_a_ping_that_is_not_answered_ends_the_session(patience):
-    def never(request, conn):
-        conn.wait_closed(HANG_S)
-        return True
-
     with scripted_mcp() as server:
         server.on["ping"] = never
         patience[0] = 0.1
@@ -247,31 +219,6 @@ async def test_a_ping_that_is_not_answered_ends_the_session(patience):
             patience[0] = BOUND_S
             assert (await client.call_tool("echo", {"text": "x"})).text == "x"
             assert client.session_id not in {None, "session-1"}
-
-
-async def test_mixed_replies_while_the_session_goes_are_each_their_own():
-    """Calls that stream go on upon the old session; JSON ones begin anew."""
-    with scripted_mcp(replies="sse") as server:
-
-        def as_json(request, conn):
-            number = int(request.json["params"].get("arguments", {}).get("text", 0))
-            if request.headers["mcp-session-id"] not in server.sessions:
-                return False
-            server.replies = "json" if number % 2 else "sse"
-            return False
-
-        server.on["tools/call"] = as_json
-        async with connected(server, recovery=QUICK) as client:
-            slow = [asyncio.ensure_future(client.call_tool("slow")) for _ in range(10)]
-            await until(lambda: len(server.executed) == 10)
-            server.sessions.clear()
-            quick = (client.call_tool("echo", {"text": str(n)}) for n in range(40))
-            results = await asyncio.gather(*quick)
-            assert [result.text for result in results] == [str(n) for n in range(40)]
-            server.release()
-            assert {result.text for result in await asyncio.gather(*slow)} == {"slow"}
-    assert server.verbs().count("initialize") == 2
-    assert len(server.executed) == 50
 
 
 async def test_initialize_that_is_answered_on_a_resumed_stream_keeps_its_session():

@@ -4,7 +4,7 @@ import asyncio
 import time
 
 import pytest
-from faulty import BOUND_S, HANG_S, QUICK, connected, until
+from faulty import BOUND_S, QUICK, connected, never, until
 from mcp_server import scripted_mcp
 
 import mcpwire
@@ -122,28 +122,6 @@ async def test_a_ping_that_could_not_be_sent_ends_no_keepalive(monkeypatch):
             await until(lambda: server.verbs().count("ping") > pings)
 
 
-@pytest.mark.parametrize(
-    "junk",
-    [None, 1, "a: b", [("a", "b")], {"a": 1}, {1: "a"}, {"a b": "c"}, {"a": "\n"}],
-)
-async def test_what_is_no_headers_is_told(junk):
-    given = {}
-
-    def headers():
-        return given.get("headers", {})
-
-    with scripted_mcp() as server:
-        target = mcpwire.Http(server.url, headers=headers)
-        async with connected(target) as client:
-            given["headers"] = junk
-            with pytest.raises(LocalProtocolError):
-                await client.call_tool("echo")
-            with pytest.raises(LocalProtocolError):
-                await client.notify("notifications/x")
-            given.clear()
-            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
-
-
 # Functions that hang: asyncio only, for a plain function blocks whoever calls it.
 
 
@@ -235,10 +213,6 @@ async def test_a_deadline_that_passes_as_the_headers_come_is_kept():
             await asyncio.sleep(0.05)  # as long as the call may take
             time.sleep(0.02)  # noqa: ASYNC251 - that they are
         return {}
-
-    def never(request, conn):
-        conn.wait_closed(HANG_S)
-        return True
 
     slow = False
     with scripted_mcp() as server:

@@ -4,9 +4,18 @@ import asyncio
 import itertools
 
 import pytest
-from faulty import ONCE, answering, client_of, connected, outcome, until
+from faulty import (
+    ONCE,
+    answer_to,
+    answering,
+    client_of,
+    connected,
+    outcome,
+    stream,
+    until,
+)
 from mcp_server import scripted_mcp
-from raw_server import LAST_CHUNK, chunk, raw_server, reply, sse_event, sse_head
+from raw_server import raw_server, reply, sse_event
 
 import mcpwire
 from mcpwire import HTTPError, LocalProtocolError, MCPError
@@ -203,24 +212,23 @@ async def test_a_redirect_of_a_resumed_stream_is_relative_to_what_was_asked_for(
         if request.target == "/mcp":
             conn.send(reply(307, location="/a/b"))
             return True
-        ids.append(request.json["id"])
-        conn.send(sse_head() + chunk(sse_event("", id="7", retry=0)) + LAST_CHUNK)
+        calls.append(request)
+        conn.send(stream(sse_event("", id="7", retry=0)))
         return True
 
     def resume(request, conn):
         if request.target == "/mcp":
             conn.send(reply(307, location="c"))
             return True
-        answer = {"jsonrpc": "2.0", "id": ids[0], "result": {"content": []}}
-        conn.send(sse_head() + chunk(sse_event(answer)) + LAST_CHUNK)
+        conn.send(stream(sse_event(answer_to(calls[0]))))
         return True
 
-    ids = []
+    calls = []
     with scripted_mcp() as server:
         target = mcpwire.Http(server.url, follow_redirects=True, server_stream="never")
         async with connected(target) as client:
             server.on |= {"tools/call": call, "GET": resume}
-            assert (await client.call_tool("echo")).content == []
+            assert (await client.call_tool("echo")).text == "fine"
     targets = [request.target for request in server.requests]
     assert targets[3:7] == ["/mcp", "/a/b", "/mcp", "/c"]
 

@@ -6,33 +6,22 @@ import itertools
 
 import pytest
 from faulty import (
-    BOUND_S,
     ERAS,
     ONCE,
     REPLIES,
+    answer_to,
     answering,
     client_of,
     connected,
     outcome,
+    stream,
     until,
 )
 from mcp_server import scripted_mcp
-from raw_server import (
-    LAST_CHUNK,
-    chunk,
-    head,
-    json_reply,
-    reply,
-    sse_event,
-    sse_head,
-)
+from raw_server import LAST_CHUNK, chunk, head, reply, sse_event, sse_head
 
 import mcpwire
-from mcpwire import (
-    MCPError,
-    MessageTooLarge,
-    RemoteProtocolError,
-)
+from mcpwire import MCPError, MessageTooLarge, RemoteProtocolError
 
 pytestmark = pytest.mark.anyio
 
@@ -83,28 +72,6 @@ async def test_an_answer_on_the_servers_own_stream_completes_no_call():
             assert not call.done()
             server.release()
             assert (await call).text == "slow"
-
-
-@pytest.mark.attack("S31")
-@pytest.mark.parametrize("id", [0, 99, "1", None])
-async def test_an_answer_to_another_request_is_no_answer_to_initialize(id):
-    def handler(request, conn):
-        result = {
-            "protocolVersion": "2025-11-25",
-            "capabilities": {},
-            "serverInfo": {"name": "forged", "version": "1"},
-        }
-        conn.send(json_reply({"jsonrpc": "2.0", "id": id, "result": result}))
-        return True
-
-    with scripted_mcp() as server:
-        server.on["initialize"] = handler
-        async with asyncio.timeout(BOUND_S):
-            client = mcpwire.Client(server.url, recovery=ONCE)
-            error = await outcome(client.connect())
-            await client.aclose()
-    assert isinstance(error, MCPError), error
-    assert "notifications/initialized" not in server.verbs()
 
 
 # Floods...
@@ -197,21 +164,16 @@ async def test_no_compression_is_asked_for_and_a_bomb_is_not_unpacked():
 @pytest.mark.attack("S15")
 async def test_notifications_without_end_are_heard_within_bounds():
     """10,000 of them before the answer: the answer comes, and nothing piles up."""
+    params = {"level": "info", "data": "x" * 100}
     event = sse_event(
-        {
-            "jsonrpc": "2.0",
-            "method": "notifications/message",
-            "params": {"level": "info", "data": "x" * 100},
-        }
+        {"jsonrpc": "2.0", "method": "notifications/message", "params": params}
     )
 
     def handler(request, conn):
         conn.send(sse_head())
         for _ in range(100):
             conn.send(chunk(event * 100))
-        result = {"content": [{"type": "text", "text": "fine"}]}
-        answer = {"jsonrpc": "2.0", "id": request.json["id"], "result": result}
-        conn.send(chunk(sse_event(answer)) + LAST_CHUNK)
+        conn.send(chunk(sse_event(answer_to(request))) + LAST_CHUNK)
         return True
 
     async with client_of(scripted_mcp()) as (server, client):
@@ -237,27 +199,6 @@ QUESTIONS = {
 
 @pytest.mark.parametrize("method", QUESTIONS)
 @pytest.mark.attack("S28")
-async def test_a_question_that_was_not_declared_is_refused(method):
-    with scripted_mcp() as server:
-
-        def asks(request, conn):
-            question = {"jsonrpc": "2.0", "id": "q", "method": method}
-            event = {**question, "params": QUESTIONS[method]}
-            conn.send(sse_head() + chunk(sse_event(event)))
-            conn.wait_while(lambda: "q" not in server.answered)
-            result = {"content": [{"type": "text", "text": "fine"}]}
-            answer = {"jsonrpc": "2.0", "id": request.json["id"], "result": result}
-            conn.send(chunk(sse_event(answer)) + LAST_CHUNK)
-            return True
-
-        async with connected(server) as client:
-            server.on["tools/call"] = asks
-            assert (await client.call_tool("echo")).text == "fine"
-    assert server.answered["q"]["error"]["code"] == -32601
-
-
-@pytest.mark.parametrize("method", QUESTIONS)
-@pytest.mark.attack("S28")
 @pytest.mark.rule("TR-HTTP-09", "TR-CUST-04")
 async def test_a_question_of_the_stateless_era_is_not_answered(method):
     """No answer is ever POSTed there: nothing may ask."""
@@ -270,10 +211,8 @@ async def test_a_question_of_the_stateless_era_is_not_answered(method):
     def asks(request, conn):
         question = {"jsonrpc": "2.0", "id": "q", "method": method}
         events = [{**question, "params": QUESTIONS[method]}]
-        result = {"resultType": "complete", "content": []}
-        events.append({"jsonrpc": "2.0", "id": request.json["id"], "result": result})
-        conn.send(sse_head() + b"".join(chunk(sse_event(each)) for each in events))
-        conn.send(LAST_CHUNK)
+        events.append(answer_to(request, resultType="complete"))
+        conn.send(stream(*map(sse_event, events)))
         return True
 
     with scripted_mcp("stateless") as server:
@@ -310,9 +249,7 @@ async def test_a_flood_of_questions_is_answered_by_a_few_at_once():
         for _ in range(5):
             events = [sse_event({**question, "id": next(counter)}) for _ in range(100)]
             conn.send(chunk(b"".join(events)))
-        result = {"content": [{"type": "text", "text": "fine"}]}
-        answer = {"jsonrpc": "2.0", "id": request.json["id"], "result": result}
-        conn.send(chunk(sse_event(answer)) + LAST_CHUNK)
+        conn.send(chunk(sse_event(answer_to(request))) + LAST_CHUNK)
         return True
 
     with scripted_mcp() as server:
@@ -326,4 +263,4 @@ async def test_a_flood_of_questions_is_answered_by_a_few_at_once():
             assert server.connections <= 128
             del server.on["tools/call"]
             assert (await client.call_tool("echo", {"text": "x"})).text == "x"
-    assert 1 <= most <= mcpwire.Limits().inbound
+    assert 1 < most <= mcpwire.Limits().inbound

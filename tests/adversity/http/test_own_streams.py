@@ -5,23 +5,9 @@ import itertools
 import threading
 
 import pytest
-from faulty import (
-    HANG_S,
-    QUICK,
-    answering,
-    connected,
-    until,
-)
+from faulty import HANG_S, QUICK, answering, connected, never, stream, until
 from mcp_server import scripted_mcp
-from raw_server import (
-    LAST_CHUNK,
-    chunk,
-    head,
-    json_reply,
-    reply,
-    sse_event,
-    sse_head,
-)
+from raw_server import LAST_CHUNK, chunk, head, json_reply, reply, sse_event, sse_head
 
 import mcpwire
 
@@ -40,11 +26,6 @@ def log(data):
 
 def always(server, **options):
     return mcpwire.Http(server.url, server_stream="always", **options)
-
-
-def never_heads(request, conn):
-    conn.wait_closed(HANG_S)
-    return True
 
 
 NO_STREAM = {
@@ -79,12 +60,15 @@ async def test_a_server_without_a_stream_is_asked_for_it_once(case):
 
 @pytest.mark.fault("F29")
 @pytest.mark.pain("P20")
+@pytest.mark.usefixtures("patient_close")
 async def test_a_stream_whose_head_never_comes_delays_nothing():
+    """Neither calls, nor closing."""
     with scripted_mcp() as server:
-        server.on["GET"] = never_heads
+        server.on["GET"] = never
         async with connected(always(server)) as client:
             await client.call_tool("echo")
             await until(lambda: "GET" in server.verbs())
+    assert server.verbs().count("DELETE") == 1
 
 
 @pytest.mark.fault("F29")
@@ -243,7 +227,7 @@ async def test_no_call_waits_for_the_servers_stream():
             sent.append(data.split()[0])
 
     with scripted_mcp() as server:
-        server.on["GET"] = never_heads
+        server.on["GET"] = never
         async with connected(server, trace=trace) as client:
             for _ in range(5):
                 await client.call_tool("echo")
@@ -338,7 +322,7 @@ async def test_a_listen_that_is_closed_at_once_is_no_storm():
         }
         method = "notifications/subscriptions/acknowledged"
         event = sse_event({"jsonrpc": "2.0", "method": method, "params": params})
-        conn.send(sse_head() + chunk(event) + LAST_CHUNK)
+        conn.send(stream(event))
         return True
 
     with scripted_mcp("stateless") as server:

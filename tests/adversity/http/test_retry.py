@@ -10,28 +10,14 @@ import time
 from collections import Counter
 
 import pytest
-from faulty import (
-    BOUND_S,
-    ERAS,
-    ONCE,
-    QUICK,
-    REPLIES,
-    answering,
-    client_of,
-    connected,
-    once,
-    outcome,
-)
+from faulty import BOUND_S, ERAS, QUICK, answering, client_of, once, outcome
 from mcp_server import scripted_mcp
-from proxy import cutting_proxy
 from raw_server import json_reply, reply, sse_head
 
 import mcpwire
 from mcpwire import ConnectionClosed, HTTPError, RequestTimeout
 
 pytestmark = pytest.mark.anyio
-
-CALLS = 100
 
 
 def texts(server):
@@ -44,37 +30,6 @@ def run(server, request):
     message = request.json
     arguments = message["params"].get("arguments") or {}
     server.executed.append((message["params"]["name"], arguments, message["id"]))
-
-
-@pytest.mark.parametrize("era", ERAS)
-@pytest.mark.parametrize("replies", REPLIES)
-@pytest.mark.fault("F23")
-@pytest.mark.pain("P24")
-async def test_a_server_that_closes_after_each_answer_loses_no_call_and_runs_none_twice(
-    era, replies
-):
-    """Each next call meets a connection that is closed, or about to be."""
-    with scripted_mcp(era, replies=replies, closes=True) as server:
-        async with connected(server) as client:
-            for number in range(CALLS):
-                result = await client.call_tool("echo", {"text": str(number)})
-                assert result.text == str(number)
-    assert texts(server) == Counter({str(n): 1 for n in range(CALLS)})
-
-
-@pytest.mark.parametrize("era", ERAS)
-@pytest.mark.parametrize("reset", [False, True])
-@pytest.mark.fault("F35")
-@pytest.mark.pain("P23")
-async def test_a_connection_that_ends_while_idle_costs_nobody_anything(era, reset):
-    with scripted_mcp(era) as server, cutting_proxy(server.raw.port) as proxy:
-        url = proxy.url_of(server.url)
-        async with connected(url, recovery=ONCE) as client:
-            for number in range(10):
-                text = (await client.call_tool("echo", {"text": str(number)})).text
-                assert text == str(number)
-                proxy.cut(reset=reset)
-    assert texts(server) == Counter({str(n): 1 for n in range(10)})
 
 
 READS = {
@@ -129,6 +84,7 @@ DECLINED = {
 }
 
 
+@pytest.mark.grounds(1, "era")
 @pytest.mark.parametrize("case", DECLINED)
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.fault("F36")
@@ -153,15 +109,6 @@ async def test_an_error_that_does_not_say_whether_it_ran_ends_the_call(status):
             await client.call_tool("echo")
         assert caught.value.status == status
         assert server.verbs().count("tools/call") == 1
-
-
-@pytest.mark.parametrize("status", [502, 503, 504])
-@pytest.mark.pain("P24")
-async def test_a_gateways_error_to_what_reads_is_asked_again(status):
-    async with client_of(scripted_mcp(), recovery=QUICK) as (server, client):
-        server.on["tools/list"] = once(answering(reply(status)))
-        assert await client.list_tools()
-    assert server.verbs().count("tools/list") == 2
 
 
 @pytest.mark.system("L-U16")
@@ -215,43 +162,6 @@ async def test_a_stream_that_breaks_after_a_call_has_begun_is_no_reason_to_run_i
     assert texts(server) == Counter(x=1)
 
 
-@pytest.mark.pain("P24")
-async def test_50_calls_on_a_server_that_dies_at_random_ran_at_most_once():
-    """Whatever was told: who got an answer ran once, and nobody ran twice."""
-    turns = iter(range(10_000))
-
-    def handler(request, conn):
-        turn = next(turns) % 5
-        if turn == 1:
-            conn.close()
-            return True
-        run(server, request)
-        if turn == 2:
-            conn.reset()
-            return True
-        if turn == 3:
-            conn.close()
-            return True
-        text = request.json["params"]["arguments"]["text"]
-        result = {"content": [{"type": "text", "text": text}]}
-        answer = {"jsonrpc": "2.0", "id": request.json["id"], "result": result}
-        conn.send(json_reply(answer))
-        return True
-
-    async with client_of(scripted_mcp(), recovery=QUICK) as (server, client):
-        server.on["tools/call"] = handler
-        calls = [client.call_tool("echo", {"text": str(n)}) for n in range(50)]
-        outcomes = await asyncio.gather(*(outcome(call) for call in calls))
-    ran = texts(server)
-    assert max(ran.values()) == 1
-    for number, result in enumerate(outcomes):
-        if isinstance(result, Exception):
-            assert isinstance(result, ConnectionClosed), result
-            assert result.sent is True
-        else:
-            assert (result.text, ran[str(number)]) == (str(number), 1)
-
-
 @pytest.mark.fault("F36")
 async def test_a_server_that_always_declines_is_asked_a_few_times():
     recovery = mcpwire.Recovery(attempts=3, backoff_initial=0.001, backoff_max=0.01)
@@ -287,24 +197,6 @@ async def test_a_call_that_ran_and_got_no_byte_is_never_run_again(era, how):
     ran = texts(server)
     del ran["before"]
     assert ran == Counter({**{str(n): 1 for n in range(10)}, "x": 1})
-
-
-@pytest.mark.parametrize("reset", [False, True])
-@pytest.mark.parametrize("after", [0, 1, 100])
-@pytest.mark.fault("F21")
-@pytest.mark.pain("P24")
-async def test_a_call_whose_answer_is_cut_on_the_way_ran_once(after, reset):
-    with scripted_mcp() as server, cutting_proxy(server.raw.port) as proxy:
-        url = proxy.url_of(server.url)
-        async with connected(url) as client:
-            await client.call_tool("echo", {"text": "before"})
-            proxy.cut_after(down=after, reset=reset)
-            with pytest.raises(ConnectionClosed) as caught:
-                await client.call_tool("echo", {"text": "cut"})
-            assert caught.value.sent is True
-            proxy.heal()
-            await client.call_tool("echo", {"text": "after"})
-    assert texts(server) == Counter(before=1, cut=1, after=1)
 
 
 @pytest.mark.system("V32")

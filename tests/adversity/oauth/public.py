@@ -26,74 +26,27 @@ URL: Final = f"http://{HOST}/mcp"
 ISSUER: Final = f"http://{LOGIN}"
 OUTSIDE: Final = {SERVER_ADDRESS, LOGIN_ADDRESS}
 
-ADDRESSES: Final = (
-    "127.0.0.1",
+LITERALS: Final = (
     "127.8.8.8",
-    "::1",
-    "::ffff:127.0.0.1",
     "10.0.0.1",
-    "172.16.0.1",
-    "192.168.1.1",
-    "fd00:ec2::254",
     "169.254.169.254",
-    "::ffff:169.254.169.254",
-    "64:ff9b::a9fe:a9fe",
-    "2002:a9fe:a9fe::1",
-    "fe80::1",
-    "100.64.0.1",
-    "100.100.100.200",
-    "168.63.129.16",
-    "0.0.0.0",
-    "::",
-    "224.0.0.1",
-    "ff02::1",
-    "192.0.2.1",
-    "255.255.255.255",
-)
-SPELLINGS: Final = (
-    "2130706433",
+    "LOCALHOST.",
     "0x7f000001",
-    "0x7f.1",
     "017700000001",
-    "0177.0.0.1",
-    "127.1",
-    "0",
-    "10.1",
-    "0xa000001",
-    "2852039166",
-    "0xA9.0xFE.0xA9.0xFE",
-    "0251.0376.0251.0376",
     "169.254.43518",
-    "[::ffff:a9fe:a9fe]",
     "[0:0:0:0:0:ffff:127.0.0.1]",
     "[0000::1]",
     "[fe80::1%25eth0]",
-    "127.0.0.1.",
-    "localhost",
-    "LOCALHOST.",
-    "a.localhost",
     "x@127.0.0.1",
     "login.example@127.0.0.1",
     "²130706433",
 )
-LITERALS: Final = (
-    *(f"[{each}]" if ":" in each else each for each in ADDRESSES),
-    *SPELLINGS,
-)
+"""Some spellings; tests/auth/test_url_policy.py has each class of address."""
 NAMES: Final = {
-    f"a{number}.example": address
-    for number, address in enumerate(
-        (
-            "127.0.0.1",
-            "::1",
-            "10.0.0.1",
-            "fd00:ec2::254",
-            "169.254.169.254",
-            "::ffff:169.254.169.254",
-            "100.64.0.1",
-            "0.0.0.0",
-        )
-    )
+    "a1.example": "127.0.0.1",
+    "a2.example": "fd00:ec2::254",
+    "a3.example": "::ffff:169.254.169.254",
+    "a4.example": "169.254.169.254",
 }
 """Names of an attacker's, and where they lead."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import certificates
 import pytest
 from authorization_server import json_answer, oauth
-from public import HOST, URL, browse_out_there, public_servers
 from stealing import GOOD, SECRETS, good_and_evil, protected_server, stolen, use
 
 import mcpwire
@@ -59,14 +58,6 @@ def test_on_this_machine_and_encrypted_they_are(url, kind):
     assert mcpwire.Http(url, auth=AUTH[kind]())
 
 
-async def test_who_allows_it_logs_in_without_encryption(internet):
-    with public_servers(internet) as (_, auth):
-        grant = oauth(ask=browse_out_there)
-        outcome = await use(URL, grant, allow_insecure=True, trust_env=False)
-        assert outcome.text == "hi"
-        assert auth.grants == ["authorization_code"]
-
-
 ENDPOINTS = ("authorization_endpoint", "token_endpoint", "registration_endpoint")
 ISSUER = "http://login.example"
 
@@ -108,22 +99,3 @@ async def test_what_came_encrypted_never_goes_on_without(internet, field, allowe
         assert stolen(good, server.bodies) == []
     assert set(internet.connects) == {"127.0.0.1"}
     assert internet.asked == []
-
-
-@pytest.mark.parametrize("host", [HOST, "10.0.0.1"])
-async def test_a_server_on_this_machine_has_no_login_without_encryption_elsewhere(
-    internet, host
-):
-    with good_and_evil() as (good, _), protected_server(good) as server:
-        internet.hosts["127.0.0.1"] = server.raw.port
-        says = {"resource": server.url, "authorization_servers": [f"http://{host}"]}
-        server.on_metadata = lambda request: json_answer(says)
-        outcome = await use(server.url, oauth(), trust_env=False)
-        assert isinstance(outcome, mcpwire.UrlRefused), outcome
-    assert set(internet.connects) == {"127.0.0.1"}
-
-
-@pytest.mark.parametrize("field", ["redirect_uri", "issuer"])
-def test_nothing_of_a_grant_is_unencrypted(field):
-    with pytest.raises(ValueError, match="https"):
-        mcpwire.OAuth(client_id="a", **{field: "http://login.example/x"})

@@ -5,11 +5,9 @@ Whoever connects to anything is noted, whatever it goes through.
 
 from __future__ import annotations
 
-from urllib.parse import parse_qs, urlsplit
-
 import pytest
 from authorization_server import json_answer, oauth
-from net import LOGIN_ADDRESS, SERVER_ADDRESS
+from net import SERVER_ADDRESS
 from public import (
     HOST,
     LITERALS,
@@ -177,39 +175,3 @@ async def test_what_is_named_for_nothing_is_asked_for_nothing(internet, host):
         assert (await log_in()).text == "hi"
     assert set(internet.connects) == OUTSIDE
     assert host not in internet.asked
-
-
-@pytest.mark.rule("SEC-05")
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-@pytest.mark.parametrize("of", ["resource", "metadata", "register", "token"])
-async def test_no_redirect_leads_inside(internet, of, status):
-    with public_servers(internet) as (server, auth):
-        for place in ("http://169.254.169.254/x", "//127.0.0.1/x", "http://a4.example"):
-            moved = (status, {"location": place}, b"")
-            if of == "resource":
-                server.on_metadata = lambda request, moved=moved: moved
-            else:
-                auth.on[of] = lambda request, moved=moved: moved
-            outcome = await log_in()
-            assert isinstance(outcome, mcpwire.AuthError), outcome
-    assert set(internet.connects) <= OUTSIDE
-
-
-@pytest.mark.rule("SEC-04")
-@pytest.mark.parametrize("later", ["10.0.0.1", "127.0.0.1", "169.254.169.254"])
-async def test_a_name_that_leads_inside_in_the_next_moment_gets_nobody_there(
-    internet, later
-):
-    for public in (1, 2, 3):
-        with public_servers(internet):
-            answers = [[LOGIN_ADDRESS]] * public
-            internet.names["login.example"] = [*answers, [later]]
-            # What a browser does is not ours to watch.
-            outcome = await log_in(oauth(ask=returned))
-            assert isinstance(outcome, mcpwire.AuthError), outcome
-    assert set(internet.connects) <= OUTSIDE
-
-
-def returned(url):
-    asked = parse_qs(urlsplit(url).query)
-    return f"{asked['redirect_uri'][0]}?code=SENTINEL&state={asked['state'][0]}"

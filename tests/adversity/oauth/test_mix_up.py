@@ -11,7 +11,6 @@ from stealing import (
     BOUND_S,
     GOOD,
     good_and_evil,
-    household,
     protected_server,
     stolen,
     use,
@@ -25,20 +24,10 @@ pytestmark = pytest.mark.anyio
 
 # Whose answer it is...
 
+# tests/auth/test_authorization.py has each way to spell another issuer.
 SAID = {
     "another": lambda issuer: "https://evil.example",
-    "the server's": lambda issuer: "http://127.0.0.1:1",
     "a slash more": lambda issuer: issuer + "/",
-    "the scheme's case": lambda issuer: issuer.replace("http:", "HTTP:"),
-    "another case": lambda issuer: issuer.replace("/tenant", "/Tenant"),
-    "a host's other name": lambda issuer: issuer.replace("127.0.0.1", "localhost"),
-    "encoded": lambda issuer: issuer.replace("/t", "/%74"),
-    "encoded twice": lambda issuer: issuer.replace(":", "%3A"),
-    "a zero more": lambda issuer: issuer.replace("127.0.0.1:", "127.0.0.1:0"),
-    "dots": lambda issuer: issuer.replace("/t", "/./t"),
-    "a space": lambda issuer: issuer + " ",
-    "longer": lambda issuer: issuer + "2",
-    "shorter": lambda issuer: issuer[:-1],
     "blank": lambda issuer: "",
     "twice": lambda issuer: [issuer, "https://evil.example"],
     "twice the same": lambda issuer: [issuer, issuer],
@@ -92,21 +81,6 @@ async def test_a_code_of_the_issuer_is_redeemed():
         assert good.grants == ["authorization_code"]
 
 
-@pytest.mark.attack("S06")
-@pytest.mark.parametrize("said", ["another", "a slash more", "blank", "twice"])
-async def test_who_does_not_promise_an_issuer_must_not_say_another(said):
-    with good_and_evil(path="/tenant") as (good, _), protected_server(good) as server:
-        name = "authorization_response_iss_parameter_supported"
-        good.edit["metadata"] = lambda document: document | {name: False}
-        grant = oauth(ask=saying(SAID[said], [], failed=False))
-        outcome = await use(server.url, grant)
-        if said == "twice":  # which says nothing
-            assert outcome.text == "hi"
-            return
-        assert isinstance(outcome, ResponseRefused), outcome
-        assert good.token_requests == []
-
-
 @pytest.mark.attack("S01", "S06")
 @pytest.mark.parametrize("promises", [True, False])
 async def test_a_code_of_the_good_one_never_reaches_who_sent_the_user_there(promises):
@@ -143,26 +117,12 @@ async def test_who_is_logged_in_elsewhere_is_not_asked_with_what_was_begun_here(
 
 # ... and which resource a token is for.
 
+# tests/auth/test_resources.py has each URL that is another resource.
 CONFUSED = {
     "another path": "{origin}/ab",
-    "a longer path": "{origin}/mcp/x",
-    "part of a segment": "{origin}/mc",
-    "another case": "{origin}/MCP",
-    "out and in": "{origin}/mcp/../ab",
-    "out and in, encoded": "{origin}/mcp/%2e%2e/ab",
     "another host": "http://other.example/mcp",
-    "the host's other name": "http://localhost:{port}/mcp",
     "another port": "http://127.0.0.1:1/mcp",
-    "no port": "http://127.0.0.1/mcp",
-    "https": "https://127.0.0.1:{port}/mcp",
     "a user before the host": "http://x@127.0.0.1:{port}/mcp",
-    "a query": "{origin}/mcp?tenant=1",
-    "an empty query": "{origin}/mcp?",
-    "a fragment": "{origin}/mcp#x",
-    "an empty fragment": "{origin}/mcp#",
-    "a backslash": "{origin}\\mcp",
-    "no URL": "mcp",
-    "blank": "",
     "nothing": None,
     "a list": ["{origin}/mcp"],
 }
@@ -189,43 +149,6 @@ async def test_metadata_of_another_resource_leads_to_no_login(confused):
         outcome = await use(server.url, oauth(ask=asked.append))
         assert isinstance(outcome, mcpwire.DiscoveryError), outcome
         assert asked == good.requests == evil.requests == []
-
-
-EXACT = ("{origin}/mcp", "{origin}/mcp/", "{origin}", "{origin}/", "{origin}/x/../mcp")
-
-
-@pytest.mark.attack("S07")
-@pytest.mark.rule("FLOW-02", "FLOW-03")
-@pytest.mark.parametrize("text", EXACT)
-async def test_a_token_is_asked_for_as_the_resource_calls_itself(text):
-    with good_and_evil() as (good, _), protected_server(good) as server:
-        server.resource = filled(text, server)
-        grant = oauth()
-        assert (await use(server.url, grant)).text == "hi"
-        good.expire_all()
-        assert (await use(server.url, grant)).text == "hi"
-        [authorized] = good.authorizations
-        assert authorized.query["resource"] == server.resource
-        for request in good.token_requests:
-            assert [v for n, v in request.pairs if n == "resource"] == [server.resource]
-        assert good.grants == ["authorization_code", "refresh_token"]
-
-
-@pytest.mark.attack("S07")
-@pytest.mark.rule("FLOW-02", "FLOW-03")
-@pytest.mark.parametrize("query", ["", "?tenant=a"])
-async def test_a_server_without_metadata_is_what_its_tokens_are_for(query):
-    """With its query, which may say whose server it is (RFC 8707, 2)."""
-    with good_and_evil() as (good, _), household(good, "session") as server:
-        server.turn()
-        url, grant = server.url + query, oauth()
-        assert (await use(url, grant)).text == "hi"
-        server.own.expire_all()
-        assert (await use(url, grant)).text == "hi"
-        [authorized] = server.own.authorizations
-        assert server.own.grants == ["authorization_code", "refresh_token"]
-        asked = [authorized.query, *(each.form for each in server.own.token_requests)]
-        assert {form["resource"] for form in asked} == {url}
 
 
 @pytest.mark.attack("S07")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-import certificates
 import pytest
 from authorization_server import oauth
 from http_bytes import reply
@@ -114,68 +113,4 @@ async def test_neither_stream_nor_end_is_sent_elsewhere(stage, verb, follows):
     assert stolen(good, other.bodies) == []
 
 
-@pytest.mark.parametrize("follows", [False, True])
-async def test_nothing_that_came_by_https_is_sent_by_http(follows):
-    context = certificates.server_context()
-    with (
-        good_and_evil() as (good, evil),
-        protected_server(evil) as other,
-        protected_server(good, ssl_context=context) as server,
-    ):
-        grant = oauth()
-        aim = mcpwire.Http(
-            server.url,
-            auth=grant,
-            ssl=certificates.client_context(),
-            follow_redirects=follows,
-        )
-        async with asyncio.timeout(BOUND_S), mcpwire.Client(aim) as client:
-            for status in STATUSES:
-                for port in (server.raw.port, other.raw.port):
-                    location = f"http://127.0.0.1:{port}/mcp"
-                    server.on["tools/call"] = moving(status, location)
-                    with pytest.raises(mcpwire.MCPError, match="https to http"):
-                        await client.call_tool("echo", {"text": "hi"})
-        assert server.raw.handshake_errors == []
-        assert other.connections == 0
-
-
 # Documents and forms...
-
-
-@pytest.mark.case("G06")
-@pytest.mark.parametrize("name", list(PLACES)[1:])
-@pytest.mark.parametrize("of", ["resource", "metadata", "register", "token", "refresh"])
-async def test_no_document_or_form_is_sent_elsewhere(stage, of, name):
-    good, server, other = stage
-    good.auth_methods = ["client_secret_post"]
-    grant = await logged_in(server) if of == "refresh" else None
-    good.expire_all()
-    for status in STATUSES if of in {"token", "refresh"} else (302, 307):
-        moved = (status, {"location": place(name, server, other)}, b"")
-        if of == "resource":
-            server.on_metadata = lambda request, moved=moved: moved
-        else:
-            key = "token" if of == "refresh" else of
-            good.on[key] = lambda request, moved=moved: moved
-        outcome = await use(server.url, grant or oauth())
-        assert isinstance(outcome, mcpwire.AuthError), outcome
-        if of in {"register", "token", "refresh"}:
-            assert isinstance(outcome, mcpwire.UrlRefused)
-            assert place(name, server, other).rpartition("@")[2] in str(outcome)
-        assert GOOD not in str(outcome)
-    assert (other.connections, other.requests) == (0, [])
-
-
-async def test_no_token_is_given_back_elsewhere(stage):
-    good, server, other = stage
-    for name, status in zip(PLACES, STATUSES, strict=False):
-        grant = await logged_in(server)
-        moved = (status, {"location": place(name, server, other)}, b"")
-        good.on["revoke"] = lambda request, moved=moved: moved
-        aim = mcpwire.Http(server.url, auth=grant)
-        async with asyncio.timeout(BOUND_S):
-            assert await mcpwire.logout(aim)
-    assert len(good.of("revoke")) >= 5
-    assert not any(request.path == "/elsewhere" for request in good.requests)
-    assert (other.connections, other.requests) == (0, [])

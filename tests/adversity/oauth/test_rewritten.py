@@ -220,6 +220,7 @@ async def test_what_has_no_credential_of_ours_goes_where_the_client_says():
         await http_client.aclose()
 
 
+@pytest.mark.grounds(1, "engine", "status")
 @pytest.mark.parametrize("status", [307, 308])
 @pytest.mark.parametrize("kind", CREDENTIALS)
 @pytest.mark.parametrize("engine", ["direct", "httpx"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import logging
 import os
@@ -16,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from authorization_server import authorization_server, browse, oauth, protected_server
+from engine_calls import connected
 from sentinel import SENTINEL
 from stealing import BOUND_S, PEM, SECRETS, good_and_evil, knows_client, use
 
@@ -67,8 +67,7 @@ async def test_nothing_shows_a_secret_while_it_is_used(kind):
             grant = SECRETS[kind](good, issuer=good.issuer)
         else:
             grant = oauth()
-        target = mcpwire.Http(server.url, auth=grant)
-        async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+        async with connected(server, grant) as client:
             assert (await client.call_tool("echo", {"text": "hi"})).text == "hi"
             assert shown() == []
             good.forget_all()

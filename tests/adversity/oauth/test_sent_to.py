@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import webbrowser
 from urllib.parse import parse_qs, urlsplit
@@ -11,7 +10,7 @@ import pytest
 from authorization_server import oauth
 from hostile_urls import HOSTILE
 from public import URL, browse_out_there, out_there, public_servers
-from stealing import BOUND_S, use
+from stealing import use
 
 import mcpwire
 import mcpwire.sync
@@ -83,19 +82,6 @@ async def test_a_url_that_is_none_is_shown(internet, shown, way):
     assert shown.urls
     for url in shown.urls:
         assert url.startswith("https://login.example/authorize?")
-
-
-async def test_no_login_is_begun_at_a_hostile_url(internet, shown):
-    with public_servers(internet) as (server, auth):
-        for text in HOSTILE[::9]:
-            auth.edit["metadata"] = named(text, server, auth)
-            target = mcpwire.Http(
-                URL, auth=shown.grant("ask"), allow_insecure=True, trust_env=False
-            )
-            with pytest.raises(mcpwire.AuthError) as caught:
-                await asyncio.wait_for(mcpwire.begin_login(target), BOUND_S)
-            assert not isinstance(caught.value, mcpwire.AuthRequired)
-    assert shown.urls == []
 
 
 WEAPONS = ("$(calc)", "`calc`", "'&calc&'", "a;calc", "a|b", "%COMSPEC%", "^x", "<x>")

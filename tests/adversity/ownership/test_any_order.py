@@ -3,9 +3,6 @@
 import asyncio
 import gc
 import itertools
-import os
-import signal
-from contextlib import AsyncExitStack
 
 import pytest
 from fakes import FakeServer
@@ -13,7 +10,6 @@ from quick import quick
 from schedule import Remains
 
 import mcpwire
-from mcpwire.testing.leaks import children
 
 pytestmark = [pytest.mark.anyio, pytest.mark.pain("P01")]
 
@@ -79,91 +75,6 @@ async def test_clients_of_fixtures_work_and_are_closed_by_their_finalisers(
 ):
     for client in (connected, connected_too):
         assert (await client.call_tool("x")).text
-
-
-@pytest.mark.usefixtures("complaints")
-async def test_a_client_of_a_fixture_may_be_closed_by_its_test_already(connected):
-    await elsewhere(connected.aclose())
-
-
-@pytest.mark.usefixtures("complaints")
-@pytest.mark.fault("F41")
-async def test_closing_ten_times_at_once_and_once_more_is_one_closing(shell):
-    async with asyncio.timeout(BOUND_S):
-        remains = Remains()
-        client = shell(quick())
-        await asyncio.gather(*(client.connect() for _ in range(10)))
-        assert client.stats.connections == 1
-        ends = await asyncio.gather(
-            *(client.aclose() for _ in range(10)), return_exceptions=True
-        )
-        assert ends == [None] * 10
-        await client.aclose()
-        remains.assert_none()
-
-
-@pytest.mark.usefixtures("complaints")
-@pytest.mark.fault("F41")
-async def test_what_connecting_and_closing_at_once_comes_to_is_one_of_two_things(shell):
-    async with asyncio.timeout(BOUND_S):
-        remains = Remains()
-        client = shell(quick())
-        for _ in range(20):
-            ends = await asyncio.gather(
-                client.connect(), client.aclose(), return_exceptions=True
-            )
-            assert ends[1] is None
-            assert ends[0] is None or type(ends[0]) is mcpwire.ConnectionClosed
-        await client.aclose()
-        remains.assert_none()
-
-
-@pytest.mark.usefixtures("complaints")
-@pytest.mark.pain("P04")
-@pytest.mark.fault("F41")
-async def test_the_same_object_connects_again_whatever_ended_it(shell):
-    client = shell(quick(), recovery=mcpwire.Recovery(restart=False))
-    async with asyncio.timeout(BOUND_S):
-        remains, before = Remains(), children()
-        for end in (signal.SIGKILL, signal.SIGTERM, None, signal.SIGKILL):
-            await client.connect()
-            assert (await client.call_tool("x")).text
-            if end is None:
-                await client.aclose()
-                continue
-            (server,) = children() - before
-            os.kill(server, end)
-            outcome = await asyncio.gather(
-                client.call_tool("x"), return_exceptions=True
-            )
-            # A call made at once may have overtaken the signal.
-            assert type(outcome[0]) in {
-                mcpwire.ConnectionClosed,
-                mcpwire.types.CallToolResult,
-            }
-        await client.connect()
-        assert (await client.call_tool("x")).text
-        await client.aclose()
-        remains.assert_none()
-
-
-@pytest.mark.usefixtures("complaints")
-async def test_an_exit_stack_closes_them_last_in_first_out_and_so_does_its_failure(
-    shell,
-):
-    async def use():
-        async with AsyncExitStack() as stack:
-            clients = [
-                await stack.enter_async_context(shell(quick())) for _ in range(4)
-            ]
-            await elsewhere(clients[1].aclose())
-            raise KeyError("mine")
-
-    async with asyncio.timeout(BOUND_S):
-        remains = Remains()
-        with pytest.raises(KeyError, match="mine"):
-            await use()
-        remains.assert_none()
 
 
 @pytest.mark.usefixtures("complaints")

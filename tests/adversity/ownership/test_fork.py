@@ -73,24 +73,28 @@ def lines(said):
     [
         ("def in_child(client): pass", "at once"),
         ("def in_child(client): pass", "through exit functions"),
-        (USING, "through exit functions"),
         (FORGETTING, "at once"),
         (ITS_OWN, "at once"),
     ],
-    ids=["nothing", "exit functions", "using", "forgetting", "connecting another"],
+    ids=["nothing", "exit functions", "forgetting", "connecting another"],
 )
 def test_whatever_a_forked_process_does_the_parents_session_goes_on(doing, leaving):
+    fork(doing, leaving)
+
+
+def fork(doing, leaving):
+    """Run the program; return what it said, once the parent's session went on."""
     said, complained, code = run(FORKING, doing, leaving)
     assert (code, complained) == (0, "")
     told = lines(said)
     assert told["child"] == "0"
     assert told["requests"] == "53 1"  # two of the handshake, one before, fifty after
     assert told["server"] == "0"  # it saw the end of its input and left by itself
+    return said
 
 
 def test_a_forked_process_is_refused_every_use_by_name():
-    said, complained, code = run(FORKING, USING, "at once")
-    assert (code, complained) == (0, "")
+    said = fork(USING, "through exit functions")
     refused = [line for line in said.splitlines() if " refused: " in line]
     assert [line.split()[0] for line in refused] == [
         "call_tool",

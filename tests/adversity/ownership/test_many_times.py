@@ -25,20 +25,6 @@ async def test_200_clients_one_after_the_other_leave_nothing(shell):
 
 
 @pytest.mark.fault("F44")
-async def test_one_client_connects_80_times_and_leaves_nothing(shell):
-    client = shell(quick())
-    async with asyncio.timeout(BOUND_S):
-        remains = Remains()
-        for _ in range(80):
-            await client.connect()
-            assert (await client.call_tool("x")).text
-            await client.aclose()
-            await client.aclose()
-        assert client.stats.connections == 80
-        remains.assert_none()
-
-
-@pytest.mark.fault("F44")
 async def test_40_clients_at_once_each_get_their_own_answers(shell):
     async with asyncio.timeout(BOUND_S):
         remains = Remains()

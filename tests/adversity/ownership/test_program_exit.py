@@ -19,6 +19,10 @@ EXIT_S = 1.0
 """Within what our server leaves once its input has ended."""
 
 STUBBORN = """
+import threading
+import mcpwire.sync
+from mcpwire.testing.leaks import children
+
 def stubborn():
     return scripted(
         "signal.signal(signal.SIGTERM, signal.SIG_IGN)\\n"
@@ -28,6 +32,18 @@ def stubborn():
 def tell(client):
     say(client._connection.channel.pid)
     return client
+
+def blocking(**options):
+    client = mcpwire.sync.Client(stubborn(), **options)
+    client.connect()
+    say(*children())
+    return client
+"""
+
+LISTENING = """
+stream = client.events()
+stream.__enter__()
+client.notify("notifications/x")
 """
 
 ENDINGS = {
@@ -80,7 +96,6 @@ async def main():
 asyncio.run(main())
 """,
     "a daemon thread runs its loop": """
-import threading
 connected = threading.Event()
 client = mcpwire.Client(stubborn())
 async def use():
@@ -98,6 +113,20 @@ async def main():
         sys.exit(0)
 short = mcpwire.Limits(close_grace=0.1, terminate_grace=0.1)
 asyncio.run(main())
+""",
+    "blocking, the client is kept": "client = blocking()\n",
+    "blocking, it listens": "client = blocking()\n" + LISTENING,
+    "blocking, with a reader of its own": (
+        "client = blocking(background=True, keepalive=0.01)\n" + LISTENING
+    ),
+    "blocking, a cycle holds it": "client = blocking()\nclient.me = client\n",
+    "blocking, a daemon thread calls": """
+client = blocking()
+def call():
+    with contextlib.suppress(mcpwire.ConnectionClosed):  # it may see its server's end
+        client.call_tool("x")
+threading.Thread(target=call, daemon=True).start()
+while client.stats.requests < 3: time.sleep(0.01)
 """,
 }
 
@@ -253,8 +282,13 @@ loop.run_until_complete(asyncio.sleep(0.1))  # its stream is open, or not yet
 }
 
 
-@pytest.mark.parametrize("kept", KEPT)
-@pytest.mark.parametrize("connected", CONNECTED)
+@pytest.mark.parametrize(
+    ("kept", "connected"),
+    [
+        *(("in this module", connected) for connected in CONNECTED),
+        *((kept, "HTTP, the loop is not closed") for kept in list(KEPT)[1:]),
+    ],
+)
 def test_a_client_in_a_global_at_the_end_is_told_as_unclosed_and_nothing_else(
     kept, connected
 ):

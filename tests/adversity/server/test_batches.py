@@ -8,38 +8,9 @@ from hosted import Visit, scope
 from victim import build
 from wires import session_id
 
-from mcpwire import Limits
-
 pytestmark = pytest.mark.anyio
 
 VERSION = "2025-03-26"
-
-TOO_LONG = {"code": -32600, "message": "a batch must not be longer than 3 messages"}
-
-
-@pytest.mark.attack("S13")
-@pytest.mark.case("B05")
-async def test_on_a_stream_a_batch_over_the_limit_is_refused_and_runs_nothing():
-    ran = []
-    server = build(limits=Limits(batch=3))
-
-    @server.tool
-    async def runs() -> str:
-        ran.append(1)
-        return "ran"
-
-    call = {"name": "runs", "arguments": {}}
-    hand = Hand(server.dispatcher, VERSION)
-    hand.send([request(id, "tools/call", call) for id in (1, None, 3, 4)])
-    hand.send([7, {"method": "x"}, {"jsonrpc": "2.0", "id": 1, "result": {}}, [], []])
-    refused = [{"jsonrpc": "2.0", "id": id, "error": TOO_LONG} for id in (1, 3)]
-    # There is no form for an answer without an id at this revision.
-    assert await hand.settled() == [refused]
-    assert ran == []
-    hand.send([request(id, "tools/call", call) for id in (1, 2, 3)])
-    [answers] = await hand.settled()
-    assert {each["id"] for each in answers} == {1, 2, 3}
-    assert len(ran) == 3
 
 
 @pytest.mark.attack("S13")

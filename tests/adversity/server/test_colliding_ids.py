@@ -6,23 +6,15 @@ the other order, or the server asks both clients a question with the same id.
 """
 
 import asyncio
-import json
 
 import pytest
 from by_hand import META, Hand, notice, request, session
-from ways import OverHttp
-from wires import events
 
 import mcpwire
 
 pytestmark = [pytest.mark.anyio, pytest.mark.attack("S10")]
 
 ROUNDS = 300
-
-
-@pytest.fixture
-def anyio_backend():
-    return "asyncio"
 
 
 def server_of_pairs():
@@ -115,22 +107,3 @@ async def test_questions_of_one_id_on_two_streams_are_not_crossed():
             assert block["text"] == f"{name}{id} {action}"
     for hand in hands:
         await hand.connection.aclose()
-
-
-@pytest.mark.parametrize("version", ["2025-11-25", None])
-async def test_calls_of_one_id_over_http_are_not_crossed(version):
-    server = server_of_pairs()
-    app = server.asgi()
-    clients = [await OverHttp(server, version, app=app).open() for _ in range(2)]
-    meta = {} if version else META
-    for id in range(ROUNDS):
-        visits = [
-            client.begin(
-                "POST", json.dumps(call(id, "swap", f"{name}{id}", meta)).encode()
-            )
-            for name, client in zip("ab", clients, strict=True)
-        ]
-        for name, visit in zip("ab", visits, strict=True):
-            await visit.done()
-            check(id, f"{name}{id}", events(visit))
-    await app.aclose()

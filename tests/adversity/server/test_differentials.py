@@ -112,18 +112,6 @@ IDS = [0, 1, -1, 2**53, 2**53 + 1, 2**63 - 1, -(2**63), 2**64 - 1]
 IDS += ["", "0", "1", "01", "é", "\U0001f600", "\x00\r\n", "x" * 10_000, "null", "1.0"]
 
 
-@pytest.mark.case("B03")
-@pytest.mark.attack("S18")
-@pytest.mark.parametrize("way", WAYS)
-async def test_ids_come_back_as_they_were_with_their_type(way):
-    way = await opened(way, build())
-    for id in IDS:
-        [answer] = await way.say(json.dumps(plain(way, id=id)).encode())
-        assert type(answer["id"]) is type(id)
-        assert answer["id"] == id
-    await way.aclose()
-
-
 @pytest.mark.attack("S18", "S31")
 @pytest.mark.case("B08")
 @pytest.mark.parametrize("way", WAYS)

@@ -108,6 +108,7 @@ NAMES = [spelled(name, kind) for name in FAILURES for kind in kinds(None)]
 
 @pytest.mark.case("D19")
 @pytest.mark.attack("S12")
+@pytest.mark.grounds(2, "way")
 @pytest.mark.parametrize("way", WAYS)
 async def test_a_tool_that_fails_fails_its_call_and_nothing_else(way, caplog):
     way = await opened(way, attacked())

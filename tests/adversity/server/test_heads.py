@@ -11,7 +11,6 @@ from by_hand import META, modern, request, session
 from hypothesis import given
 from hypothesis import strategies as st
 from victim import build
-from wires import session_id
 
 from mcpwire.server.auth import ResourceServer, StaticTokens
 
@@ -190,45 +189,3 @@ async def test_no_text_of_a_client_makes_another_line_of_log(caplog):
     said = [record.getMessage() for record in caplog.records]
     assert len(said) >= 20
     assert [line for line in said if not line.isprintable()] == []
-
-
-@pytest.mark.anyio
-@pytest.mark.attack("S25", "S08")
-@pytest.mark.case("G01")
-async def test_a_server_is_no_proxy_of_an_authorization_server():
-    # There is nobody whose consent could be skipped, no client to be registered, and
-    # no token of a client gets as far as a tool that might hand it on.
-    server = guarded()
-    seen = []
-
-    @server.middleware
-    async def look(params, request, call_next):
-        seen.append(repr((params, request.info, request.meta)))
-        seen.append(dict(request.info.headers))
-        return await call_next(params, request)
-
-    app = server.asgi()
-    for path in (
-        *("/authorize", "/token", "/register", "/consent", "/callback", "/revoke"),
-        *(
-            "/.well-known/oauth-authorization-server",
-            "/.well-known/openid-configuration",
-        ),
-    ):
-        for verb in ("GET", "POST"):
-            visit = Visit(scope(verb, path, list(USUAL.items())), b"")
-            await asyncio.wait_for(visit.begin(app).task, PATIENCE)
-            assert visit.status == 404, path
-    head = {**USUAL, "authorization": "Bearer " + "t" * 32}
-    opening = json.dumps(request(0, "initialize", session())).encode()
-    opened = Visit(scope(headers=list(head.items())), opening)
-    await asyncio.wait_for(opened.begin(app).task, PATIENCE)
-    head["mcp-session-id"] = session_id(opened)
-    call = request(1, "tools/call", {"name": "echo", "arguments": {"text": "x"}})
-    visit = Visit(scope(headers=list(head.items())), json.dumps(call).encode())
-    await asyncio.wait_for(visit.begin(app).task, PATIENCE)
-    assert visit.json()["result"]["content"][0]["text"] == "x"
-    assert seen
-    assert "t" * 32 not in repr(seen)
-    assert "authorization" not in seen[1]
-    await app.aclose()

@@ -1,7 +1,6 @@
 """Our own client beside our server: late answers, pings meanwhile, batches."""
 
 import asyncio
-import contextlib
 import sys
 
 import pytest
@@ -36,27 +35,6 @@ async def test_a_call_that_takes_too_long_is_stopped_on_both_sides(mode):
                     await client.call_tool("hangs", timeout=0.05)
             await ended.wait()
         assert (await client.call_tool("echo", {"text": "next"})).text == "next"
-
-
-@pytest.mark.case("F02")
-async def test_an_answer_that_comes_too_late_is_nobody_elses():
-    server = build()
-    go_on = asyncio.Event()
-
-    @server.tool
-    async def stubborn() -> str:
-        while not go_on.is_set():
-            with contextlib.suppress(asyncio.CancelledError):
-                await go_on.wait()
-        return "late"
-
-    async with mcpwire.Client(server, mode="session") as client:
-        with pytest.raises(mcpwire.RequestTimeout):
-            await client.call_tool("stubborn", timeout=0.05)
-        go_on.set()
-        for number in range(20):
-            result = await client.call_tool("echo", {"text": str(number)})
-            assert result.text == str(number)
 
 
 @pytest.mark.case("F04")

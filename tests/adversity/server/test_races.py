@@ -11,7 +11,6 @@ from ways import OverHttp, works
 from wires import events
 
 import mcpwire
-from mcpwire.wire.sse import SSEDecoder
 
 pytestmark = pytest.mark.anyio
 
@@ -183,43 +182,6 @@ async def test_functions_that_wait_in_threads_hold_up_no_others():
     finally:
         go_on.set()
     assert {each["id"] for each in await hand.settled()} == set(range(10))
-
-
-@pytest.mark.case("D10")
-async def test_after_500_polls_the_answer_has_come_once_and_whole():
-    server = build()
-    step = asyncio.Queue()
-
-    @server.tool
-    async def polled(ctx: mcpwire.Context) -> str:
-        for _ in range(500):
-            ctx.close_stream(0.001)
-            await step.get()
-        return "at last"
-
-    way = await OverHttp(server, "2025-11-25").open()
-    visit = way.begin("POST", encoded(call(request, 1, "polled")))
-    messages, last = [], None
-    for cycle in range(501):
-        if cycle:
-            step.put_nowait(cycle)
-        async with asyncio.timeout(PATIENCE):
-            await visit.task
-        for event in SSEDecoder(2**20).feed(visit.body):
-            last = event.id or last
-            if event.data:
-                messages.append(json.loads(event.data))
-        if cycle == 500 or messages:
-            break
-        visit = way.begin("GET", b"", [("last-event-id", last)])
-        await visit.until(lambda each: each.status is not None)
-        assert visit.status == 200
-    assert cycle == 500
-    assert [each["id"] for each in messages] == [1]
-    assert messages[0]["result"]["content"][0]["text"] == "at last"
-    assert step.empty()
-    await works(way)
-    await way.aclose()
 
 
 @pytest.mark.case("F01")

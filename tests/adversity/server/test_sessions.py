@@ -4,11 +4,11 @@ import asyncio
 import json
 
 import pytest
-from by_hand import META, modern, notice, request, session
-from sockets import Line, served
+from by_hand import request, session
+from sockets import served
 from victim import build
 from ways import OverHttp, opened, works
-from wires import HOST, JSON, events
+from wires import events
 
 import mcpwire
 
@@ -16,7 +16,6 @@ pytestmark = pytest.mark.anyio
 
 PATIENCE = 30.0
 
-MODES = ("session", "session", "auto")
 
 CAN_BE_ASKED = {"elicitation": {"form": {}}}
 
@@ -42,32 +41,6 @@ async def first_event(visit):
     """Wait for the first message of a stream, and return it."""
     await visit.until(lambda each: len(each.events) > 1 and events(each))
     return events(visit)[0]
-
-
-@pytest.mark.attack("S10")
-@pytest.mark.case("B04")
-@pytest.mark.parametrize("is_real", [False, True], ids=["in process", "sockets"])
-async def test_two_clients_with_the_same_ids_hear_only_their_own(is_real):
-    rounds = 100 if is_real else 1_000
-    server = build()
-
-    async def use(client, name):
-        async with client:
-            for start in range(0, rounds, 20):
-                words = [f"{name} {number}" for number in range(start, start + 20)]
-                calls = [client.call_tool("echo", {"text": word}) for word in words]
-                results = await asyncio.gather(*calls)
-                assert [result.text for result in results] == words
-
-    if not is_real:
-        clients = [mcpwire.Client(server, mode=mode) for mode in MODES]
-        async with asyncio.timeout(PATIENCE):
-            await asyncio.gather(*map(use, clients, "abc"))
-        return
-    async with served(server) as port, asyncio.timeout(PATIENCE):
-        url = f"http://127.0.0.1:{port}/mcp"
-        clients = [mcpwire.Client(url, mode=mode) for mode in MODES]
-        await asyncio.gather(*map(use, clients, "abc"))
 
 
 @pytest.mark.attack("S10", "S31")
@@ -131,91 +104,6 @@ async def test_a_second_initialize_changes_nothing_of_a_session_over_http():
     [answer] = await way.say(encoded(request(3, "tools/call", call)))
     assert answer["result"]["content"][0]["text"] == "hand 2025-11-25 False"
     await way.aclose()
-
-
-@pytest.mark.case("C01")
-@pytest.mark.unchecked_wire("an answer to a ping belongs to no revision yet")
-@pytest.mark.parametrize("method", ["tools/list", "tools/call", "logging/setLevel"])
-async def test_before_a_session_nothing_is_answered_but_a_ping(method):
-    way = await opened("memory, alone", build())
-    for id in range(3):
-        [answer] = await way.say(encoded(request(id, method, {"name": "echo"})))
-        assert answer["error"]["code"] == -32602
-    await way.say(encoded(notice("notifications/initialized")))
-    [answer] = await way.say(encoded(request(4, method)))
-    assert "error" in answer
-    [answer] = await way.say(encoded(request(5, "ping")))
-    assert answer["result"] == {}
-
-
-@pytest.mark.case("C09")
-async def test_requests_on_one_connection_know_nothing_of_each_other():
-    server = build()
-    seen = []
-
-    @server.tool
-    async def look(ctx: mcpwire.Context) -> str:
-        ctx.debug("only for who asked")
-        known = (ctx.can("elicitation"), dict(ctx.session), ctx.client_info)
-        seen.append(known)
-        ctx.session["left"] = "behind"
-        return "x"
-
-    params = {"name": "look", "arguments": {}}
-    rich = {
-        **META,
-        "io.modelcontextprotocol/clientCapabilities": CAN_BE_ASKED,
-        "io.modelcontextprotocol/logLevel": "debug",
-    }
-    poor = {key: value for key, value in META.items() if not key.endswith("clientInfo")}
-    async with served(server) as port, Line(port) as line:
-        for number in range(6):
-            meta = poor if number % 2 else rich
-            message = request(number, "tools/call", params, meta)
-            fields = {
-                **dict([HOST, JSON]),
-                "accept": "application/json, text/event-stream",
-                "mcp-protocol-version": "2026-07-28",
-                "mcp-method": "tools/call",
-                "mcp-name": "look",
-                "content-length": str(len(encoded(message))),
-            }
-            head = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
-            await line.send(f"POST /mcp HTTP/1.1\r\n{head}\r\n".encode())
-            await line.send(encoded(message))
-            if number % 2:
-                status, head, _ = await line.answer()
-                assert (status, b"event-stream" in head) == (200, False)
-            else:
-                async with asyncio.timeout(PATIENCE):
-                    said = await line.reader.readuntil(b"0\r\n\r\n")
-                assert b"only for who asked" in said
-    assert [known[:2] for known in seen] == [(True, {}), (False, {})] * 3
-    assert [known[2] is None for known in seen] == [False, True] * 3
-
-
-@pytest.mark.case("C09")
-async def test_a_session_on_the_same_stream_lends_nothing_to_what_stands_alone():
-    server = build()
-    seen = []
-
-    @server.tool
-    async def look(ctx: mcpwire.Context) -> str:
-        seen.append((ctx.can("elicitation"), dict(ctx.session), ctx.protocol_version))
-        ctx.session["left"] = ctx.protocol_version
-        return "x"
-
-    way = await opened("memory, session", server, capabilities=CAN_BE_ASKED)
-    call = {"name": "look", "arguments": {}}
-    for number in range(4):
-        make = modern if number % 2 else request
-        await way.say(encoded(make(number, "tools/call", call)))
-    assert seen == [
-        (True, {}, "2025-11-25"),
-        (False, {}, "2026-07-28"),
-        (True, {"left": "2025-11-25"}, "2025-11-25"),
-        (False, {}, "2026-07-28"),
-    ]
 
 
 @pytest.mark.attack("S09")

@@ -14,8 +14,6 @@ pytestmark = pytest.mark.anyio
 KIB = 1024
 LIMITS = Limits(body=64 * KIB, body_timeout=0.3)
 
-FLOOD = 64
-"""As many times a limit is sent, if the server lets it."""
 
 BUFFERED = 8 * 1024 * KIB
 """What the kernel's buffers on both sides may take of it."""
@@ -88,32 +86,3 @@ async def test_a_head_is_not_read_beyond_its_limit(parser):
                 await line.send(raw(call(id), **fields))
                 assert (await line.answer())[0] == 200
         await still_serves(port)
-
-
-@pytest.mark.attack("S13")
-@pytest.mark.case("D14")
-async def test_a_body_that_dribbles_in_is_given_up_and_runs_nothing():
-    async with served(build(limits=LIMITS)) as port:
-        whole = raw(call(1))
-        for data in (whole[:-1], raw(b"", Content_Length="10")):
-            async with Line(port) as line:
-                for place in range(0, len(data), 64):
-                    await line.send(data[place : place + 64])
-                status, head, _ = await line.answer()
-                assert status == 408
-                assert b"connection: close" in head
-                assert await line.rest() == b""
-        async with Line(port) as line:  # less than it said, and then nothing more
-            await line.send(whole[:-1])
-            line.end()
-            assert await line.rest() == b""
-        await still_serves(port)
-
-
-@pytest.mark.attack("S13")
-async def test_what_is_compressed_is_refused_and_not_unpacked():
-    async with served(build()) as port, Line(port) as line:
-        await line.send(raw(b"\x1f\x8b" + b"x" * KIB, Content_Encoding="gzip"))
-        status, _, body = await line.answer()
-        assert status == 415
-        assert "compressed" in json.loads(body)["error"]["message"]

@@ -18,7 +18,7 @@ from mcpwire import types
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "over_http"))
 
-from http_bytes import chunk, json_reply, sse_event, sse_head
+from http_bytes import chunk, sse_event, sse_head
 from legacy_server import legacy_server
 from mcp_methods import SAMPLING
 from mcp_server import scripted_mcp
@@ -262,73 +262,6 @@ async def test_the_questions_of_all_rounds_count():
     assert len(asked) == 6  # a round is asked whole, or not at all
 
 
-@contextlib.contextmanager
-def stateless(over):
-    asks = {"q": SAMPLING}
-    if over == "http":
-        with scripted_mcp(era="stateless") as server:
-
-            def call_tool(request, conn):
-                message = request.json
-                if message["params"]["name"] != "greedy":
-                    return False
-                result = {"resultType": "input_required", "inputRequests": asks}
-                answer = {"jsonrpc": "2.0", "id": message["id"], "result": result}
-                conn.send(json_reply(answer))
-                return True
-
-            server.on["tools/call"] = call_tool
-            yield server.url
-    else:
-        yield scripted(
-            f"ASKS = {json.dumps(asks)}\n"
-            "discover()\n"
-            "while True:\n"
-            "    m = recv()\n"
-            "    if m.get('method') != 'tools/call': continue\n"
-            "    if m['params']['name'] == 'greedy':\n"
-            "        answer(m, {'resultType': 'input_required',\n"
-            "                   'inputRequests': ASKS})\n"
-            "    else:\n"
-            "        answer(m, {'resultType': 'complete', 'content': []})\n"
-        )
-
-
-@pytest.mark.parametrize("over", ["stdio", "http"])
-async def test_rounds_that_never_end_do(over):
-    asked = []
-
-    async def sample(params):
-        asked.append(params)
-        return said("again")
-
-    limits = mcpwire.Limits(questions=FEW, close_grace=0.05)
-    with stateless(over) as target:
-        client = mcpwire.Client(target, sampling=sample, limits=limits)
-        async with asyncio.timeout(BOUND_S), client:
-            with pytest.raises(mcpwire.TooManyQuestions):
-                await client.call_tool("greedy", timeout=BOUND_S)
-            assert not (await client.call_tool("echo")).is_error
-    assert len(asked) == FEW
-
-
-@pytest.mark.parametrize("over", ["stdio", "http"])
-async def test_a_clock_stands_still_in_rounds_for_so_long_and_no_longer(over):
-    async def sample(_):
-        await asyncio.sleep(1.0)
-        return said("late")
-
-    limits = mcpwire.Limits(question_time=0.2, close_grace=0.05)
-    with stateless(over) as target:
-        client = mcpwire.Client(target, sampling=sample, limits=limits)
-        async with asyncio.timeout(BOUND_S), client:
-            with pytest.raises(mcpwire.RequestTimeout) as caught:
-                await client.call_tool("greedy", timeout=0.5)
-            assert not (await client.call_tool("echo")).is_error
-    if caught.value.elapsed >= 0.7:
-        assert "Limits.question_time" in str(caught.value)
-
-
 # Time, and several calls...
 
 
@@ -396,15 +329,6 @@ async def test_a_handler_in_a_round_is_cancelled_when_the_call_ends():
             await client.call_tool("greedy", timeout=4)
         assert (await client.call_tool("calm")).text == "on"
     assert caught.value.elapsed == ended[0] - began == 604.0
-
-
-async def test_a_handler_in_a_round_that_times_out_by_itself_has_failed():
-    async def sample(_):
-        raise TimeoutError("its own")
-
-    async with mcpwire.Client(asking_in_rounds(1), sampling=sample) as client:
-        with pytest.raises(TimeoutError, match="its own"):
-            await client.call_tool("greedy")
 
 
 async def test_a_question_counts_to_each_call_that_it_may_belong_to():

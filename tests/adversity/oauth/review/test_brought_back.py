@@ -7,12 +7,12 @@ import contextlib
 
 import pytest
 from authorization_server import browse, oauth, protected_server
+from engine_calls import connected
 
 import mcpwire
 
 pytestmark = [pytest.mark.anyio]
 
-BOUND_S = 30.0
 CALL_S = 0.6
 THINKS_S = 1.5
 
@@ -31,8 +31,7 @@ async def test_a_login_while_a_lost_session_is_opened_again_is_no_time_of_the_ca
     async def call_as_it_is_opened_again():
         slow.clear()
         with protected_server(auth) as server:
-            target = mcpwire.Http(server.url, auth=oauth(ask=think))
-            async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+            async with connected(server, oauth(ask=think)) as client:
                 slow.append(True)
                 server.free = {"tools/call"}
                 server.forget_sessions()

@@ -31,28 +31,6 @@ def test_using_a_grant_does_not_change_its_hash(how, monkeypatch, tmp_path):
     assert clients[target] == "client"
 
 
-class WithTwo(Exception):
-    """As many libraries write theirs: it cannot be made of its own `args`."""
-
-    def __init__(self, message, *, response):
-        super().__init__(message)
-        self.response = response
-
-
-async def test_what_a_function_of_the_users_raises_comes_out_of_the_call(auth):
-    def ask(url):
-        raise WithTwo("the metadata service is down", response=503)
-
-    with protected_server(auth) as server:
-        async with asyncio.timeout(BOUND_S):
-            with pytest.raises(WithTwo) as caught:
-                async with mcpwire.Client(
-                    mcpwire.Http(server.url, auth=oauth(ask=ask))
-                ):
-                    pass
-    assert caught.value.response == 503
-
-
 # One way to say who asks.
 
 

@@ -7,7 +7,7 @@ import asyncio
 import httpx
 import pytest
 from authorization_server import oauth, protected_server
-from engine_calls import echo
+from engine_calls import connected, echo
 
 import mcpwire
 
@@ -44,8 +44,7 @@ class Fickle(mcpwire.MemoryStorage):
 async def test_a_lease_that_cannot_be_given_back_costs_no_call(auth):
     """It ends by itself; the tokens are there, and stored."""
     with protected_server(auth) as server:
-        target = mcpwire.Http(server.url, auth=oauth(storage=Fickle()))
-        async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+        async with connected(server, oauth(storage=Fickle())) as client:
             auth.expire_all()
             await echo(client)
     assert auth.grants == ["authorization_code", "refresh_token"]

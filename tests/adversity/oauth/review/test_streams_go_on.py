@@ -6,7 +6,6 @@ import asyncio
 
 import pytest
 from authorization_server import oauth, protected_server
-from engine_calls import echo
 
 import mcpwire
 
@@ -16,27 +15,6 @@ BOUND_S = 30.0
 
 QUICK = mcpwire.Recovery(backoff_initial=0.01, backoff_max=0.05)
 UNAVAILABLE = (503, {}, b"")
-
-
-@pytest.mark.parametrize("era", ["session", "stateless"])
-async def test_a_stream_for_what_the_server_says_unasked_comes_back(auth, era):
-    """What it says would be lost for good, and nobody would know."""
-    with protected_server(auth, era=era) as server:
-        target = mcpwire.Http(server.url, auth=oauth())
-        options = {"on_notification": lambda note: None}
-        async with asyncio.timeout(BOUND_S):
-            async with mcpwire.Client(target, recovery=QUICK, **options) as client:
-                await echo(client)
-                await asyncio.to_thread(server.wait_until, lambda: server.streams)
-                auth.on["token"] = lambda request: UNAVAILABLE
-                auth.expire_all()
-                before = len(auth.token_requests)
-                server.close_streams()
-                await asyncio.to_thread(
-                    auth.wait_until, lambda: len(auth.token_requests) > before
-                )
-                del auth.on["token"]
-                await asyncio.to_thread(server.wait_until, lambda: server.streams)
 
 
 @pytest.mark.rule("FLOW-20")
