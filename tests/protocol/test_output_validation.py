@@ -94,7 +94,7 @@ def test_a_value_that_is_false_is_a_value(value):
             "[0]: breaks minimum: 3",
         ),
         ({"unevaluatedItems": {"minimum": 3}}, [1], ": breaks unevaluatedItems: ['1']"),
-        (
+        pytest.param(
             {
                 "$schema": "http://json-schema.org/draft-04/schema#",
                 "maximum": 1,
@@ -102,6 +102,7 @@ def test_a_value_that_is_false_is_a_value(value):
             },
             1,
             ": breaks exclusiveMaximum: 1",
+            marks=pytest.mark.rule("SCH-04"),
         ),
         (
             {"prefixItems": [{"type": "null"}]},
@@ -197,14 +198,6 @@ def test_without_a_word_a_schema_is_read_as_2020_12():
         ({"$schema": DRAFT_07, "dependencies": {"a": ["b"]}}, {"a": 1}),
         ({"$schema": DRAFT_2019, "dependentRequired": {"a": ["b"]}}, {"a": 1}),
         ({"$schema": "http://json-schema.org/draft-06/schema#", "const": 1}, 2),
-        (
-            {
-                "$schema": "http://json-schema.org/draft-04/schema#",
-                "maximum": 1,
-                "exclusiveMaximum": True,
-            },
-            1,
-        ),
     ],
 )
 def test_a_schema_is_read_in_its_declared_dialect(schema, value):
