@@ -70,10 +70,6 @@ def test_lists_are_taken_as_they_come(kind):
     assert kind("no", scopes=["a"]).scopes == ("a",)
 
 
-def test_too_few_scopes_are_a_login_that_is_required():
-    assert issubclass(InsufficientScope, AuthRequired)
-
-
 @pytest.mark.system("U58")
 @pytest.mark.attack("S23")
 @pytest.mark.parametrize("kind", [AuthRequired, InsufficientScope])
@@ -82,16 +78,14 @@ def test_where_to_log_in_is_in_no_text(kind):
     assert "SENTINEL" not in f"{error} {error!r} {error.args}"
 
 
+@pytest.mark.parametrize(
+    "remake",
+    [copy.copy, lambda error: pickle.loads(pickle.dumps(error))],
+    ids=["for who waits beside", "between processes"],
+)
 @pytest.mark.parametrize("kind", MADE)
-def test_whoever_waits_beside_gets_the_same_error(kind):
-    error = kind("it went wrong", **MADE[kind])
-    copied = copy.copy(error)
+def test_an_error_that_travels_stays_the_same(kind, remake):
+    copied = remake(kind("it went wrong", **MADE[kind]))
     assert type(copied) is kind
     assert members(copied, MADE[kind]) == MADE[kind]
     assert str(copied) == "it went wrong"
-
-
-@pytest.mark.parametrize("kind", MADE)
-def test_an_error_travels_between_processes(kind):
-    error = pickle.loads(pickle.dumps(kind("it went wrong", **MADE[kind])))
-    assert members(error, MADE[kind]) == MADE[kind]

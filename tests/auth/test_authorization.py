@@ -140,10 +140,6 @@ def test_an_endpoint_that_is_no_plain_url_is_refused_without_its_secrets(
 # --- the response ----------------------------------------------------------------
 
 
-def test_a_response_of_the_request_gives_its_code():
-    assert read_response({"state": STATE, "code": "c"}, state=STATE, metadata=server())
-
-
 STATES = {
     "absent": {},
     "empty": {"state": ""},

@@ -134,25 +134,6 @@ def test_an_authorization_server_is_found(answers, challenged, asked):
     assert net.asked == asked
 
 
-@pytest.mark.rule("ASM-03")
-def test_an_issuer_with_a_path_is_found_in_the_third_place():
-    places = [
-        f"https://as{OAUTH}/t1",
-        f"https://as{OPENID}/t1",
-        f"https://as/t1{OPENID}",
-    ]
-    answers = {PRM: prm("https://as/t1"), places[-1]: server("https://as/t1")}
-    net, (_, found) = find(answers)
-    assert found.issuer == "https://as/t1"
-    assert net.asked == [PRM, *places]
-
-
-def test_without_a_denial_the_server_is_asked_all_the_same():
-    net = Net({PRM: prm("https://as"), AS: server("https://as")})
-    _, found = net.drive(discover(UrlPolicy(SERVER), None, None))
-    assert found == metadata("https://as")
-
-
 def test_metadata_is_asked_for_with_a_get_that_may_be_redirected():
     net, _ = find({PRM: prm("https://as"), AS: server("https://as")})
     for step in net.steps:
@@ -243,26 +224,6 @@ WRONG = {
 def test_where_something_wrong_stands_it_ends(place, answer):
     net, error = fail({PRM: prm("https://as"), place: answer})
     assert net.asked[-1] == error.tried[-1][0] == place
-
-
-@pytest.mark.rule("AUTH-09")
-@pytest.mark.attack("S07")
-@pytest.mark.parametrize(
-    "resource", ["https://evil.example/mcp", "https://h/mc", "http://h/mcp"]
-)
-def test_a_resource_that_is_another_ends_it(resource):
-    answers = {PRM: prm("https://as", resource=resource), ROOT_PRM: prm("https://as")}
-    net, error = fail(answers)
-    assert net.asked == [PRM]
-    assert "is about" in error.tried[0][1]
-
-
-@pytest.mark.rule("ASM-05")
-@pytest.mark.attack("S01")
-def test_an_issuer_that_is_another_ends_it():
-    net, error = fail({PRM: prm("https://as"), AS: server("https://as/")})
-    assert net.asked == [PRM, AS]
-    assert "says that it is of 'https://as/'" in str(error)
 
 
 REFUSED_URLS = {

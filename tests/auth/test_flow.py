@@ -105,12 +105,6 @@ def test_what_a_refresh_leaves_out_is_carried_forward():
     assert record.tokens.scopes == ("a",)
 
 
-def test_a_token_whose_scopes_nobody_said_is_refreshed_for_those_asked_for():
-    unsaid = attrs.evolve(EXPIRED, scopes=None)
-    world = world_with(tokens(), record=stored(tokens=unsaid))
-    assert world.run(obtain(OAUTH, wanted())).record.tokens.scopes == ("a",)
-
-
 NO_USE = {
     "nothing": None,
     "no tokens": stored(tokens=None),

@@ -102,12 +102,6 @@ def test_a_signing_key_shows_nothing_of_itself():
     assert repr(key) == "SigningKey(pem='***', algorithm='ES256')"
 
 
-def test_a_key_of_ours_can_sign_and_no_two_are_the_same():
-    first, second = new_key(), new_key()
-    assert first["d"] != second["d"]
-    assert Prover(first).proof("GET", ISSUER, now=1.0, jti="id-1")
-
-
 JWKS = {
     "empty": {},
     "public": {

@@ -31,7 +31,6 @@ from mcpwire.auth.errors import (
 from mcpwire.auth.flow import PENDING_S, finish, obtain
 from mcpwire.auth.records import Identity
 from mcpwire.auth.steps import Answer, Ask, LoadPending, SavePending
-from mcpwire.wire.urls import parse_url
 
 ALONE = OAuth(interactive=False)
 TOKEN = f"{ISSUER}/token"
@@ -125,13 +124,6 @@ def test_it_can_be_finished_within_an_hour(passed, is_in_time):
         world.run(finish(ALONE, wanted(), back(error)))
     assert caught.value.url is None
     assert world.token_forms() == []
-
-
-def test_where_none_was_begun_none_is_finished():
-    world = World()
-    with pytest.raises(AuthRequired):
-        world.run(finish(ALONE, wanted(), {"state": "s", "code": "c"}))
-    assert world.kinds == ["LoadPending", "Now"]
 
 
 @pytest.mark.attack("S22")
@@ -286,10 +278,3 @@ def test_a_client_that_was_given_is_not_forgotten_by_anything():
     with pytest.raises(TokenError):
         world.run(finish(grant, wanted(), back(begun)))
     assert world.record == stored(tokens=None, identity=given)
-
-
-def test_what_is_in_the_url_to_log_in_at_is_no_query_of_the_servers():
-    world = World()
-    error = begin(world)
-    assert parse_url(error.url).origin == ISSUER
-    assert registered("new-client-1").client_id == query_of(error.url)["client_id"]

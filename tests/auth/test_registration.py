@@ -137,26 +137,6 @@ def test_a_document_is_nobody_s_and_has_no_secret():
 
 # --- whose it stays --------------------------------------------------------------
 
-ELSEWHERE = [
-    "https://evil.example",
-    "https://as.example/",
-    "https://AS.example",
-    "https://as.example:443",
-    "http://as.example",
-    None,
-]
-
-
-@pytest.mark.attack("S01")
-@pytest.mark.case("G08")
-@pytest.mark.rule("REG-10", "AUTH-11")
-@pytest.mark.parametrize("issuer", ELSEWHERE)
-def test_what_is_stored_for_another_issuer_is_not_used(issuer):
-    stored = attrs.evolve(STORED, issuer=issuer)
-    identity, sent = outcome(OAuth(), metadata(), stored)
-    assert (identity.client_id, identity.issuer) == ("new", ISSUER)
-    assert "stored" not in repr([step.document for step in sent])
-
 
 UNUSABLE = {
     "its secret has expired": {"secret_expires_at": NOW},
@@ -182,25 +162,6 @@ def test_what_is_stored_and_good_is_used_again(changes):
     assert outcome(OAuth(), metadata(), stored) == (stored, [])
 
 
-def test_a_client_that_was_given_is_of_the_issuer_it_was_given_for():
-    config = OAuth(client_id="given", client_secret="a-secret", issuer=ISSUER)
-    identity, _ = outcome(config, metadata())
-    assert identity == Identity("given", "a-secret", ISSUER)
-
-
-@pytest.mark.attack("S01")
-@pytest.mark.rule("REG-10", "REG-11")
-@pytest.mark.parametrize("secret", [None, "a-secret"])
-def test_a_client_that_was_used_with_one_issuer_is_not_used_with_the_next(secret):
-    stored = Identity("given", secret, "https://first.example")
-    config = OAuth(
-        client_id="given", client_secret=secret, issuer=secret and DISCOVERED
-    )
-    with pytest.raises(RegistrationError, match=r"first\.example") as refused:
-        outcome(config, metadata(), stored)
-    assert str(refused.value).endswith("nothing is sent there unless issuer= names it")
-
-
 SAME = {
     "nothing stored": None,
     "the same issuer": Identity("given", None, ISSUER),
@@ -217,25 +178,6 @@ def test_the_first_issuer_of_a_client_becomes_its_own(stored):
     config = OAuth(client_id="given", client_secret="s", issuer=DISCOVERED)
     identity, _ = outcome(config, metadata(), stored)
     assert identity == Identity("given", "s", ISSUER)
-
-
-def test_an_issuer_that_is_named_may_follow_another():
-    stored = Identity("given", None, "https://first.example")
-    config = OAuth(client_id="given", issuer=ISSUER)
-    assert outcome(config, metadata(), stored)[0].issuer == ISSUER
-
-
-@pytest.mark.attack("S01")
-def test_a_secret_goes_to_no_server_that_only_may_be_one():
-    assumed = metadata(is_assumed=True)
-    config = OAuth(client_id="given", client_secret="a-secret", issuer=DISCOVERED)
-    with pytest.raises(RegistrationError, match="nothing says that") as refused:
-        outcome(config, assumed)
-    assert "a-secret" not in str(refused.value)
-    named = attrs.evolve(config, issuer=ISSUER)
-    assert outcome(named, assumed)[0].client_secret == "a-secret"
-    public = OAuth(client_id="given")
-    assert outcome(public, assumed)[0] == Identity("given", None, ISSUER)
 
 
 # --- what is registered ----------------------------------------------------------

@@ -62,13 +62,6 @@ def test_the_first_request_asks_for_what_is_needed(given_, asked):
     assert ask(**given_) == asked
 
 
-@pytest.mark.rule("FLOW-13")
-def test_without_denial_and_metadata_no_scope_is_asked_for():
-    metadata = ServerMetadata("https://as", scopes_supported=("a", "offline_access"))
-    resource = ResourceMetadata("https://h", ("https://as",))
-    assert initial_scopes(None, resource, None, metadata, wants_refresh=True) == ()
-
-
 OFFERED = ("a", "offline_access")
 OFFLINE = {
     "where it is offered and wanted": (

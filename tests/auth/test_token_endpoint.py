@@ -12,7 +12,6 @@ from joserfc import jwt
 from joserfc.jwk import ECKey
 
 from mcpwire.auth.errors import (
-    AuthTemporarilyUnavailable,
     RegistrationError,
     TokenError,
     UrlRefused,
@@ -197,14 +196,6 @@ def test_tokens_are_asked_for_once_by_a_form():
     assert not sent.may_redirect
 
 
-@pytest.mark.rule("CC-01")
-@pytest.mark.case("G03")
-def test_what_a_refresh_leaves_out_stays_as_it_was():
-    previous = Tokens("old", refresh_token="again", scopes=("a",))
-    tokens, _ = request(tokens=previous)
-    assert tokens == Tokens("tok", refresh_token="again", scopes=("a",))
-
-
 @pytest.mark.fault("F38")
 @pytest.mark.parametrize(
     "error", ["invalid_grant", "invalid_client", "invalid_request", "use_dpop_nonce"]
@@ -218,12 +209,6 @@ def test_a_refusal_is_final(error, form):
     with pytest.raises(TokenError) as refused:
         request(form=form, answers=[refusal])
     assert refused.value.error == error
-
-
-@pytest.mark.fault("F38")
-def test_no_answer_now_is_none_later():
-    with pytest.raises(AuthTemporarilyUnavailable):
-        request(answers=[answer(503, b"")])
 
 
 @pytest.mark.rule("FLOW-25")
@@ -285,26 +270,6 @@ def test_a_document_is_good_with_any_issuer():
     identity = Identity("https://app.example/c.json", kind="document")
     _, (sent,) = request(identity)
     assert sent.form == (*FORM, ("client_id", "https://app.example/c.json"))
-
-
-@pytest.mark.rule("CC-01", "CC-02")
-def test_a_client_signs_for_this_server_and_this_request():
-    _, (first,) = request(PUBLIC, metadata(JWT), signing_key=SIGNING)
-    assert [name for name, _ in first.form] == [
-        "grant_type",
-        "client_assertion_type",
-        "client_assertion",
-    ]
-    token = jwt.decode(dict(first.form)["client_assertion"], KEY)
-    assert token.header == {"typ": "JWT", "alg": "ES256"}
-    assert token.claims == {
-        "iss": "me",
-        "sub": "me",
-        "aud": ISSUER,
-        "jti": "AQEBAQEBAQEBAQEBAQEBAQ",
-        "iat": 1_000,
-        "exp": 1_300,
-    }
 
 
 # --- proofs of possession --------------------------------------------------------

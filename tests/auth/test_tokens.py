@@ -114,11 +114,6 @@ def test_a_refresh_token_that_is_left_out_stays(value):
     assert read(change).refresh_token is None
 
 
-@pytest.mark.case("G03")
-def test_a_new_refresh_token_takes_the_place_of_the_last():
-    assert read(tokens=PREVIOUS).refresh_token == "ref-1"
-
-
 # --- types -----------------------------------------------------------------------
 
 

@@ -6,7 +6,7 @@ import pytest
 from gated import ERAS, fake, named, through, tool_names
 
 import mcpwire
-from mcpwire.errors import InvalidParams, MethodNotFound, ResourceNotFound, RPCError
+from mcpwire.errors import InvalidParams, MethodNotFound, ResourceNotFound
 from mcpwire.group.member import Member
 from mcpwire.tools.transforms import ToolTransform
 from mcpwire.types import PromptReference, ResourceTemplateReference
@@ -54,21 +54,6 @@ async def test_a_call_needs_no_list_from_the_client_and_one_from_the_server():
             }
     methods = [m["method"] for m in server.received if m["method"].startswith("tools")]
     assert methods == ["tools/list", *["tools/call"] * 3]
-
-
-@both_eras
-async def test_an_error_of_a_server_is_the_answer_with_code_and_data(era):
-    server = named("a", "x")
-
-    @server.method("tools/call")
-    async def refuse(params, request):
-        raise RPCError("no way", code=-31234, data={"why": [1, None]})
-
-    async with through({"a": server}, era) as client:
-        with pytest.raises(RPCError) as caught:
-            await client.call_tool("a_x")
-    assert (caught.value.code, caught.value.message) == (-31234, "no way")
-    assert caught.value.data == {"why": [1, None]}
 
 
 async def test_calls_run_side_by_side():

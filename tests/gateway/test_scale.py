@@ -51,19 +51,3 @@ async def test_many_sessions_have_each_its_own_answer(server, share, many, sets)
         await asyncio.gather(*(client.aclose() for client in clients))
     assert gateway.status()["sets"] == []
     assert asyncio.all_tasks() == before
-
-
-async def test_there_are_no_more_sets_than_it_was_told(server):
-    gateway = Gateway({"one": server}, max_upstream_sets=3)
-    clients = [mcpwire.Client(gateway, mode="session") for _ in range(4)]
-    *first, last = clients
-    await asyncio.gather(*(client.connect() for client in first))
-    with pytest.raises(
-        mcpwire.MCPError, match="too many connections to servers are in use"
-    ):
-        await last.connect()
-    await first[0].aclose()
-    await last.connect()
-    result = await last.call_tool("one_echo", {"text": "room again"})
-    assert result.text == "room again"
-    await asyncio.gather(*(client.aclose() for client in clients))

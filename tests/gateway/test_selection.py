@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from mcpwire.errors import InvalidRequest
 from mcpwire.gateway.forwarding import check_forwarded, pick_headers
 from mcpwire.gateway.selection import name_servers, read_servers
 from mcpwire.wire.urls import parse_url
@@ -204,8 +203,3 @@ def test_only_named_headers_are_picked() -> None:
     fields = {"x-run": "1", "x-other": "2"}
     assert pick_headers(fields, names) == {"x-run": "1"}
     assert pick_headers({}, names) == {}
-
-
-def test_a_value_that_cannot_be_sent_on_is_refused_by_name() -> None:
-    with pytest.raises(InvalidRequest, match="'x-run'"):
-        pick_headers({"x-run": "\xe9"}, ("x-run",))

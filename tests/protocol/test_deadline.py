@@ -50,26 +50,52 @@ def test_without_a_timeout_nothing_expires():
     assert deadline.timeout is None
 
 
-@pytest.mark.rule("LIFE-15")
-def test_progress_starts_the_timeout_again():
-    deadline = Deadline(START, 30.0)
-
-    deadline.extend(START + 20.0)
-
-    assert deadline.at == START + 50.0
-    assert deadline.timeout == 30.0
+LIFE_15 = pytest.mark.rule("LIFE-15")
+P08 = pytest.mark.pain("P08")
+X08 = pytest.mark.attack("X08")
 
 
-@pytest.mark.rule("LIFE-15")
-@pytest.mark.pain("P08")
-def test_no_progress_goes_beyond_the_maximum():
-    deadline = Deadline(START, 30.0, maximum=60.0)
+def moved(name, timeout, maximum, *moves, marks=()):
+    """Make a row of moves: what, at which second, a pause's bound; then the end."""
+    return pytest.param(timeout, maximum, moves, id=name, marks=marks)
 
-    for second in range(1, 60):
-        deadline.extend(START + second)
 
-    assert deadline.at == START + 60.0
-    assert deadline.expired(START + 60.0)
+@pytest.mark.parametrize(
+    ("timeout", "maximum", "moves"),
+    [
+        moved("progress starts the timeout again", 30, None, ("extend", 20, 50),
+              marks=LIFE_15),
+        moved("no progress goes beyond the maximum", 30, 60, ("extend", 20, 50),
+              ("extend", 40, 60), ("extend", 59, 60), marks=[LIFE_15, P08]),
+        moved("a maximum alone", None, 10, ("extend", 9, 10)),
+        moved("two pauses need two resumes", 30, None, ("pause", 10, inf),
+              ("pause", 20, inf), ("resume", 30, inf), ("resume", 40, 60), marks=P08),
+        moved("pauses do not count against the maximum", 30, 40, ("pause", 5, inf),
+              ("resume", 105, 130), ("extend", 120, 140)),
+        moved("progress in a pause counts when the clock runs again", 30, None,
+              ("pause", 10, inf), ("extend", 20, inf), ("resume", 50, 80)),
+        moved("all bounded pauses share one bound", 4, None, ("pause", 0, 10, 14),
+              ("resume", 7, 11), ("pause", 8, 10, 14), ("resume", 18, 14),
+              ("pause", 19, 10, 14), marks=X08),
+        moved("a pause without a bound takes nothing of it", 4, None,
+              ("pause", 0, inf), ("resume", 100, 104), ("pause", 100, 10, 114)),
+        moved("a bounded pause within one without counts from its start", 4, None,
+              ("pause", 0, inf), ("pause", 1, 10, 14), ("resume", 2, 14),
+              ("resume", 3, 7)),
+        moved("progress in a bounded pause counts from what the clock shows", 4, 20,
+              ("pause", 1, 10, 14), ("extend", 5, 15),
+              ("extend", 13, 17),  # it runs again since two seconds
+              ("resume", 14, 17),
+              ("extend", 29, 30)),  # the maximum and what it stood still
+        moved("a bounded pause without a timeout has no end", None, None,
+              ("pause", 0, 10, inf), ("resume", 99, inf)),
+    ],
+)  # fmt: skip
+def test_the_end_moves_with_progress_and_pauses(timeout, maximum, moves):
+    deadline = Deadline(START, timeout, maximum=maximum)
+    for move, second, *bound, end in moves:
+        getattr(deadline, move)(START + second, *bound)
+        assert deadline.at == START + end, (move, second)
 
 
 @pytest.mark.pain("P08")
@@ -91,14 +117,6 @@ def test_a_maximum_below_the_timeout_is_the_limit_from_the_start():
     assert deadline.timeout == 10.0
 
 
-def test_a_maximum_limits_a_call_without_a_timeout():
-    deadline = Deadline(START, None, maximum=10.0)
-    deadline.extend(START + 9.0)
-
-    assert deadline.at == START + 10.0
-    assert deadline.timeout == 10.0
-
-
 @pytest.mark.pain("P08")
 def test_the_clock_stands_still_while_it_is_paused():
     deadline = Deadline(START, 30.0)
@@ -111,42 +129,6 @@ def test_the_clock_stands_still_while_it_is_paused():
     deadline.resume(START + 500.0)
     assert deadline.at == START + 520.0
     assert deadline.remaining(START + 501.0) == 19.0
-
-
-@pytest.mark.pain("P08")
-def test_two_pauses_need_two_resumes():
-    deadline = Deadline(START, 30.0)
-
-    deadline.pause(START + 10.0)
-    deadline.pause(START + 20.0)
-    deadline.resume(START + 30.0)
-    assert deadline.at == inf
-    assert deadline.remaining(START + 31.0) == 20.0
-
-    deadline.resume(START + 40.0)
-    assert deadline.at == START + 60.0
-
-
-def test_pauses_do_not_count_against_the_maximum():
-    deadline = Deadline(START, 30.0, maximum=40.0)
-    deadline.pause(START + 5.0)
-    deadline.resume(START + 105.0)
-
-    deadline.extend(START + 120.0)
-
-    assert deadline.at == START + 140.0
-
-
-def test_progress_during_a_pause_counts_when_the_clock_runs_again():
-    deadline = Deadline(START, 30.0)
-    deadline.pause(START + 10.0)
-
-    deadline.extend(START + 20.0)
-    assert deadline.at == inf
-    assert deadline.remaining(START + 25.0) == 30.0
-
-    deadline.resume(START + 50.0)
-    assert deadline.at == START + 80.0
 
 
 def test_resuming_what_was_not_paused_is_our_own_bug():
@@ -215,64 +197,6 @@ def test_a_bounded_pause_moves_the_end_by_its_bound_and_no_further():
     assert deadline.expired(START + 604.0)
     deadline.resume(START + 603.0)
     assert deadline.at == START + 604.0
-
-
-@pytest.mark.attack("X08")
-def test_all_bounded_pauses_share_one_bound():
-    deadline = Deadline(START, 4.0)
-    deadline.pause(START, 10.0)
-    deadline.resume(START + 7.0)
-    deadline.pause(START + 8.0, 10.0)
-    deadline.resume(START + 18.0)
-
-    assert deadline.at == START + 14.0
-    deadline.pause(START + 19.0, 10.0)
-    assert deadline.at == START + 14.0
-
-
-def test_a_pause_without_a_bound_takes_nothing_of_it():
-    deadline = Deadline(START, 4.0)
-    deadline.pause(START)
-    assert deadline.at == inf
-    deadline.resume(START + 100.0)
-    deadline.pause(START + 100.0, 10.0)
-
-    assert deadline.at == START + 114.0
-
-
-def test_a_bounded_pause_within_one_without_is_bounded_from_its_start():
-    deadline = Deadline(START, 4.0)
-    deadline.pause(START)
-    deadline.pause(START + 1.0, 10.0)
-
-    assert deadline.at == START + 14.0
-    deadline.resume(START + 2.0)
-    deadline.resume(START + 3.0)
-    assert deadline.at == START + 7.0
-
-
-def test_progress_in_a_bounded_pause_counts_from_what_the_clock_shows():
-    deadline = Deadline(START, 4.0, maximum=20.0)
-    deadline.pause(START + 1.0, 10.0)
-    deadline.extend(START + 5.0)
-    assert deadline.at == START + 15.0
-    deadline.extend(START + 13.0)  # it runs again since two seconds
-    assert deadline.at == START + 17.0
-    deadline.resume(START + 14.0)
-
-    assert deadline.at == START + 17.0
-    deadline.extend(START + 29.0)
-    assert deadline.at == START + 30.0  # the maximum and what it stood still
-
-
-def test_a_bounded_pause_without_a_timeout_has_no_end():
-    deadline = Deadline(START, None)
-    deadline.pause(START, 10.0)
-
-    assert deadline.at == inf
-    assert deadline.remaining(START + 99.0) is None
-    deadline.resume(START + 99.0)
-    assert deadline.at == inf
 
 
 @pytest.mark.attack("X08")

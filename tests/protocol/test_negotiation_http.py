@@ -104,13 +104,6 @@ def raised_for(error):
 # The probe...
 
 
-@pytest.mark.rule("VER-12")
-def test_a_modern_server_is_agreed_with_by_one_request():
-    played = over_http(probe_gets(discovered("2026-07-28")))
-    assert played.transcript == [PROBE, "wait 5 s"]
-    assert played.agreement.revision.name == "2026-07-28"
-
-
 @pytest.mark.pain("P26")
 @pytest.mark.rule("VER-13")
 @pytest.mark.parametrize("case", UNLIKE_MODERN)
@@ -264,17 +257,6 @@ def test_without_a_session_revision_there_is_no_way_back():
 
 
 # Silence...
-
-
-@pytest.mark.rule("VER-14")
-def test_silence_sends_initialize_beside_the_probe():
-    played = over_http(silence(), initialize_gets(initialized(), 6.0))
-    assert played.transcript == [PROBE, "wait 5 s", INITIALIZE, "wait", INITIALIZED]
-
-
-def test_a_late_answer_to_the_probe_still_wins():
-    played = over_http(silence(), probe_gets(discovered("2026-07-28"), 6.0))
-    assert played.agreement.revision.name == "2026-07-28"
 
 
 @pytest.mark.parametrize("case", [*SAYS_NOTHING, "HTTP 404"])

@@ -94,7 +94,7 @@ def test_a_value_that_is_false_is_a_value(value):
             "[0]: breaks minimum: 3",
         ),
         ({"unevaluatedItems": {"minimum": 3}}, [1], ": breaks unevaluatedItems: ['1']"),
-        (
+        pytest.param(
             {
                 "$schema": "http://json-schema.org/draft-04/schema#",
                 "maximum": 1,
@@ -102,6 +102,7 @@ def test_a_value_that_is_false_is_a_value(value):
             },
             1,
             ": breaks exclusiveMaximum: 1",
+            marks=pytest.mark.rule("SCH-04"),
         ),
         (
             {"prefixItems": [{"type": "null"}]},
@@ -197,14 +198,6 @@ def test_without_a_word_a_schema_is_read_as_2020_12():
         ({"$schema": DRAFT_07, "dependencies": {"a": ["b"]}}, {"a": 1}),
         ({"$schema": DRAFT_2019, "dependentRequired": {"a": ["b"]}}, {"a": 1}),
         ({"$schema": "http://json-schema.org/draft-06/schema#", "const": 1}, 2),
-        (
-            {
-                "$schema": "http://json-schema.org/draft-04/schema#",
-                "maximum": 1,
-                "exclusiveMaximum": True,
-            },
-            1,
-        ),
     ],
 )
 def test_a_schema_is_read_in_its_declared_dialect(schema, value):
@@ -331,8 +324,8 @@ def test_the_number_and_the_size_of_patterns_are_bounded():
 @pytest.mark.parametrize(
     "make",
     [
-        lambda n: "|".join(rf"\w{{{many}}}x{n}" for many in range(150)),  # too large
-        lambda n: "(?i:\\w)" * 250 + str(n),
+        lambda n: "|".join(rf"\w{{{many}}}x{n}" for many in range(100)),  # too large
+        lambda n: "(?i:\\w)" * 200 + str(n),
     ],
 )
 def test_few_of_many_costly_patterns_are_compiled(make, monkeypatch):
@@ -594,4 +587,4 @@ def test_a_free_member_of_a_broad_schema_may_be_deep():
         return SchemaValidator({"properties": {**broad, "free": {}}}), {"free": value}
 
     # Where each level of the value met each member, it were the square.
-    assert grows_in_proportion(checked, make, 480)
+    assert grows_in_proportion(checked, make, 240)

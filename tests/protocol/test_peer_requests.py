@@ -288,7 +288,7 @@ def test_a_notification_belongs_to_the_subscription_it_names(row):
 COMPLETE = ("answered", 1, {"resultType": "complete"})
 
 
-@pytest.mark.rule("CAN-04", "SUB-11")
+@pytest.mark.rule("CAN-04", "SUB-10", "SUB-11")
 @wire_table(
     Row(name="cancelled", opens=LISTEN, data=cancelled(1), events=(COMPLETE,),
         open_after=(2,)),

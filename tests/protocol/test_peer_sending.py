@@ -3,8 +3,6 @@
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from wire_tables import (
     ALL,
     SESSION,
@@ -211,26 +209,6 @@ def test_a_notification_that_is_no_json_is_refused(value):
     peer, _ = make_peer()
     with pytest.raises(LocalProtocolError):
         peer.notify("notifications/x", {"a": value})
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.text(),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(st.text(max_size=3), inner, max_size=3)
-    ),
-    max_leaves=8,
-)
-
-
-@pytest.mark.rule("RPC-02", "TR-STDIO-01", "TR-STDIO-03")
-@pytest.mark.pain("P14")
-@given(st.dictionaries(st.text(), JSON, max_size=4))
-def test_whatever_is_sent_is_one_line_of_utf_8_that_means_what_was_given(params):
-    peer, _ = make_peer()
-    _, line = open_call(peer, "m", params)
-    assert one_message(line)["params"] == params
-    assert one_message(peer.notify("n", params))["params"] == params
 
 
 def test_requests_that_get_no_answer_are_counted_and_so_is_the_line_being_told():

@@ -25,26 +25,44 @@ def restarts(*, in_vain=0, now=0.0, recovery=RECOVERY):
     return made
 
 
-def test_the_first_opening_waits_for_nothing():
-    assert restarts().delay(5.0, 0.9) == 0.0
+OPENED, FAILED, LOST, RESET = "opened", "failed", "lost", "reset"
 
 
-@pytest.mark.pain("P04")
-def test_after_a_connection_that_answered_a_call_the_next_opens_at_once():
-    made = restarts(in_vain=3)
-    made.opened(0.0)
-    made.lost(0.1, answered=True)
-    assert made.delay(0.1, 0.9) == 0.0
+def after(name, in_vain, *events, at=0.0, chance=0.5, delay, marks=()):
+    """Make the row of events after some openings in vain, and of the delay then."""
+    return pytest.param(in_vain, events, at, chance, delay, id=name, marks=marks)
 
 
-@pytest.mark.parametrize(("stood", "has_lived"), [(9.99, False), (10.0, True)])
-def test_a_connection_has_lived_when_it_stood_as_long_as_the_longest_delay(
-    stood, has_lived
-):
-    made = restarts(in_vain=1)
-    made.opened(100.0)
-    made.lost(100.0 + stood)
-    assert made.delay(100.0 + stood, 0.5) == (0.0 if has_lived else 1.0)
+@pytest.mark.parametrize(
+    ("in_vain", "events", "at", "chance", "delay"),
+    [
+        after("the first opening waits for nothing", 0, at=5.0, chance=0.9, delay=0.0),
+        after("at once after one that answered a call", 3, (OPENED, 0.0),
+              (LOST, 0.1, True), at=0.1, chance=0.9, delay=0.0,
+              marks=pytest.mark.pain("P04")),
+        after("one that stood less than the longest delay", 1, (OPENED, 100.0),
+              (LOST, 109.99), at=109.99, delay=1.0),
+        after("one that stood that long has lived", 1, (OPENED, 100.0), (LOST, 110.0),
+              at=110.0, delay=0.0),
+        after("an answer on the connection before says nothing", 0, (OPENED, 0.0),
+              (LOST, 1.0, True), (OPENED, 1.0), (LOST, 1.0), at=1.0, delay=0.5),
+        after("the loss of what does not stand", 1, (LOST, 0.0), (OPENED, 0.0),
+              (FAILED, 0.0), (LOST, 0.0), delay=1.0),
+        *(after(f"{n} in vain, by {chance}", n, chance=chance, delay=bound * chance)
+          for n, bound in enumerate((1.0, 2.0, 4.0, 8.0, 10.0), 1)
+          for chance in (0.0, 0.25, ALMOST_ONE)),
+        after("none after so many", 6, chance=0.0, delay=None),
+        after("none however much later", 6, at=1e9, chance=0.0, delay=None),
+        after("until somebody connects", 6, (RESET,), chance=0.9, delay=0.0),
+        after("what has passed is not waited for", 3, at=1.5, delay=0.5),
+        after("all of it has passed", 3, at=3.0, delay=0.0),
+    ],
+)  # fmt: skip
+def test_how_long_an_opening_waits(in_vain, events, at, chance, delay):
+    made = restarts(in_vain=in_vain)
+    for event, *when in events:
+        getattr(made, event)(*when[:1], **({"answered": True} if when[1:] else {}))
+    assert made.delay(at, chance) == delay
 
 
 def test_surviving_the_handshake_is_not_living():
@@ -54,49 +72,6 @@ def test_surviving_the_handshake_is_not_living():
         made.opened(turn)
         made.lost(turn)
     assert made.delay(99.0, 0.0) is None
-
-
-def test_an_answer_on_the_connection_before_says_nothing_of_this_one():
-    made = restarts()
-    made.opened(0.0)
-    made.lost(1.0, answered=True)
-    made.opened(1.0)
-    made.lost(1.0)
-    assert made.delay(1.0, 0.5) == 0.5
-
-
-@pytest.mark.parametrize(
-    ("in_vain", "bound"), [(1, 1.0), (2, 2.0), (3, 4.0), (4, 8.0), (5, 10.0)]
-)
-def test_the_bound_of_the_delay_doubles_and_chance_picks_below_it(in_vain, bound):
-    made = restarts(in_vain=in_vain)
-    assert made.delay(0.0, 0.0) == 0.0
-    assert made.delay(0.0, 0.25) == bound / 4
-    assert made.delay(0.0, ALMOST_ONE) < bound
-
-
-def test_after_so_many_openings_in_vain_there_is_none_until_somebody_connects():
-    made = restarts(in_vain=RECOVERY.attempts)
-    assert made.delay(0.0, 0.0) is None
-    assert made.delay(1e9, 0.0) is None
-    made.reset()
-    assert made.delay(0.0, 0.9) == 0.0
-
-
-def test_what_has_passed_since_the_end_is_not_waited_for_again():
-    made = restarts(in_vain=3, now=50.0)
-    assert made.delay(50.0, 0.5) == 2.0
-    assert made.delay(51.5, 0.5) == 0.5
-    assert made.delay(53.0, 0.5) == 0.0
-
-
-def test_the_loss_of_what_does_not_stand_is_nothing_new():
-    made = restarts(in_vain=1)
-    made.lost(0.0)
-    made.opened(0.0)
-    made.failed(0.0)
-    made.lost(0.0)
-    assert made.delay(0.0, 0.5) == 1.0
 
 
 def test_a_million_attempts_still_have_a_finite_delay():

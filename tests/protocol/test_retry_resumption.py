@@ -3,7 +3,7 @@
 import sys
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mcpwire.limits import Recovery
@@ -23,75 +23,12 @@ def stream():
 
 
 @pytest.mark.pain("P22")
-@pytest.mark.rule("LHTTP-21")
-def test_the_newest_id_is_where_the_stream_goes_on():
-    stream = Resumption(RECOVERY)
-    assert stream.cursor == ""
-    for event_id in ("1", "2", "größe"):
-        assert stream.add_event(event_id)
-        assert stream.cursor == event_id
-
-
-@pytest.mark.pain("P22")
 def test_a_resumed_message_that_dies_empty_does_not_lose_the_place(stream):
     for now in range(101, 140):
         stream.ended(now)
         stream.add_event("1")
         assert stream.cursor == "1"
     stream.ended(140.0, failed=True)
-    assert stream.cursor == "1"
-
-
-@pytest.mark.fault("F33")
-@pytest.mark.pain("P22")
-def test_what_is_replayed_is_taken_once_and_does_not_turn_the_place_back():
-    stream = Resumption(RECOVERY)
-    assert [stream.add_event(each) for each in "1234"] == [True] * 4
-    stream.ended(0.0)
-    assert [stream.add_event(each) for each in "2345"] == [
-        False,
-        False,
-        False,
-        True,
-    ]
-    assert stream.cursor == "5"
-    stream.ended(1.0)
-    assert not stream.add_event("2")
-    assert stream.cursor == "5"
-
-
-@pytest.mark.fault("F33")
-def test_the_newest_event_is_a_replay_too_in_the_next_message(stream):
-    assert not stream.add_event("1")
-
-
-def test_a_replay_and_the_live_event_in_one_message_are_one_event():
-    stream = Resumption(RECOVERY)
-    assert [stream.add_event(each) for each in ("5", "6", "5", "6", "7")] == [
-        True,
-        True,
-        False,
-        False,
-        True,
-    ]
-
-
-def test_events_without_an_id_of_their_own_are_no_replays():
-    stream = Resumption(RECOVERY)
-    assert [stream.add_event(each) for each in ("", "", "1", "1", "1", "2")] == (
-        [True] * 6
-    )
-    stream.ended(0.0)
-    # "1" comes again, and behind it something that has no id.
-    assert [stream.add_event(each) for each in ("", "1", "1")] == [
-        True,
-        False,
-        True,
-    ]
-
-
-def test_an_empty_id_does_not_lose_the_place(stream):
-    assert stream.add_event("")
     assert stream.cursor == "1"
 
 
@@ -104,13 +41,6 @@ def test_an_id_that_cannot_travel_is_no_place_but_comes_once_all_the_same(
     assert stream.cursor == "1"
     stream.ended(0.0)
     assert not stream.add_event(event_id)
-
-
-def test_streams_do_not_share_their_place():
-    one, other = Resumption(RECOVERY), Resumption(RECOVERY)
-    assert one.add_event("1")
-    assert other.cursor == ""
-    assert other.add_event("1")
 
 
 @pytest.mark.system("U23")
@@ -243,7 +173,23 @@ EVENTS = st.one_of(
 )
 
 
+def taken(*messages):
+    """Return the events of messages, each of which ends."""
+    return [
+        step
+        for ids in messages
+        for step in (*(("take", id) for id in ids), ("ended", False, None))
+    ]
+
+
+@pytest.mark.fault("F33")
 @pytest.mark.pain("P22")
+@pytest.mark.rule("LHTTP-21")
+@example(taken("1234", "2345", "2"), 0.0)  # what is replayed is taken once
+@example(taken("1", "1"), 0.0)  # as is the newest, in the next message
+@example(taken("56567"), 0.0)  # a replay and the live event are one event
+@example(taken(["", "", *"1112"], ["", "1", "1"]), 0.0)  # no ids of their own
+@example(taken(["1", "größe", ""]), 0.0)  # an empty id does not lose the place
 @given(st.lists(EVENTS, max_size=40), st.floats(0, ALMOST_ONE))
 def test_no_order_of_events_loses_the_place_or_waits_too_short(events, chance):
     stream = Resumption(RECOVERY)

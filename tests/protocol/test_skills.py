@@ -79,22 +79,18 @@ def refused(function, *arguments):
 
 
 @pytest.mark.parametrize(
-    ("root", "name"),
+    "root",
     [
-        ("skill://pdf", "pdf"),
-        ("skill://a/b/pdf", "pdf"),
-        ("https://example.com:8000/skills/pdf", "pdf"),
-        ("skill://x/" + "a" * 64, "a" * 64),
-        ("skill://a-1-b", "a-1-b"),
-        ("skill://7", "7"),
+        "skill://pdf",
+        "skill://a/b/pdf",
+        "https://example.com:8000/skills/pdf",
+        "skill://x/" + "a" * 64,
+        "skill://a-1-b",
+        "skill://7",
     ],
 )
-def test_an_entry_that_keeps_the_rules_is_taken(root, name):
-    check_entry(at(root, name))
-
-
-def test_a_dynamic_skill_names_no_files():
-    check_entry(skill(resources="dynamic"))
+def test_an_entry_that_keeps_the_rules_is_taken(root):
+    check_entry(at(root, root.rpartition("/")[2]))
 
 
 @pytest.mark.parametrize(
@@ -339,6 +335,7 @@ def test_a_digest_is_checked_before_the_frontmatter():
 
 def test_files_of_a_dynamic_skill_have_a_limit_and_nothing_else():
     entry = skill(resources="dynamic")
+    check_entry(entry)
     check_file(entry, URI, DOCUMENT)
     check_file(entry, FORMS, b"anything")
     check_file(entry, FORMS, bytes(MAX_BYTES))
@@ -506,7 +503,7 @@ def read_or_refuse(head):
 
 @pytest.mark.parametrize("bomb", BOMBS.values(), ids=BOMBS)
 def test_no_head_costs_more_than_its_length(bomb):
-    assert grows_in_proportion(read_or_refuse, bomb, MAX_HEAD - 8)
+    assert grows_in_proportion(read_or_refuse, bomb, MAX_HEAD // 4)
 
 
 PLAIN = st.recursive(

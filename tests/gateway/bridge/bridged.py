@@ -13,6 +13,8 @@ import mcpwire
 from mcpwire import Context, types
 from mcpwire.gateway import Gateway
 from mcpwire.limits import DEFAULT_LIMITS
+from mcpwire.server.request import RequestContext
+from mcpwire.versions import LATEST
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -273,7 +275,17 @@ async def raw(
     server: Any, version: str = "2025-11-25", /, **capabilities: Any
 ) -> AsyncIterator[RawClient]:
     """Connect a raw client to a server through a gateway."""
-    async with Gateway({"up": server}) as gateway:
+    gateway = Gateway({"up": server})
+    async with joined(gateway, version, **capabilities) as client:
+        yield client
+
+
+@asynccontextmanager
+async def joined(
+    gateway: Gateway, version: str = "2025-11-25", /, **capabilities: Any
+) -> AsyncIterator[RawClient]:
+    """Connect a raw client to a gateway; close both."""
+    async with gateway:
         client = RawClient(gateway, version)
         client.gateway = gateway
         await client.open(**capabilities)
@@ -281,6 +293,15 @@ async def raw(
             yield client
         finally:
             await client.aclose()
+
+
+def a_request(
+    id: Any = 1, meta: Any = None, told: Any = print, **options: Any
+) -> RequestContext:
+    """Return a call of a tool that stands alone, as its dispatcher has it."""
+    return RequestContext(
+        id, "tools/call", meta or {}, LATEST, None, {}, told, False, **options
+    )
 
 
 FORM = {"message": "who?", "requestedSchema": {"type": "object", "properties": {}}}

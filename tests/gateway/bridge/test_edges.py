@@ -6,7 +6,17 @@ import asyncio
 
 import attrs
 import pytest
-from bridged import DONE, FORM, META, AskingServer, RawClient, needs, raw, rounds
+from bridged import (
+    DONE,
+    FORM,
+    META,
+    AskingServer,
+    a_request,
+    joined,
+    needs,
+    raw,
+    rounds,
+)
 from clocks import on_a_virtual_clock
 from fakes import SILENCE, FakeServer
 
@@ -17,8 +27,6 @@ from mcpwire.gateway.forwarding import forward
 from mcpwire.gateway.upstream import ChangeThrottle
 from mcpwire.limits import Recovery
 from mcpwire.server.notifications import TOOLS, Hub
-from mcpwire.server.request import RequestContext
-from mcpwire.versions import LATEST
 
 pytestmark = pytest.mark.anyio
 
@@ -37,51 +45,33 @@ async def test_a_server_that_is_not_there_is_named():
         def open_in_memory(self, *_):
             raise ConnectionRefusedError("nobody listens")
 
-    async with Gateway({"gone": Gone()}) as gateway:
-        client = RawClient(gateway)
-        await client.open()
-        (upstreams,) = gateway.opened
+    async with joined(Gateway({"gone": Gone()})) as client:
+        (upstreams,) = client.gateway.opened
         gone = upstreams.members["gone"]
-        request = RequestContext(
-            1,
-            "tools/call",
-            {},
-            LATEST,
-            None,
-            {},
-            print,
-            False,
-        )
         with pytest.raises(InternalError, match="'gone' is not connected"):
-            await forward(gone, "tools/call", {"name": "t"}, request, upstreams)
-        await client.aclose()
+            await forward(gone, "tools/call", {"name": "t"}, a_request(), upstreams)
 
 
 @on_a_virtual_clock
 async def test_a_client_that_does_not_answer_in_time_is_an_error_to_the_server():
-    async with Gateway({"up": AskingServer()}, ask_timeout=0.02) as gateway:
-        client = RawClient(gateway)
-        await client.open(**CAN)
+    gateway = Gateway({"up": AskingServer()}, ask_timeout=0.02)
+    async with joined(gateway, **CAN) as client:
         answer = await client.ask("tools/call", ASK)
         (found,) = answers_in(answer)
         assert found["error"]["code"] == -32603
         assert "did not answer" in found["error"]["message"]
         assert await client.hears("notifications/cancelled")
-        await client.aclose()
 
 
 async def test_a_server_that_sends_its_client_away_is_asked_again_a_little_later():
     busy = {"resultType": "input_required", "requestState": "later"}
     server = rounds(busy, busy, DONE)
-    async with Gateway({"up": server}) as gateway:
-        client = RawClient(gateway)
-        await client.open()
-        (upstreams,) = gateway.opened
+    async with joined(Gateway({"up": server})) as client:
+        (upstreams,) = client.gateway.opened
         connection = upstreams.members["up"].client.connection
         soon = Recovery(backoff_initial=0.01)
         connection.settings = attrs.evolve(connection.settings, recovery=soon)
         answer = await client.ask("tools/call", {"name": "up_t"})
-        await client.aclose()
         assert answer["result"] == {"content": []}
     states = [call.get("requestState") for call in server.requests("tools/call")]
     assert states == [None, "later", "later"]
@@ -136,9 +126,7 @@ async def test_sessions_that_share_hear_the_log_of_their_own_calls():
 
     server.methods["tools/call"] = talk
     server.methods["logging/setLevel"] = lambda *_: {}
-    async with Gateway({"up": server}, share="identity") as gateway:
-        client = RawClient(gateway)
-        await client.open()
+    async with joined(Gateway({"up": server}, share="identity")) as client:
         for level, heard in (("error", ["error"]), ("debug", ["debug", "error"])):
             await client.ask("logging/setLevel", {"level": level})
             await client.ask("tools/call", {"name": "up_t"})
@@ -146,7 +134,6 @@ async def test_sessions_that_share_hear_the_log_of_their_own_calls():
             assert told == heard
             client.lines.clear()
         await client.ask("logging/setLevel", {"level": "alert"})
-        await client.aclose()
     told = [each["level"] for each in server.requests("logging/setLevel")]
     assert told == ["error", "debug"]
 
@@ -263,16 +250,7 @@ async def test_a_teller_that_is_closed_says_nothing_more():
 
 async def test_a_call_passes_on_nothing_but_progress_that_it_was_asked_for():
     told = []
-    request = RequestContext(
-        1,
-        "tools/call",
-        {"progressToken": "t"},
-        LATEST,
-        None,
-        {},
-        lambda *each: told.append(each),
-        False,
-    )
+    request = a_request(1, {"progressToken": "t"}, lambda *each: told.append(each))
     call = RelayedCall(request)
     assert (
         repr(call) == "<RelayedCall <RequestContext tools/call 1, 2026-07-28> as None>"

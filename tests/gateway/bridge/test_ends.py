@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from bridged import RawClient, raw
+from bridged import RawClient, joined, raw
 from clocks import on_a_virtual_clock
 from fakes import SILENCE, FakeServer
 
@@ -90,9 +90,7 @@ async def test_a_client_that_leaves_ends_its_calls_and_nothing_of_them_is_left(d
 @pytest.mark.parametrize("down", ERAS)
 async def test_a_server_that_dies_fails_its_own_calls_and_no_others(down):
     lost, kept = server(), server()
-    async with Gateway({"up": lost, "other": kept}) as gateway:
-        client = RawClient(gateway, down)
-        await client.open()
+    async with joined(Gateway({"up": lost, "other": kept}), down) as client:
         ids = await begin(client, lost, 2)
         other = client.request("tools/call", {"name": "other_t", "arguments": {}})
         while not ids_of(kept, "tools/call"):
@@ -113,22 +111,18 @@ async def test_a_server_that_dies_fails_its_own_calls_and_no_others(down):
         # And it is there again for who asks.
         again = await client.ask("tools/call", {"name": "up_t"})
         assert again["result"]["content"] == []
-        await client.aclose()
 
 
 @on_a_virtual_clock
 async def test_a_server_that_does_not_answer_in_time_fails_the_call_and_is_told():
     up = server()
-    async with Gateway({"up": up}, timeout=0.05) as gateway:
-        client = RawClient(gateway)
-        await client.open()
+    async with joined(Gateway({"up": up}, timeout=0.05)) as client:
         answer = await client.ask("tools/call", {"name": "up_t", "arguments": {}})
         assert answer["error"]["data"]["error"] == "RequestTimeout"
         await client.ask("tools/list")
         assert [each["requestId"] for each in up.requests(CANCELLED)] == ids_of(
             up, "tools/call"
         )
-        await client.aclose()
 
 
 async def test_what_cannot_be_written_is_refused_to_that_one_caller():
@@ -160,19 +154,16 @@ async def test_a_method_that_the_server_does_not_offer_is_not_sent():
     assert ids_of(up, "resources/subscribe") == []
 
 
-async def test_thousands_of_calls_of_a_session_leave_nothing_behind():
+@pytest.mark.parametrize("down", ERAS)
+async def test_hundreds_of_calls_leave_nothing_behind(down):
     up = server()
-    async with Gateway({"up": up}) as gateway:
-        client = RawClient(gateway)
-        await client.open()
+    async with joined(Gateway({"up": up}), down) as client:
         await client.ask("tools/list")
-        up.received.clear()
-        for _ in range(30):
+        for _ in range(6):
             ids = [client.request("tools/call", {"name": "up_t"}) for _ in range(100)]
             await asyncio.gather(*map(client.answer, ids))
-            up.received.clear()
-        (upstreams,) = gateway.opened
-        relay = upstreams.members["up"]
-        assert not relay.in_flight.calls
+        gateway = client.gateway
+        (upstreams,) = [*gateway.opened, *gateway.pool.shared]
+        assert not upstreams.members["up"].in_flight.calls
+        assert not len(upstreams.downstream.suspended)
         assert not client.lines
-        await client.aclose()

@@ -6,7 +6,7 @@ import asyncio
 
 import attrs
 import pytest
-from bridged import META, AskingServer, RawClient, raw
+from bridged import META, AskingServer, RawClient, joined, raw
 from fakes import SILENCE, FakeServer
 from turns import until
 
@@ -375,14 +375,11 @@ async def test_each_request_that_stands_alone_hears_from_its_own_level_on():
 async def test_a_message_that_may_be_anybodys_is_nobodys_where_clients_share():
     up = server()
     key = f"{META}logLevel"
-    async with Gateway({"up": up}) as gateway:
-        client = RawClient(gateway, "2026-07-28")
-        await client.open()
+    async with joined(Gateway({"up": up}), "2026-07-28") as client:
         await client.ask("tools/list", **{key: "debug"})
         log(up, "error")
         await settle(client)
         assert client.lines == []
-        await client.aclose()
 
 
 @pytest.mark.system("L-O4")
@@ -418,12 +415,9 @@ async def test_a_server_of_the_stateless_era_is_asked_for_the_sessions_level():
         await client.ask("tools/call", {"name": "up_t"})
     calls = up.requests("tools/call")
     assert [each["_meta"][key] for each in calls] == ["info", "error"]
-    async with Gateway({"up": up}, share="identity") as gateway:
-        client = RawClient(gateway)
-        await client.open()
+    async with joined(Gateway({"up": up}, share="identity")) as client:
         await client.ask("logging/setLevel", {"level": "alert"})
         await client.ask("tools/call", {"name": "up_t"})
-        await client.aclose()
     assert up.requests("tools/call")[-1]["_meta"][key] == "alert"
 
 
@@ -459,12 +453,9 @@ async def test_what_the_protocol_does_not_know_is_between_a_sessions_two_ends():
 
 async def test_changed_roots_are_told_to_the_servers_that_know_of_that():
     servers = {"a": AskingServer(), "b": server("2026-07-28")}
-    async with Gateway(servers) as gateway:
-        client = RawClient(gateway)
-        await client.open(roots={"listChanged": True})
+    async with joined(Gateway(servers), roots={"listChanged": True}) as client:
         client.send(method="notifications/roots/list_changed")
         await settle(client)
-        await client.aclose()
     told = [
         [m.get("method") for m in each.received].count(
             "notifications/roots/list_changed"

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import json
 
 import pytest
-from bridged import FORM, META, AskingServer, RawClient
+from bridged import FORM, META, AskingServer, RawClient, a_request
 from clocks import on_a_virtual_clock
 from fakes import SILENCE
 from gated import PATIENCE
@@ -18,8 +17,7 @@ from mcpwire.gateway.downstream import (
     SuspendedCalls,
     SuspensionLimits,
 )
-from mcpwire.server.request import RequestContext, RequestInfo
-from mcpwire.versions import LATEST
+from mcpwire.server.request import RequestInfo
 
 pytestmark = pytest.mark.anyio
 
@@ -52,6 +50,11 @@ class Standing:
         answer = await self.client.ask("tools/call", {**params, **more})
         return answer.get("result") or answer["error"]
 
+    async def again(self, before, answers, params=ASK):
+        """Make a call again with the state that it got and some answers."""
+        state = before["requestState"]
+        return await self.call(params, requestState=state, inputResponses=answers)
+
     def cancelled(self):
         return self.server.requests("notifications/cancelled")
 
@@ -61,50 +64,25 @@ def answers_in(result):
 
 
 @pytest.mark.rule("MRTR-01")
-async def test_the_question_is_the_result_and_the_same_call_again_its_answer():
-    async with Standing() as at:
-        first = await at.call(ASK)
-        assert first["resultType"] == "input_required"
-        assert first["inputRequests"] == {
-            "elicitation-1": {"method": ELICIT, "params": FORM}
-        }
-        second = await at.call(
-            ASK,
-            requestState=first["requestState"],
-            inputResponses={"elicitation-1": ANSWER},
-        )
-        assert second["resultType"] == "complete"
-        assert answers_in(second) == [ANSWER]
-        assert len(at.server.requests("tools/call")) == 1
-
-
 async def test_what_is_asked_at_once_is_one_result_and_comes_again_unless_answered():
     async with Standing() as at:
         ask = [[ELICIT, FORM], ["roots/list", None]]
         params = {"name": "up_t", "arguments": {"ask": ask, "then": [[ELICIT, FORM]]}}
         first = await at.call(params)
+        assert first["resultType"] == "input_required"
         assert first["inputRequests"] == {
             "elicitation-1": {"method": ELICIT, "params": FORM},
             "roots-2": {"method": "roots/list"},
         }
-        second = await at.call(
-            params,
-            requestState=first["requestState"],
-            inputResponses={"roots-2": {"roots": []}, "other": 5},
-        )
+        answers = {"roots-2": {"roots": []}, "other": 5}
+        second = await at.again(first, answers, params)
         assert list(second["inputRequests"]) == ["elicitation-1"]
-        third = await at.call(
-            params,
-            requestState=second["requestState"],
-            inputResponses={"elicitation-1": ANSWER},
-        )
+        third = await at.again(second, {"elicitation-1": ANSWER}, params)
         assert list(third["inputRequests"]) == ["elicitation-3"]
-        last = await at.call(
-            params,
-            requestState=third["requestState"],
-            inputResponses={"elicitation-3": {"action": "decline"}},
-        )
+        last = await at.again(third, {"elicitation-3": {"action": "decline"}}, params)
+        assert last["resultType"] == "complete"
         assert answers_in(last) == [ANSWER, {"roots": []}, {"action": "decline"}]
+        assert len(at.server.requests("tools/call")) == 1
 
 
 @pytest.mark.attack("S33")
@@ -133,14 +111,9 @@ async def test_one_request_at_a_time_goes_on_with_a_call():
     async with Standing() as at:
         params = {"name": "up_t", "arguments": {"ask": [[ELICIT, FORM]] * 2}}
         first = await at.call(params)
-        state = first["requestState"]
-        second = await at.call(
-            params, requestState=state, inputResponses={"elicitation-1": ANSWER}
-        )
+        second = await at.again(first, {"elicitation-1": ANSWER}, params)
         assert list(second["inputRequests"]) == ["elicitation-2"]
-        used = await at.call(
-            params, requestState=state, inputResponses={"elicitation-1": ANSWER}
-        )
+        used = await at.again(first, {"elicitation-1": ANSWER}, params)
         assert "used before" in used["message"]
 
 
@@ -152,11 +125,7 @@ async def test_a_client_that_takes_too_long_ends_the_servers_call():
         (call,) = [m for m in at.server.received if m.get("method") == "tools/call"]
         assert at.cancelled()[0]["requestId"] == call["id"]
         assert len(at.gateway.suspension.calls) == 0
-        late = await at.call(
-            ASK,
-            requestState=first["requestState"],
-            inputResponses={"elicitation-1": ANSWER},
-        )
+        late = await at.again(first, {"elicitation-1": ANSWER})
         assert late["code"] == -32602
 
 
@@ -190,10 +159,7 @@ async def test_questions_that_a_stranger_leaves_open_take_no_room_from_others():
 
     async def ask(lot, address, name):
         info = RequestInfo(scope={"client": (address, 50_000)})
-        context = RequestContext(
-            name, "tools/call", {}, LATEST, None, {}, print, False, info=info
-        )
-        call = RelayedCall(context)
+        call = RelayedCall(a_request(name, info=info))
         result = await lot.perform(call, work(call, name))
         assert list(result["inputRequests"]) == ["roots-1"]
         await asyncio.sleep(0)  # the cancelled call ends
@@ -223,9 +189,7 @@ async def test_calls_that_a_stranger_waits_for_end_for_a_client_with_fewer():
 
     async def asked(address):
         info = RequestInfo(scope={"client": (address, 50_000)})
-        context = RequestContext(
-            1, "tools/call", {}, LATEST, None, {}, print, False, info=info
-        )
+        context = a_request(info=info)
         call = RelayedCall(context)
         result = await lot.perform(call, work(call))
         assert list(result["inputRequests"]) == ["roots-1"]
@@ -250,11 +214,7 @@ async def test_calls_that_a_stranger_waits_for_end_for_a_client_with_fewer():
 async def test_calls_that_are_waited_for_do_not_end_for_others():
     parking = SuspensionLimits(most=1)
     lot = SuspendedCalls(parking)
-    contexts = [
-        RequestContext(id, "tools/call", {}, LATEST, None, {}, print, False)
-        for id in range(2)
-    ]
-    calls = [RelayedCall(each) for each in contexts]
+    calls = [RelayedCall(a_request(id)) for id in range(2)]
 
     async def attended():
         return await calls[1].suspended.ask("roots/list", None)
@@ -295,10 +255,8 @@ async def test_a_question_that_is_taken_back_is_not_asked_again():
         first = await at.call(params)
         at.server.notify("notifications/cancelled", requestId="q2")
         at.server.asking["q1"][1].remove("q2")
-        done = await at.call(
-            params,
-            requestState=first["requestState"],
-            inputResponses={"elicitation-1": ANSWER, "elicitation-2": ANSWER},
+        done = await at.again(
+            first, {"elicitation-1": ANSWER, "elicitation-2": ANSWER}, params
         )
         assert answers_in(done) == [ANSWER]
 
@@ -337,11 +295,7 @@ async def test_a_server_that_dies_fails_the_call_that_waits_and_nothing_else():
     async with Standing() as at:
         first = await at.call(ASK)
         await at.server.channel.aclose()
-        lost = await at.call(
-            ASK,
-            requestState=first["requestState"],
-            inputResponses={"elicitation-1": ANSWER},
-        )
+        lost = await at.again(first, {"elicitation-1": ANSWER})
         assert lost["data"]["error"] == "ConnectionClosed"
         again = await at.call({"name": "up_t"})
         assert again["content"] == []
@@ -381,17 +335,3 @@ async def test_visits_that_a_call_fails_for_are_asked_and_the_call_is_made_again
         )
         assert done["content"] == []
         assert "inputResponses" not in at.server.requests("tools/call")[-1]
-
-
-async def test_thousands_of_calls_leave_nothing_behind():
-    async with Standing() as at:
-        plain = {"name": "up_t"}
-        assert json.dumps(await at.call(plain))
-        (upstreams,) = at.gateway.pool.shared
-        for _ in range(10):
-            ids = [at.client.request("tools/call", plain) for _ in range(100)]
-            for id in ids:
-                await at.client.answer(id)
-        relay = upstreams.members["up"]
-        assert not relay.in_flight.calls
-        assert not len(upstreams.downstream.suspended)

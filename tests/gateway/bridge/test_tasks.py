@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from bridged import Downstream, RawClient
+from bridged import Downstream, RawClient, joined
 from fakes import FakeServer
 
 import mcpwire
@@ -167,9 +167,7 @@ async def test_the_status_of_a_sessions_task_is_told_on_the_session():
         )
         for name in "ab"
     }
-    async with Gateway(servers) as gateway:
-        client = RawClient(gateway)
-        await client.open()
+    async with joined(Gateway(servers)) as client:
         ids = []
         for name in "ab":
             params = {"name": f"{name}_t", "task": {"ttl": 5}}
@@ -192,7 +190,6 @@ async def test_the_status_of_a_sessions_task_is_told_on_the_session():
         servers["b"].notify("notifications/tasks/status", **task)
         told = await client.hears("notifications/tasks/status")
         assert told["params"] == {**task, "taskId": of_b}
-        await client.aclose()
 
 
 @pytest.mark.system("L-O4")

@@ -105,7 +105,6 @@ async def test_where_nothing_waits_the_result_is_untouched(rows: Any) -> None:
 @pytest.mark.parametrize(
     ("rows", "style", "middle", "count"),
     [
-        ([[text("a")]], "flat", ["a"], 1),
         ([[text("a")], [text("b")]], "flat", ["a", "b"], 2),
         ([[text("a")], [], [text("b")]], "separated", ["a", "\n\n", "b"], 2),
     ],

@@ -76,29 +76,6 @@ async def test_sessions_that_nobody_uses_keep_nobody_out() -> None:
             assert len(gateway.opened) == 2
 
 
-async def test_where_all_sessions_are_in_use_there_is_room_for_no_more() -> None:
-    async with a_world() as world:
-        begun, may_end = asyncio.Event(), asyncio.Event()
-
-        @world.a.server.tool
-        async def wait() -> str:
-            begun.set()
-            await may_end.wait()
-            return "done"
-
-        outside = await world.outside(Gateway(world.static(), max_upstream_sets=1))
-        session = await outside.opened()
-        call = asyncio.create_task(outside.call(session, "a_wait"))
-        async with asyncio.timeout(30):
-            await begun.wait()
-        answer = await outside.initialize()
-        assert answer.status_code == 503
-        assert answer.headers["retry-after"] == "5"
-        assert "too many connections" in answer.json()["error"]["message"]
-        may_end.set()
-        assert "result" in await call
-
-
 async def test_without_paths_there_is_one() -> None:
     async with a_world() as world:
         outside = await world.outside(Gateway(world.static()))

@@ -173,22 +173,6 @@ KEYED = [f"{A}?key={SECRET}{number}" for number in (1, 2)]
 GONE = [f"https://gone.example/mcp?key={SECRET}{number}" for number in (1, 2)]
 
 
-@pytest.mark.system("O42")
-async def test_no_name_is_made_of_a_query() -> None:
-    async with a_world() as world:
-        outside = await world.outside(Gateway(world.source()))
-        session = await outside.opened(**chosen(*KEYED))
-        assert await outside.tools(session) == [
-            "a-example-mcp-2_fail",
-            "a-example-mcp-2_whoami",
-            "a-example-mcp_fail",
-            "a-example-mcp_whoami",
-        ]
-        for name in ("a-example-mcp_whoami", "a-example-mcp-2_whoami"):
-            answer = await outside.call(session, name)
-            assert answer["result"]["content"][0]["text"] == "a"
-
-
 async def test_no_log_status_or_error_shows_a_query(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -235,19 +219,6 @@ async def test_a_url_that_is_refused_is_shown_without_its_secrets(
         answer = await outside.initialize(**fields)
         assert answer.json()["error"]["code"] == -32600
         assert SECRET not in answer.text + caplog.text
-
-
-async def test_names_that_were_given_are_kept() -> None:
-    servers = f'[{{"url": "{A}", "name": "second"}}, {{"url": "{B}", "name": "first"}}]'
-    async with a_world() as world:
-        outside = await world.outside(Gateway(world.source()))
-        session = await outside.opened(**{"x-mcp-servers": servers})
-        assert await outside.tools(session) == [
-            "first_fail",
-            "first_whoami",
-            "second_fail",
-            "second_whoami",
-        ]
 
 
 async def test_a_name_that_leads_to_this_machine_is_not_connected_to(
