@@ -520,6 +520,7 @@ class Reply:
         self._body_kind: BodyKind = "other"
         self._room = 0
         self._decoder: SSEDecoder | None = None
+        self._is_begun = False  # the stream, by messages that needed no decoder
 
     @property
     def method(self) -> str:
@@ -631,9 +632,10 @@ class Reply:
             if self.resumption is None and len(chunk) <= self._room:
                 data = lone_message(chunk)
                 if data is not None:
+                    self._is_begun = True
                     self._take_message(data)
                     return
-            decoder = self._decoder = SSEDecoder(self._room)
+            decoder = self._decoder = SSEDecoder(self._room, is_begun=self._is_begun)
         for event in decoder.feed(chunk):
             self._take_event(event)
         if decoder.overflow and not self.is_over:

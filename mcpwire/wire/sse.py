@@ -47,6 +47,8 @@ class SSEEvent:
 class SSEDecoder:
     """Cuts a byte stream into events of at most `limit` bytes of data each.
 
+    A byte order mark at the start is dropped, unless the stream `is_begun` already.
+
     Attributes:
         overflow: Whether an event, or one endless line, passed the limit. Events before
             it have been returned; the decoder returns nothing more.
@@ -68,12 +70,14 @@ class SSEDecoder:
         "retry",
     )
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, *, is_begun: bool = False) -> None:
         self.overflow = False
         self.last_event_id = ""
         self.retry: int | None = None
         self._limit = limit
         self._lines = LineDecoder(limit + _DATA_PREFIX_LENGTH)
+        if is_begun:
+            self._lines.feed(b"\n")  # what follows is no start
         self._after_return = False
         self._data: bytes | bytearray | None = None
         self._event = ""

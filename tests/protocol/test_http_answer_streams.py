@@ -393,6 +393,12 @@ def all_of(reply, owner):
     places=[],
     is_resumed=False,
 )
+@example(  # a byte order mark amid the stream is a part of a field's name
+    events=[event(log(1)), b"\xef\xbb\xbf", event(log(2))],
+    end=b"\n",
+    places=[],
+    is_resumed=False,
+)
 @pytest.mark.fault("F30")
 @pytest.mark.pain("P19")
 def test_any_stream_means_the_same_wherever_it_is_cut(events, end, places, is_resumed):
