@@ -35,15 +35,15 @@ EXIT_GRACE_S: Final = 0.3
 class Lifespan:
     """Runs context managers for as long as there are users."""
 
-    def __init__(self, *enter: EnterFn) -> None:
-        self._enter = list(enter)
+    def __init__(self) -> None:
+        self._enter: list[EnterFn] = []
         self._others: list[Lifespan] = []
         self._users = 0
         self._lock = threading.Lock()
         self._run: _Run | None = None
         self._included_in: list[Lifespan] = []
         # Each request asks for it.
-        self.is_needed = bool(enter)
+        self.is_needed = False
 
     def add(self, enter: EnterFn) -> None:
         """Let a context manager begin after, and end before, those that are here."""
@@ -63,11 +63,6 @@ class Lifespan:
             self.is_needed = True
             for outer in self._included_in:
                 outer.need()
-
-    @property
-    def is_running(self) -> bool:
-        """Whether it has begun, or is about to."""
-        return self._run is not None
 
     async def start(self) -> None:
         """Begin, for one more user; returns when everything is ready."""
@@ -100,10 +95,7 @@ class Lifespan:
 
 
 class _Run:
-    """The context managers from their beginning to their end, on the running loop.
-
-    Its users may be on others.
-    """
+    """The context managers, entered and left on one loop for users on any."""
 
     def __init__(self, others: Iterable[Lifespan], enter: Iterable[EnterFn]) -> None:
         self.loop = asyncio.get_running_loop()

@@ -25,9 +25,15 @@ class Log:
         return [word for word, _ in self.lines]
 
 
+def begun_by(enter):
+    lifespan = Lifespan()
+    lifespan.add(enter)
+    return lifespan
+
+
 async def test_it_begins_once_however_many_come_at_once():
     log = Log()
-    lifespan = Lifespan(log.enter)
+    lifespan = begun_by(log.enter)
     await asyncio.gather(*(lifespan.start() for _ in range(3)))
     assert log.words == ["begin"]
     for _ in range(2):
@@ -39,7 +45,7 @@ async def test_it_begins_once_however_many_come_at_once():
 
 async def test_it_ends_in_the_task_in_which_it_began():
     log = Log()
-    lifespan = Lifespan(log.enter)
+    lifespan = begun_by(log.enter)
     await asyncio.create_task(lifespan.start())
     await asyncio.create_task(lifespan.aclose())
     (_, first), (_, last) = log.lines
@@ -48,7 +54,7 @@ async def test_it_ends_in_the_task_in_which_it_began():
 
 async def test_after_its_end_it_begins_anew():
     log = Log()
-    lifespan = Lifespan(log.enter)
+    lifespan = begun_by(log.enter)
     for _ in range(2):
         await lifespan.start()
         await lifespan.aclose()
@@ -64,7 +70,7 @@ async def test_what_beginning_raises_comes_to_everybody_who_waits():
             raise LookupError("no database")
         yield
 
-    lifespan = Lifespan(enter)
+    lifespan = begun_by(enter)
     found = await asyncio.gather(
         *(lifespan.start() for _ in range(2)), return_exceptions=True
     )
@@ -77,8 +83,8 @@ async def test_what_beginning_raises_comes_to_everybody_who_waits():
 async def test_one_that_is_included_begins_before_and_ends_after():
     outer, inner = Log(), Log()
     inner.lines = outer.lines
-    lifespan = Lifespan(outer.enter)
-    included = Lifespan(inner.enter)
+    lifespan = begun_by(outer.enter)
+    included = begun_by(inner.enter)
     lifespan.include(included)
     await lifespan.start()
     assert (outer.words, lifespan.is_needed) == (["begin", "begin"], True)
@@ -103,7 +109,7 @@ async def test_what_its_end_raises_is_told_to_the_loop():
     asyncio.get_running_loop().set_exception_handler(
         lambda _, context: told.append(context)
     )
-    lifespan = Lifespan(enter)
+    lifespan = begun_by(enter)
     await lifespan.start()
     await lifespan.aclose()
     assert [type(context["exception"]) for context in told] == [LookupError]
