@@ -78,7 +78,7 @@ class Lifespan:
                 run = _Run(self._others, self._enter)
             self._run = run
         try:
-            await run.ready()
+            await _wait(run.entered)
         except BaseException:
             await self.aclose()
             raise
@@ -99,17 +99,13 @@ class _Run:
 
     def __init__(self, others: Iterable[Lifespan], enter: Iterable[EnterFn]) -> None:
         self.loop = asyncio.get_running_loop()
-        self._entered: _Future = concurrent.futures.Future()
+        self.entered: _Future = concurrent.futures.Future()
         self._ended: _Future = concurrent.futures.Future()
         self._leave = asyncio.Event()
         self.task = self.loop.create_task(
             self._live(list(others), list(enter)), name="mcpwire-lifespan"
         )
         self.task.add_done_callback(self._tell_of_end)
-
-    async def ready(self) -> None:
-        """Wait until all of them are entered; on any loop."""
-        await _wait(self._entered)
 
     async def end(self) -> None:
         """Leave all of them; on any loop. Being cancelled, cancel them."""
@@ -124,7 +120,7 @@ class _Run:
 
     def _stop(self) -> None:
         self._leave.set()
-        if not self._entered.done():
+        if not self.entered.done():
             self.task.cancel()  # nobody waits for it
 
     async def _live(self, others: list[Lifespan], enter: list[EnterFn]) -> None:
@@ -136,23 +132,23 @@ class _Run:
                 for each in enter:
                     await stack.enter_async_context(each())
             except Exception as error:  # noqa: BLE001 - raised in `start`
-                self._entered.set_exception(error)
+                self.entered.set_exception(error)
             except BaseException as error:
                 # `start` must not take it for a cancellation of its own task.
                 failure = RuntimeError("the lifespan was cancelled as it began")
                 failure.__cause__ = error
-                self._entered.set_exception(failure)
+                self.entered.set_exception(failure)
                 if not isinstance(error, asyncio.CancelledError) or (
                     self.task.cancelling()
                 ):
                     raise
             else:
-                self._entered.set_result(None)
+                self.entered.set_result(None)
                 await self._leave.wait()
 
     def _tell_of_end(self, task: asyncio.Task[None]) -> None:
-        if not self._entered.done():  # it was cancelled before it began
-            self._entered.set_exception(RuntimeError("the lifespan did not begin"))
+        if not self.entered.done():  # it was cancelled before it began
+            self.entered.set_exception(RuntimeError("the lifespan did not begin"))
         self._ended.set_result(None)
         # What ends may fail; that is for the log, and nobody else waits for it.
         if not task.cancelled() and task.exception() is not None:

@@ -497,9 +497,13 @@ class ResourceServer:
             resource, "resource", allow_insecure=allow_insecure
         )
         self.resource = resource
-        self._servers = _check_servers(
-            authorization_servers, allow_insecure=allow_insecure
-        )
+        if isinstance(authorization_servers, str):
+            raise ValueError(
+                f"authorization_servers is a list, got {authorization_servers!r}"
+            )
+        for server in authorization_servers:
+            parse_identifier(server, "issuer", allow_insecure=allow_insecure)
+        self._servers = tuple(authorization_servers)
         # By the field in which keys stand, and the others.
         self._keys: dict[str, list[Verifier]] = {}
         self._bearers: list[Verifier] = []
@@ -608,7 +612,11 @@ class ResourceServer:
             raise self._refused(str(error), "invalid_token") from None
         if credentials.scheme == "dpop":
             self._check_proof(principal, credentials, headers, verb, url)
-        known = self._with_scopes(principal)
+        # 2026-07-28 basic/authorization, "Step-Up Authorization Flow": scopes may
+        # include others.
+        more = [self._includes[s] for s in principal.scopes if s in self._includes]
+        scopes = principal.scopes.union(*more)
+        known = attrs.evolve(principal, scopes=scopes, realm=self.realm)
         check_scopes(known, self._required)
         return known
 
@@ -705,13 +713,6 @@ class ResourceServer:
         except UnsoundToken as error:
             raise self._refused(str(error), "invalid_dpop_proof") from None
 
-    def _with_scopes(self, principal: Principal) -> Principal:
-        """Return a principal that knows what its scopes include."""
-        # 2026-07-28 basic/authorization, "Step-Up Authorization Flow".
-        more = [self._includes[s] for s in principal.scopes if s in self._includes]
-        scopes = principal.scopes.union(*more)
-        return attrs.evolve(principal, scopes=scopes, realm=self.realm)
-
     def _refused(
         self, reason: str, error: str | None, status: int = 401
     ) -> AuthenticationRefused:
@@ -723,14 +724,6 @@ class ResourceServer:
             error=error,
             headers=(("www-authenticate", challenge),),
         )
-
-
-def _check_servers(servers: Sequence[str], *, allow_insecure: bool) -> tuple[str, ...]:
-    if isinstance(servers, str):
-        raise ValueError(f"authorization_servers is a list, got {servers!r}")
-    for server in servers:
-        parse_identifier(server, "issuer", allow_insecure=allow_insecure)
-    return tuple(servers)
 
 
 def read_audience(audience: str | Collection[str]) -> frozenset[str]:

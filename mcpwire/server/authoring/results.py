@@ -25,6 +25,7 @@ from base64 import b64encode
 from copy import deepcopy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
+from urllib.parse import quote
 
 import attrs
 import msgspec
@@ -217,7 +218,11 @@ class File(Media):
         """Return it as the contents of a resource."""
         data = self.read()
         mime_type = self.media_type(data)
-        named = self.uri or uri or self._own_uri()
+        named = self.uri or uri
+        if not named:
+            # The name alone: a server's folders are nobody's business.
+            name = "data" if self.path is None else quote(self.path.name)
+            named = f"file:///{name}"
         if is_text(mime_type):
             try:
                 text = data.decode()
@@ -230,13 +235,6 @@ class File(Media):
     def block(self) -> dict[str, Any]:
         """Return the content block."""
         return {"type": "resource", "resource": self.contents()}
-
-    def _own_uri(self) -> str:
-        # The name alone: a server's folders are nobody's business.
-        from urllib.parse import quote
-
-        name = "data" if self.path is None else quote(self.path.name)
-        return f"file:///{name}"
 
 
 WRAPPED: Final = "result"

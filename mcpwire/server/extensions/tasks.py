@@ -64,6 +64,7 @@ if TYPE_CHECKING:
 
     from mcpwire.server.dispatcher import Handler
     from mcpwire.server.request import NotifyFn, RequestContext
+    from mcpwire.server.tools import Tool
 
     Body = Callable[[RequestContext], Awaitable[dict[str, Any]]]
     """Runs a handler to the result of its call; may raise what handlers raise."""
@@ -668,15 +669,6 @@ CLOSE_GRACE_S: Final = 0.25
 """How long handlers may take to end when their server stops."""
 
 
-class TaskTool(Protocol):
-    """What matters of a tool here."""
-
-    key: str
-
-    task: str
-    """``"forbidden"``, ``"optional"`` or ``"required"``."""
-
-
 class Tasks:
     """Lets calls of tools run as tasks; give it to `Server(extensions=...)`.
 
@@ -778,7 +770,7 @@ class Tasks:
 
     async def intercept(
         self,
-        tool: TaskTool,
+        tool: Tool,
         params: dict[str, Any],
         request: RequestContext,
         body: Body,
@@ -810,7 +802,7 @@ class Tasks:
         return tasks.write_legacy_created(record)
 
     async def _create(
-        self, tool: TaskTool, params: Mapping[str, Any], request: RequestContext
+        self, tool: Tool, params: Mapping[str, Any], request: RequestContext
     ) -> TaskRecord:
         """Return a new task, which the store has (SEP-2663, "Task Creation")."""
         ttl = self._ttl

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from mcpwire.server.auth.resource_server import Principal
     from mcpwire.server.dispatcher import Dispatcher
     from mcpwire.server.http.exchange import Exchange
-    from mcpwire.server.request import RequestInfo
 
 __all__ = ["LegacySse"]
 
@@ -65,15 +64,6 @@ class _Link(Duplex):
         self._written += len(data)
         for line in data.splitlines():
             self.writer.put(as_event(line))
-
-    def post(self, line: bytes, info: RequestInfo) -> None:
-        """Take in one message, which came with a head of its own."""
-        self.connection.request_info = info
-        self.receive(line)
-
-    def hang_up(self) -> None:
-        """End the connection: its client is gone."""
-        self.give_up(TransportError("the client closed it", target=self.target))
 
 
 class LegacySse:
@@ -108,7 +98,7 @@ class LegacySse:
             await link.writer.run(exchange)
         finally:
             self._remove(id)
-            link.hang_up()
+            link.give_up(TransportError("the client closed it", target=link.target))
             await link.connection.finished()
 
     def _remove(self, id: str) -> None:
@@ -130,7 +120,8 @@ class LegacySse:
             raise HttpProblem(400, InvalidRequest("the body is no message"))
         # It may have been written on several lines, and in JSON these are mere space.
         line = body.replace(b"\n", b" ").replace(b"\r", b" ") + b"\n"
-        link.post(line, exchange.info)
+        link.connection.request_info = exchange.info  # each message has its own head
+        link.receive(line)
         # 2024-11-05 basic/transports: what there is to say comes on the stream.
         await exchange.reply_bytes(202, b"Accepted", "text/plain")
 

@@ -181,10 +181,6 @@ class ServerRequests:
             self.take(id, ConnectionClosed(f"{method}: the session has ended"))
 
 
-def _drop(_: str, __: dict[str, Any]) -> None:
-    """Drop a notification: the session has ended."""
-
-
 class HttpSession:
     """One session: its running requests, its streams, its open requests to the client.
 
@@ -214,7 +210,7 @@ class HttpSession:
         self.used_at = 0.0  # by the loop's clock
         if not shared.is_stateless:
             session.send = self.send
-            session.ask = partial(self._ask, None)
+            session.ask = self._ask
 
     def is_idle(self) -> bool:
         """Tell whether no request runs in it, and no GET reads from it."""
@@ -254,7 +250,7 @@ class HttpSession:
         self.server_stream.send(encode(jsonrpc.notification(method, params)))
 
     async def _ask(
-        self, answers: Answers | None, method: str, params: dict[str, Any]
+        self, method: str, params: dict[str, Any], answers: Answers | None = None
     ) -> dict[str, Any]:
         def send(data: bytes) -> None:
             # 2025-11-25 basic/transports: a request of the server that belongs to a
@@ -347,7 +343,7 @@ class HttpSession:
                 params,
                 self.session,
                 partial(self._notify, answers),
-                ask=partial(self._ask, answers) if can_ask else None,
+                ask=partial(self._ask, answers=answers) if can_ask else None,
                 info=exchange.info_with(answers.pause if self.can_pause else None),
             )
             result = dispatcher.answer_now(request, params)
@@ -495,7 +491,7 @@ class HttpSession:
     def forget(self) -> None:
         """Let go of what is kept: nothing runs here any more."""
         self.is_closed = self.session.is_closed = True
-        self.session.send, self.session.ask = _drop, None
+        self.session.send, self.session.ask = lambda *_: None, None
         if self.journal is not None:
             self.journal.drop()
 
@@ -725,7 +721,7 @@ class Sessions:
         return id
 
     def _has_room(self, owner: Owner) -> bool:
-        """Make room for one more session, for which another may have to go."""
+        """Tell whether one more session has room; another may have to go for it."""
         if len(self._sessions) + self._opening < self._maximum:
             return True
         found = self._pool.to_displace(owner, HttpSession.is_idle)
