@@ -76,6 +76,7 @@ __all__ = [
     "check_head",
     "check_mirrored",
     "http_status",
+    "id_in",
     "is_json",
     "is_stateless",
     "read_json",
@@ -207,7 +208,7 @@ def read_json(body: bytes, most: int) -> Json:
     except JSONDecodeError as error:
         raise UnreadableMessage(ParseError("the body is not JSON")) from error
     except MessageTooLarge as error:
-        id = _id_in(outline(body))
+        id = id_in(outline(body))
         raise UnreadableMessage(InvalidRequest(str(error)), id) from error
 
 
@@ -217,10 +218,11 @@ def read_message(value: Json) -> Message:
         return parse_message(value)
     except InvalidMessage as error:
         # 2026-07-28 basic, "Error Responses": with the id, if it can be read.
-        raise UnreadableMessage(InvalidRequest(str(error)), _id_in(value)) from error
+        raise UnreadableMessage(InvalidRequest(str(error)), id_in(value)) from error
 
 
-def _id_in(value: Json) -> RequestId | None:
+def id_in(value: Json) -> RequestId | None:
+    """Return the id of the request that a body is, if that can be read."""
     id = value.get("id") if type(value) is dict and "method" in value else None
     return id if is_request_id(id) else None
 

@@ -181,11 +181,7 @@ class SlotPool:
 
 
 class Slots:
-    """One `SlotPool` for each loop; see there.
-
-    What still holds a slot when its loop ends, such as a thread, holds up no other
-    loop.
-    """
+    """One `SlotPool` for each loop: a thread that outlives one holds up no other."""
 
     def __init__(self, number: int, *, keeps_room: bool = False) -> None:
         self._number = number
@@ -237,12 +233,8 @@ class Calling:
 
         Cancelling returns at once; the function goes on, and can see from its context
         that its call is over. It keeps its slot among the client's threads until it
-        ends: else a client that calls and cancels gets as many threads as it wants.
-
-        Args:
-            function: The function.
-            owner: The client that it runs for.
-            ended: Is done when it has ended, or will never begin.
+        ends, which `ended` tells: else a client that calls and cancels gets as many
+        threads as it wants.
         """
         loop, threads = asyncio.get_running_loop(), self._threads.here()
         ended = concurrent.futures.Future() if ended is None else ended

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from mcpwire.server.authoring.signature import Signature
     from mcpwire.server.components import Table
-    from mcpwire.server.dispatcher import Handler
     from mcpwire.server.prompts import Prompt, Prompts
     from mcpwire.server.request import RequestContext
     from mcpwire.server.resources import Resources, Template
@@ -29,18 +28,6 @@ __all__ = ["Completions"]
 
 MAX_VALUES: Final = 100
 """2026-07-28 schema, CompleteResult: not more values than that."""
-
-
-def _completer(function: Callable[..., Any]) -> Signature:
-    """Read a function that completes, which takes one or two values."""
-    signature = read_signature(function, structured=False)
-    names = signature.parameters.names
-    if not 1 <= len(names) <= 2:
-        raise TypeError(
-            f"{getattr(function, '__qualname__', function)} must take what was "
-            f"typed, and may take the other arguments; it takes {len(names)} values"
-        )
-    return signature
 
 
 class Completions:
@@ -61,7 +48,14 @@ class Completions:
             raise ValueError(f"{reference!r} has no argument {argument!r}")
         if argument in registered:
             raise ValueError(f"{argument!r} of {reference!r} is completed already")
-        registered[argument] = _completer(function)
+        signature = read_signature(function, structured=False)
+        count = len(signature.parameters.names)
+        if not 1 <= count <= 2:
+            raise TypeError(
+                f"{getattr(function, '__qualname__', function)} must take what was "
+                f"typed, and may take the other arguments; it takes {count} values"
+            )
+        registered[argument] = signature
 
     def is_needed(self) -> bool:
         """Tell whether anything completes; if not, the capability is not declared."""
@@ -71,10 +65,6 @@ class Completions:
             or any(_has_choices(table[key].component) for key in table)
             for table in tables
         )
-
-    def methods(self) -> dict[str, Handler]:
-        """Return the handlers by method."""
-        return {"completion/complete": self.complete}
 
     async def complete(
         self, params: dict[str, Any], request: RequestContext
@@ -100,7 +90,9 @@ class Completions:
             suggest = functools.partial(found.suggestions[name], typed)
             values = await found.calling.in_thread(suggest, request.info.owner)
         else:
-            values = _beginning(_choices(found, name), typed)
+            start = typed.casefold()
+            choices = _choices(found, name)
+            values = [each for each in choices if each.casefold().startswith(start)]
         return {"completion": _completion(values)}
 
     def _find(
@@ -126,29 +118,22 @@ def _has_choices(found: Prompt | Template) -> bool:
     )
 
 
-def _beginning(choices: Iterable[str], typed: str) -> list[str]:
-    folded = typed.casefold()
-    return [choice for choice in choices if choice.casefold().startswith(folded)]
-
-
 def _completion(values: Any) -> dict[str, Any]:
     """Return what a function gave as a result has it: no more than is allowed."""
     if isinstance(values, Completion):
         completion = object_of(values)
-        given = completion["values"]
-        if len(given) <= MAX_VALUES:
-            return completion
-        return {"total": len(given), **completion, **_cut(given)}
-    given = [] if values is None else list(values)
-    if isinstance(values, str) or any(type(value) is not str for value in given):
-        raise TypeError(f"a completion must be a list of texts, got {values!r:.100}")
-    if len(given) > MAX_VALUES:
-        return {"total": len(given), **_cut(given)}
-    return {"values": given, "total": len(given), "hasMore": False}
-
-
-def _cut(values: list[str]) -> dict[str, Any]:
-    return {"values": values[:MAX_VALUES], "hasMore": True}
+    else:
+        given = [] if values is None else list(values)
+        if isinstance(values, str) or any(type(value) is not str for value in given):
+            raise TypeError(
+                f"a completion must be a list of texts, got {values!r:.100}"
+            )
+        completion = {"values": given, "total": len(given), "hasMore": False}
+    given = completion["values"]
+    if len(given) <= MAX_VALUES:
+        return completion
+    cut = {"values": given[:MAX_VALUES], "hasMore": True}
+    return {"total": len(given), **completion, **cut}
 
 
 def _others(context: object) -> dict[str, str]:

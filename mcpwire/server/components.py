@@ -49,10 +49,6 @@ if TYPE_CHECKING:
 
     """Whether a component is there for a request; for its list and its use."""
 
-    Kind = str
-
-    """``"tool"``, ``"resource"``, ``"template"`` or ``"prompt"``."""
-
 
 __all__ = [
     "ON_DUPLICATE",
@@ -68,8 +64,6 @@ __all__ = [
     "check_options",
     "check_page_size",
     "compose",
-    "in_thread",
-    "list_page",
     "name_of",
     "object_of",
     "page_of",
@@ -87,9 +81,9 @@ T = TypeVar("T")
 
 
 def trim(
-    kind: Kind, definition: Mapping[str, Any], revision: Revision
+    kind: str, definition: Mapping[str, Any], revision: Revision
 ) -> dict[str, Any]:
-    """Return a definition without what a revision does not know."""
+    """Return a definition of that kind without what a revision does not know."""
     from mcpwire import types
 
     cls = getattr(types, _TYPES[kind])
@@ -339,14 +333,18 @@ class Component:
         **more: Any,
     ) -> Self:
         """Return one with the options that every kind has."""
-        thread = given.get("thread")
+        thread, is_async = given.get("thread"), signature and signature.is_async
+        if thread and is_async:
+            raise ValueError(
+                "thread=True is for plain functions, and this one is async"
+            )
         return cls(
             key=key,
             definition=definition,
             options={**given, "name": definition["name"]},
             function=function,
             signature=signature,
-            runs_in_thread=signature is not None and in_thread(signature, thread),
+            runs_in_thread=thread if thread is not None else is_async is False,
             scopes=frozenset(given.get("scopes", ())),
             tags=frozenset(given.get("tags", ())),
             visible=given.get("visible"),
@@ -389,13 +387,6 @@ class Component:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.key!r}>"
-
-
-def in_thread(signature: Signature, wanted: bool | None) -> bool:  # noqa: FBT001 - an option as it was given
-    """Tell whether a function runs in a worker thread; plain ones do by default."""
-    if wanted and signature.is_async:
-        raise ValueError("thread=True is for plain functions, and this one is async")
-    return not signature.is_async if wanted is None else wanted
 
 
 logger = logging.getLogger("mcpwire")
@@ -453,18 +444,9 @@ class Handle(Generic[C]):
 class Table(Generic[C]):
     """The components of one kind, in the order in which they came.
 
-    Args:
-        noun: What they are, for error messages.
-        on_duplicate: What comes of a second one with the same key: ``"error"``,
-            ``"replace"`` or ``"ignore"``.
-        visible: Whether a component is there, beside its own predicate.
-        calling: How functions are called; makes the context that predicates get.
-        on_changed: Is told that something came, went or changed.
-        make: Makes a component, of the old one's key, a function and options.
-
     Attributes:
         public: Those of its own that are there for everybody, by key.
-            completers: The functions that complete arguments, by key and argument. They
+        completers: The functions that complete arguments, by key and argument. They
             may come before their component.
     """
 
@@ -472,8 +454,10 @@ class Table(Generic[C]):
         self,
         noun: str,
         *,
-        on_duplicate: str = "error",
-        visible: Visible | None = None,
+        listed: str,
+        page_size: int | None,
+        on_duplicate: str,
+        visible: Visible | None,
         calling: Calling,
         on_changed: Callable[[], object],
         make: Callable[[str, Any, dict[str, Any]], C],
@@ -484,6 +468,8 @@ class Table(Generic[C]):
                 f"got {on_duplicate!r}"
             )
         self._noun = noun
+        self._listed = listed  # the member of a list's result
+        self._page_size = page_size
         self._on_duplicate = on_duplicate
         self._visible = visible
         self._calling = calling
@@ -521,11 +507,7 @@ class Table(Generic[C]):
         return f"<{len(self)} {self._noun}s: {', '.join(self)}>"
 
     def add(self, component: C) -> Handle[C]:
-        """Add one at the end.
-
-        Raises:
-            ValueError: There is one with that key already.
-        """
+        """Add one at the end, or do with it as `on_duplicate` says."""
         key = component.key
         found = self._components.get(key)
         if found is not None:
@@ -551,12 +533,7 @@ class Table(Generic[C]):
         self.changed()
 
     def replace(self, old: C, function: Any, changes: dict[str, Any]) -> C:
-        """Put one with another function in its place in the order; return it.
-
-        Raises:
-            KeyError: It is not there any more.
-            ValueError: The new one's key belongs to another one.
-        """
+        """Put one with another function in its place in the order; return it."""
         key = old.key
         new = self._make(key, function, {**old.options, **changes})
         if key not in self._components:
@@ -586,11 +563,7 @@ class Table(Generic[C]):
             table.changed()
 
     def mount(self, other: Table[C], prefix: str) -> None:
-        """Show what another table has, now and later, behind what is here.
-
-        Raises:
-            ValueError: That would show it in itself.
-        """
+        """Show what another table has, now and later, behind what is here."""
         if other is self or other.shows(self):
             raise ValueError("a server cannot be mounted on itself")
         self._mounts.append((other, prefix))
@@ -631,6 +604,24 @@ class Table(Generic[C]):
                     known.add(component.key)
                     there.append(component)
         return there
+
+    def page(self, params: dict[str, Any], request: RequestContext) -> dict[str, Any]:
+        """Answer the list method with one page of what the request may see."""
+        page, following = page_of(
+            self.all(request),
+            params.get("cursor"),
+            size=self._page_size,
+            name=self._listed,
+        )
+        revision = request.revision
+        result: dict[str, Any] = {self._listed: [item.at(revision) for item in page]}
+        if following is not None:
+            result["nextCursor"] = following
+        # 2026-07-28 server/utilities/caching: the same on all pages, and never more
+        # than is so: what a principal sees may be nobody else's.
+        if request.info.principal is None and not self.depends_on_client():
+            result["cacheScope"] = "public"
+        return result
 
     def depends_on_client(self) -> bool:
         """Tell whether not everybody sees the same."""
@@ -698,25 +689,3 @@ def _start(keys: list[str], cursor: object, name: str) -> int:
     raise InvalidParams(
         "unknown params.cursor: it was not issued for this list, begin without one"
     )
-
-
-def list_page(
-    name: str,
-    table: Table[Any],
-    params: dict[str, Any],
-    request: RequestContext,
-    *,
-    size: int | None,
-) -> dict[str, Any]:
-    """Return one page of a table as the result of its list method."""
-    page, following = page_of(
-        table.all(request), params.get("cursor"), size=size, name=name
-    )
-    result: dict[str, Any] = {name: [item.at(request.revision) for item in page]}
-    if following is not None:
-        result["nextCursor"] = following
-    # 2026-07-28 server/utilities/caching: the same on all pages, and never more than
-    # is so: what a principal sees may be nobody else's.
-    if request.info.principal is None and not table.depends_on_client():
-        result["cacheScope"] = "public"
-    return result

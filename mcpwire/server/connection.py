@@ -74,7 +74,7 @@ class ServerConnection:
         self._channel: Duplex | None = None
         self._is_stopped = False
 
-        self._request_info = RequestInfo(transport=transport, contained=contained)
+        self.request_info = RequestInfo(transport=transport, contained=contained)
         self._started: asyncio.Task[None] | None = None
         self._opening: list[_Early] | None = None
         self._opening_id: RequestId | None = None
@@ -119,7 +119,7 @@ class ServerConnection:
                 self.session,
                 self._notify,
                 ask=self._ask,
-                info=self._request_info,
+                info=self.request_info,
             )
             params = params or {}
             route = request.route
@@ -151,7 +151,7 @@ class ServerConnection:
             self._notify("notifications/cancelled", {"requestId": id})
 
     def _initialize(self, params: dict[str, Any] | None) -> dict[str, Any]:
-        session, result = self._dispatcher.initialize(params, None, self._request_info)
+        session, result = self._dispatcher.initialize(params, None, self.request_info)
         self._take(session)
         return result
 
@@ -169,7 +169,10 @@ class ServerConnection:
 
     async def _leave_when_idle(self, former: Session) -> None:
         """Let go of a session that another took the place of, after its calls."""
-        await self._tasks.ended(lambda request: _session_of(request) is former)
+        # The request that opens a session has none yet.
+        await self._tasks.ended(
+            lambda each: each is not None and each.session is former
+        )
         self._dispatcher.session_left(former)
         await self._dispatcher.session_closed(former)
         del self._former[former]
@@ -190,9 +193,7 @@ class ServerConnection:
 
     async def _open(self, params: dict[str, Any] | None) -> dict[str, Any]:
         dispatcher = self._dispatcher
-        session, result = await dispatcher.open_session(
-            params, None, self._request_info
-        )
+        session, result = await dispatcher.open_session(params, None, self.request_info)
         if self._is_stopped:
             dispatcher.session_left(session)
         else:
@@ -338,11 +339,6 @@ class ServerConnection:
         await asyncio.wait([started])
         if not started.cancelled() and started.exception() is None:
             await self._dispatcher.aclose()
-
-
-def _session_of(request: RequestContext | None) -> Session | None:
-    """Return the session of a request; the one that opens a session has none."""
-    return request.session if request is not None else None
 
 
 ANSWER_GRACE_S: Final = 0.2

@@ -755,12 +755,7 @@ class SyncContext:
         return self._wait(self._context.call_tool(name, arguments))
 
     def _wait(self, question: Coroutine[Any, Any, T]) -> T:
-        """Run a question on the loop, and wait here for what comes of it.
-
-        Raises:
-            LocalProtocolError: This is the loop's own thread, which must not wait.
-            CancelledError: The request is over.
-        """
+        """Run a question on the loop, and wait here for what comes of it."""
         if runs_here(self._loop):
             question.close()
             raise LocalProtocolError(

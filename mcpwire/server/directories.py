@@ -7,6 +7,7 @@ dot) is not there unless that is asked for.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import logging
@@ -190,16 +191,11 @@ def _is_utf8(name: str) -> bool:
 def file_of(name: str, data: bytes) -> File:
     """Return a file's contents, with the media type of its name or of its bytes."""
     mime_type = File(path=Path(name)).media_type(data)
-    if mime_type == _UNKNOWN and _is_plain(data):
-        mime_type = "text/plain"
+    if mime_type == _UNKNOWN and b"\x00" not in data:
+        with contextlib.suppress(UnicodeDecodeError):
+            data.decode()
+            mime_type = "text/plain"
     return File(data, mime_type=mime_type)
-
-
-def _is_plain(data: bytes) -> bool:
-    try:
-        return "\x00" not in data.decode()
-    except UnicodeDecodeError:
-        return False
 
 
 def mime_type_of(name: str) -> str | None:

@@ -224,11 +224,7 @@ class HttpRefusal(Exception):
 async def run_handler(
     handler: Handler, params: dict[str, Any], request: RequestContext
 ) -> dict[str, Any]:
-    """Return what a handler returns, or a result that says the tool failed.
-
-    Raises:
-        RPCError: This is the answer.
-    """
+    """Return what a handler returns, or a result that says the tool failed."""
     try:
         result = handler(params, request)
         if type(result) is CoroutineType or isawaitable(result):
@@ -348,35 +344,11 @@ def _around(around: AroundRequest, handler: Handler) -> Handler:
 class Dispatcher:
     """Answers the requests of any number of connections.
 
-    Args:
-        info: The server's name and version.
-        capabilities: Its `ServerCapabilities`, as a plain dict.
-        methods: Handlers by method. A handler takes the params and a `RequestContext`
-            and returns the result as a dict, or a coroutine of it. What it raises: an
-            `RPCError` is the answer; a `ToolError` from ``tools/call`` becomes a result
-            with `isError`; anything else is logged and answered with a fixed text.
-        instructions: How the server wants to be used.
-        revisions: What it speaks; all of them by default.
-        limits: Bounds on what one client may cost.
-        auth: Protects it over HTTP; ``None``: everybody may use it.
-        lifespan: What handlers need while it serves.
-        headers_of: Returns which arguments of a ``tools/call`` its header fields
-            repeat.
-        hub: Tells clients of changes; one of its own without it.
-        ask_timeout: How long a client may take to answer a question, in seconds.
-
-    Attributes:
-        hub: Tells clients of changes.
-        limits: As given.
-        auth: As given.
-        ask_timeout: As given.
-        lifespan: As given, or one without anything to begin.
-        revisions: What it speaks, newest first.
-        is_stateless_spoken: Whether requests may stand alone.
-
-    Raises:
-        ValueError: A handler's method needs a capability that is not declared, or no
-            client's request would ever reach it.
+    A handler takes the params and a `RequestContext` and returns the result as a dict,
+    or a coroutine of it. What it raises: an `RPCError` is the answer; a `ToolError`
+    from ``tools/call`` becomes a result with `isError`; anything else is logged and
+    answered with a fixed text. Raises `ValueError` for a handler whose method needs a
+    capability that is not declared, or that no client's request would ever reach.
     """
 
     opens_later: bool = False
@@ -412,7 +384,7 @@ class Dispatcher:
             raise ValueError("a server must speak at least one revision")
         self._built_in: dict[str, Handler] = {
             "logging/setLevel": _set_level,
-            "ping": _ping,
+            "ping": lambda _, __: {},
             "server/discover": self._discover,
         }
         self.hub = Hub() if hub is None else hub
@@ -426,11 +398,7 @@ class Dispatcher:
     def declare(
         self, capabilities: Mapping[str, Any], methods: Mapping[str, Handler]
     ) -> None:
-        """Declare anew what this server can do; open sessions keep what they know.
-
-        Raises:
-            ValueError: As for the constructor; nothing has changed then.
-        """
+        """Declare anew what this server can do; open sessions keep what they know."""
         declared = {r.name: capabilities_at(r, capabilities) for r in self.revisions}
         handlers = {**self._built_in, **methods}
         routes = {
@@ -496,20 +464,7 @@ class Dispatcher:
         ask: AskFn | None = None,
         info: RequestInfo = IN_MEMORY,
     ) -> RequestContext:
-        """Decide a request's era and whether it can be answered there.
-
-        Args:
-            id: Its id.
-            method: Its method.
-            params: Its params.
-            session: The session that its connection has, if any.
-            notify: Sends what belongs to it; called on the loop's thread only.
-            ask: Asks the client on its behalf, where there is a session.
-            info: What the transport knows of it.
-
-        Raises:
-            RPCError: It is refused; this is the answer.
-        """
+        """Decide a request's era; raise the `RPCError` that refuses it there."""
         meta = params.get("_meta") if params is not None else None
         if meta is None:
             meta = {}
@@ -574,20 +529,17 @@ class Dispatcher:
             )
 
     def _outside_session(self, method: str) -> Session:
-        """Let a ping through, which 2025-11-25 basic/lifecycle allows at any time."""
+        """Let only a ping through, which 2025-11-25 basic/lifecycle allows always."""
         if method == "ping" and self._sessions:
             return Session(self._sessions[0], {}, {})
-        raise self._no_session()
-
-    def _no_session(self) -> RPCError:
         # On stdio nothing but `_meta` tells a request that stands alone and lacks it
         # (2026-07-28 basic, "_meta": -32602) from one that comes before its session.
         if self.is_stateless_spoken:
             hint = ", or initialize must come first" if self._sessions else ""
-            return InvalidParams(
+            raise InvalidParams(
                 f"params._meta needs {PROTOCOL_VERSION} and {CLIENT_CAPABILITIES}{hint}"
             )
-        return InvalidRequest("initialize must come first")
+        raise InvalidRequest("initialize must come first")
 
     def _unsupported(self, version: str) -> UnsupportedVersion:
         return UnsupportedVersion(
@@ -597,11 +549,6 @@ class Dispatcher:
                 "requested": version,
             },
         )
-
-    def is_long_lived(self, request: RequestContext) -> bool:
-        """Tell whether an admitted request stays open until somebody ends it."""
-        assert request.route is not None  # it is admitted
-        return request.route.is_long_lived
 
     def param_headers(
         self, request: RequestContext, params: Mapping[str, Any]
@@ -614,11 +561,7 @@ class Dispatcher:
     def answer_now(
         self, request: RequestContext, params: dict[str, Any]
     ) -> dict[str, Any] | None:
-        """Answer what must not wait for handlers; ``None``: `perform` it.
-
-        Raises:
-            RPCError: This is the answer.
-        """
+        """Answer what must not wait for handlers; ``None``: `perform` it."""
         route = request.route
         assert route is not None  # it is admitted
         if not route.is_immediate:
@@ -631,13 +574,7 @@ class Dispatcher:
     async def perform(
         self, request: RequestContext, params: dict[str, Any]
     ) -> dict[str, Any]:
-        """Run the handler of an admitted request and return the finished result.
-
-        Nothing is sent for the request afterwards.
-
-        Raises:
-            RPCError: This is the answer.
-        """
+        """Return the result of an admitted request; nothing is sent for it later."""
         route = request.route
         assert route is not None  # it is admitted
         try:
@@ -672,13 +609,7 @@ class Dispatcher:
         session: Session | None,
         info: RequestInfo = IN_MEMORY,
     ) -> tuple[Session, dict[str, Any]]:
-        """Open a session; return it and the result.
-
-        The connection's owner sets its `send` and adds it to the `hub`.
-
-        Raises:
-            RPCError: It is refused; this is the answer.
-        """
+        """Open a session; the caller sets its `send` and adds it to the `hub`."""
         if session is not None:
             raise InvalidRequest("the session is open already")
         fields = params or {}
@@ -731,13 +662,7 @@ class Dispatcher:
         session: Session | None,
         info: RequestInfo = IN_MEMORY,
     ) -> tuple[Session, dict[str, Any]]:
-        """Do what `initialize` does, in its own time; asked where `opens_later`.
-
-        Cancelling it leaves nothing behind.
-
-        Raises:
-            RPCError: It is refused; this is the answer.
-        """
+        """Do as `initialize` where `opens_later`; cancelled, leave nothing behind."""
         return self.initialize(params, session, info)
 
     def notified(
@@ -766,25 +691,13 @@ class Dispatcher:
         """Never resume a session by this id: its client ended it."""
 
     async def delete_session(self, id: str, info: RequestInfo) -> bool:
-        """End a session with an id that is unknown here; tell whether there was one.
-
-        2025-11-25 basic/transports, "Session Management": DELETE.
-        """
+        """End a session with an id that is unknown here; tell whether there was one."""
         return False
 
     # Its own life...
 
-    @property
-    def needs_start(self) -> bool:
-        """Whether `start` does anything."""
-        return self.lifespan.is_needed
-
     async def start(self) -> None:
-        """Start the lifespan for one more user; it calls `aclose` when done.
-
-        Raises:
-            Exception: What the lifespan raised; there is no user more then.
-        """
+        """Start the lifespan for one more user; it calls `aclose` when done."""
         await self.lifespan.start()
 
     async def aclose(self) -> None:
@@ -806,10 +719,6 @@ class Dispatcher:
         connection.attach(far)
         near.after_close = connection.finished
         return near
-
-
-def _ping(_: dict[str, Any], __: RequestContext) -> dict[str, Any]:
-    return {}
 
 
 def _set_level(params: dict[str, Any], request: RequestContext) -> dict[str, Any]:

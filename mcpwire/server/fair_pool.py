@@ -90,14 +90,9 @@ class FairPool(Generic[Item]):
     ) -> Item | None:
         """Return the item to evict for a new one of this owner.
 
-        Args:
-            owner: The owner of the new item.
-            may_evict: Whether an item can go now; it must not change the pool.
-
-        Returns:
-            The least recently used item of the owner with the most, if that one has
-            more than this owner; else this owner's own. ``None`` if the first 64
-            must stay; the next call looks at others.
+        It is the least recently used one of the owner with the most, if that one has
+        more than this owner; else this owner's own. ``None`` if the first 64 must stay;
+        the next call looks at others. `may_evict` must not change the pool.
         """
         for item in list(islice(self._candidates(owner), SCAN_LIMIT)):
             if may_evict(item):
@@ -114,12 +109,8 @@ class FairPool(Generic[Item]):
         """Return the item to end for a new one of this owner, or ``None``.
 
         An owner with more items than this owner loses an idle one, else a busy one.
-        If there is no such owner, this owner loses an idle one of its own.
-
-        Args:
-            owner: The owner of the new item.
-            is_idle: Whether an item is unused; it must not change the pool.
-            may_end: Whether an item can end at all.
+        If there is no such owner, this owner loses an idle one of its own. Neither
+        function may change the pool.
         """
 
         def is_other(item: Item) -> bool:

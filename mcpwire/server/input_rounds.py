@@ -381,11 +381,7 @@ def may_ask(request: RequestContext) -> bool:
 
 
 def begin(request: RequestContext, sealer: StateSealer) -> InputRounds:
-    """Return what a request's call asked and was answered so far.
-
-    Cheap to call twice. It is called before a handler runs where the params hold
-    `inputResponses` or `requestState`; else the first question calls it.
-    """
+    """Return what a request's call asked and was answered so far."""
     if request.rounds is None:
         request.rounds = InputRounds(sealer, request)
     return request.rounds

@@ -35,15 +35,15 @@ EXIT_GRACE_S: Final = 0.3
 class Lifespan:
     """Runs context managers for as long as there are users."""
 
-    def __init__(self, *enter: EnterFn) -> None:
-        self._enter = list(enter)
+    def __init__(self) -> None:
+        self._enter: list[EnterFn] = []
         self._others: list[Lifespan] = []
         self._users = 0
         self._lock = threading.Lock()
         self._run: _Run | None = None
         self._included_in: list[Lifespan] = []
         # Each request asks for it.
-        self.is_needed = bool(enter)
+        self.is_needed = False
 
     def add(self, enter: EnterFn) -> None:
         """Let a context manager begin after, and end before, those that are here."""
@@ -64,11 +64,6 @@ class Lifespan:
             for outer in self._included_in:
                 outer.need()
 
-    @property
-    def is_running(self) -> bool:
-        """Whether it has begun, or is about to."""
-        return self._run is not None
-
     async def start(self) -> None:
         """Begin, for one more user; returns when everything is ready."""
         with self._lock:
@@ -83,7 +78,7 @@ class Lifespan:
                 run = _Run(self._others, self._enter)
             self._run = run
         try:
-            await run.ready()
+            await _wait(run.entered)
         except BaseException:
             await self.aclose()
             raise
@@ -100,24 +95,17 @@ class Lifespan:
 
 
 class _Run:
-    """The context managers from their beginning to their end, on the running loop.
-
-    Its users may be on others.
-    """
+    """The context managers, entered and left on one loop for users on any."""
 
     def __init__(self, others: Iterable[Lifespan], enter: Iterable[EnterFn]) -> None:
         self.loop = asyncio.get_running_loop()
-        self._entered: _Future = concurrent.futures.Future()
+        self.entered: _Future = concurrent.futures.Future()
         self._ended: _Future = concurrent.futures.Future()
         self._leave = asyncio.Event()
         self.task = self.loop.create_task(
             self._live(list(others), list(enter)), name="mcpwire-lifespan"
         )
         self.task.add_done_callback(self._tell_of_end)
-
-    async def ready(self) -> None:
-        """Wait until all of them are entered; on any loop."""
-        await _wait(self._entered)
 
     async def end(self) -> None:
         """Leave all of them; on any loop. Being cancelled, cancel them."""
@@ -132,7 +120,7 @@ class _Run:
 
     def _stop(self) -> None:
         self._leave.set()
-        if not self._entered.done():
+        if not self.entered.done():
             self.task.cancel()  # nobody waits for it
 
     async def _live(self, others: list[Lifespan], enter: list[EnterFn]) -> None:
@@ -144,23 +132,23 @@ class _Run:
                 for each in enter:
                     await stack.enter_async_context(each())
             except Exception as error:  # noqa: BLE001 - raised in `start`
-                self._entered.set_exception(error)
+                self.entered.set_exception(error)
             except BaseException as error:
                 # `start` must not take it for a cancellation of its own task.
                 failure = RuntimeError("the lifespan was cancelled as it began")
                 failure.__cause__ = error
-                self._entered.set_exception(failure)
+                self.entered.set_exception(failure)
                 if not isinstance(error, asyncio.CancelledError) or (
                     self.task.cancelling()
                 ):
                     raise
             else:
-                self._entered.set_result(None)
+                self.entered.set_result(None)
                 await self._leave.wait()
 
     def _tell_of_end(self, task: asyncio.Task[None]) -> None:
-        if not self._entered.done():  # it was cancelled before it began
-            self._entered.set_exception(RuntimeError("the lifespan did not begin"))
+        if not self.entered.done():  # it was cancelled before it began
+            self.entered.set_exception(RuntimeError("the lifespan did not begin"))
         self._ended.set_result(None)
         # What ends may fail; that is for the log, and nobody else waits for it.
         if not task.cancelled() and task.exception() is not None:

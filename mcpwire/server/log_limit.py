@@ -21,9 +21,6 @@ class LogLimit:
     """Logs one line of each kind in a second; the next one says how many it left out.
 
     Safe to use from several threads.
-
-    Attributes:
-        INTERVAL_S: The least time between two lines of one kind.
     """
 
     INTERVAL_S = 1.0
@@ -43,14 +40,10 @@ class LogLimit:
         kind: Hashable = None,
         **options: Any,
     ) -> None:
-        """Log a line, unless one of its kind was logged within the last second.
+        """Log a line by `write`, unless one of its kind was logged a moment ago.
 
-        Args:
-            write: The method of a logger: ``logger.warning`` and others.
-            message: The format, which holds nothing of a peer.
-            args: Values for the format.
-            kind: What tells lines of one message apart.
-            options: Passed on to `write`.
+        The `message` is a format that holds nothing of a peer; `kind` tells lines of
+        one message apart.
         """
         with self._lock:
             left_out = self._take(message, kind)

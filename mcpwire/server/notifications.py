@@ -79,10 +79,6 @@ class Hub:
         with self._lock:
             return sum(map(len, self._listeners.values()))
 
-    def add(self, session: Session) -> None:
-        """Let a session hear of changes, on the running loop."""
-        self.listen(session)
-
     def remove(self, session: Session) -> None:
         """Forget a session, which is closed from now on."""
         session.is_closed = True
@@ -94,8 +90,8 @@ class Hub:
             listeners = [one for here in self._listeners.values() for one in here]
         return [one for one in listeners if isinstance(one, Session)]
 
-    def listen(self, listener: Listener) -> None:
-        """Add a listener, on the running loop."""
+    def add(self, listener: Listener) -> None:
+        """Let a session, or another listener, hear of changes on the running loop."""
         with self._lock:
             here = self._listeners.setdefault(asyncio.get_running_loop(), {})
             here[listener] = None
@@ -273,7 +269,7 @@ class Subscriptions:
         try:
             # Nothing of it may come before this (2026-07-28, "Acknowledgment").
             listener.send(ACKNOWLEDGED, {"notifications": honoured})
-            self._hub.listen(listener)
+            self._hub.add(listener)
             if self.tasks is not None and honoured.get("taskIds"):
                 forget = self.tasks.watch(honoured["taskIds"], request, listener.send)
             await ended.wait()

@@ -17,7 +17,6 @@ from mcpwire.server.components import (
     Component,
     check_options,
     compose,
-    list_page,
     name_of,
     object_of,
 )
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 
     from mcpwire.server.authoring.signature import Parameters, Signature
     from mcpwire.server.components import Table
-    from mcpwire.server.dispatcher import Handler
     from mcpwire.server.request import RequestContext
 
 __all__ = ["Prompt", "Prompts", "make_prompt"]
@@ -95,7 +93,10 @@ def make_prompt(function: Callable[..., Any], options: Mapping[str, Any]) -> Pro
         signature = read_signature(function, structured=False)
         arguments = _derived(signature)
     else:
-        arguments = [_argument(each) for each in explicit]
+        arguments = [
+            {"name": each} if isinstance(each, str) else object_of(each)
+            for each in explicit
+        ]
         schema = _schema(arguments)
         signature = read_signature(function, input_schema=schema, structured=False)
     definition = compose(
@@ -114,11 +115,6 @@ def make_prompt(function: Callable[..., Any], options: Mapping[str, Any]) -> Pro
         required=tuple(a["name"] for a in arguments if a.get("required")),
         is_explicit=explicit is not None,
     )
-
-
-def _argument(named: Any) -> dict[str, Any]:
-    """Return the list entry of an argument: a `types.PromptArgument`, dict or name."""
-    return {"name": named} if isinstance(named, str) else object_of(named)
 
 
 def _schema(arguments: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
@@ -175,19 +171,8 @@ def _format(schema: Mapping[str, Any], choices: Iterable[str] | None) -> str | N
 class Prompts:
     """Answers for one server's prompts."""
 
-    def __init__(self, table: Table[Prompt], *, page_size: int | None) -> None:
+    def __init__(self, table: Table[Prompt]) -> None:
         self.table = table
-        self._page_size = page_size
-
-    def methods(self) -> dict[str, Handler]:
-        """Return the handlers by method."""
-        return {"prompts/list": self.list_prompts, "prompts/get": self.get}
-
-    def list_prompts(
-        self, params: dict[str, Any], request: RequestContext
-    ) -> dict[str, Any]:
-        """Answer ``prompts/list``."""
-        return list_page("prompts", self.table, params, request, size=self._page_size)
 
     async def get(
         self, params: dict[str, Any], request: RequestContext

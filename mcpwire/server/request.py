@@ -305,12 +305,7 @@ class RequestContext:
         return self._ask is not None or self._named_ask is not None
 
     def for_task(self, *, ask: NamedAskFn | None, notify: NotifyFn) -> RequestContext:
-        """Return a copy for a handler that goes on when this request is answered.
-
-        Args:
-            ask: Asks the client, by a name; ``None``: nothing can be asked.
-            notify: Takes the handler's notifications.
-        """
+        """Return a copy for a handler that goes on when this request is answered."""
         # Its stream is not this request's any more.
         info = attrs.evolve(self.info, close_stream=None)
         copy: RequestContext = attrs.evolve(self, ask=None, notify=notify, info=info)

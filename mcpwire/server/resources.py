@@ -19,7 +19,6 @@ from mcpwire.server.components import (
     Component,
     check_options,
     compose,
-    list_page,
     name_of,
 )
 from mcpwire.server.request import EXCERPT, member_of
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
 
     from mcpwire.server.authoring.signature import Parameters, Signature
     from mcpwire.server.components import Handle, Table
-    from mcpwire.server.dispatcher import Handler
     from mcpwire.server.request import RequestContext
 
 __all__ = [
@@ -248,16 +246,9 @@ class Resources:
         templates: What has a template.
     """
 
-    def __init__(
-        self,
-        table: Table[Resource],
-        templates: Table[Template],
-        *,
-        page_size: int | None,
-    ) -> None:
+    def __init__(self, table: Table[Resource], templates: Table[Template]) -> None:
         self.table = table
         self.templates = templates
-        self._page_size = page_size
 
     def __getitem__(self, uri: str) -> Handle[Any]:
         """Return the handle of a resource or template.
@@ -278,30 +269,6 @@ class Resources:
         made = make_resource(uri, target, options)
         table: Table[Any] = self.templates if isinstance(made, Template) else self.table
         return table.add(made)
-
-    def methods(self) -> dict[str, Handler]:
-        """Return the handlers by method."""
-        return {
-            "resources/list": self.list_resources,
-            "resources/templates/list": self.list_templates,
-            "resources/read": self.read,
-            "resources/subscribe": self.subscribe,
-            "resources/unsubscribe": self.unsubscribe,
-        }
-
-    def list_resources(
-        self, params: dict[str, Any], request: RequestContext
-    ) -> dict[str, Any]:
-        """Answer ``resources/list``."""
-        return list_page("resources", self.table, params, request, size=self._page_size)
-
-    def list_templates(
-        self, params: dict[str, Any], request: RequestContext
-    ) -> dict[str, Any]:
-        """Answer ``resources/templates/list``."""
-        return list_page(
-            "resourceTemplates", self.templates, params, request, size=self._page_size
-        )
 
     async def read(
         self, params: dict[str, Any], request: RequestContext
@@ -331,13 +298,7 @@ class Resources:
     def find(
         self, uri: str, request: RequestContext
     ) -> tuple[Resource, dict[str, Any]]:
-        """Return what answers for a URI, and what its function takes.
-
-        Raises:
-            ResourceNotFound: Nothing does, or the request may not see it.
-            InvalidParams: It is no URI.
-            ScopeRequired: The principal lacks a scope.
-        """
+        """Return what answers for a URI, and what its function takes."""
         found: Resource | None = self.table.get(uri, request)
         arguments: dict[str, Any] | None = {}
         if found is None:
@@ -354,12 +315,7 @@ class Resources:
         return found, arguments
 
     def find_template(self, uri: str, request: RequestContext) -> Template:
-        """Return the template of that text, or the first that matches that URI.
-
-        Raises:
-            InvalidParams: There is none, or the request may not see it.
-            ScopeRequired: The principal lacks a scope.
-        """
+        """Return the template of that text, or the first that matches that URI."""
         found = self.templates.get(uri, request)
         if found is None:
             for template in self.templates.all(request):
@@ -385,11 +341,7 @@ class Resources:
         return {}
 
     def watchable(self, uris: Sequence[str], request: RequestContext) -> list[str]:
-        """Return those that the request may see.
-
-        Raises:
-            InvalidParams: They are too many, or too long.
-        """
+        """Return those that the request may see; refuse too many, or too long ones."""
         for uri in uris:
             check_watched(len(uris), uri)
         return [uri for uri in uris if self._is_there(uri, request)]

@@ -219,9 +219,15 @@ class Server:
             validate_output=validate_output,
         )
 
-        def table(noun: str, method: str, make: Callable[..., Any]) -> Table[Any]:
+        size = check_page_size(page_size)
+
+        def table(
+            noun: str, listed: str, method: str, make: Callable[..., Any]
+        ) -> Table[Any]:
             return Table(
                 noun,
+                listed=listed,
+                page_size=size,
                 on_duplicate=on_duplicate,
                 visible=visible,
                 calling=self._calling,
@@ -229,19 +235,15 @@ class Server:
                 make=make,
             )
 
-        size = check_page_size(page_size)
         self._tools = Tools(
-            table("tool", TOOLS, lambda _, *given: self._make_tool(*given)),
-            page_size=size,
+            table("tool", "tools", TOOLS, lambda _, *given: self._make_tool(*given))
         )
         self._resources = Resources(
-            table("resource", RESOURCES, make_resource),
-            table("resource template", RESOURCES, make_resource),
-            page_size=size,
+            table("resource", "resources", RESOURCES, make_resource),
+            table("resource template", "resourceTemplates", RESOURCES, make_resource),
         )
         self._prompts = Prompts(
-            table("prompt", PROMPTS, lambda _, *given: make_prompt(*given)),
-            page_size=size,
+            table("prompt", "prompts", PROMPTS, lambda _, *given: make_prompt(*given))
         )
         self._completions = Completions(self._prompts, self._resources)
         self._subscriptions = Subscriptions(
@@ -611,16 +613,26 @@ class Server:
 
     def _handlers(self) -> dict[str, Handler]:
         """Return what answers, by method; an author's own handlers go first."""
-        features: dict[str, Any] = {
-            "tools": self._tools,
-            "resources": self._resources,
-            "prompts": self._prompts,
-            "completions": self._completions,
+        tools, resources, prompts = self._tools, self._resources, self._prompts
+        features: dict[str, dict[str, Handler]] = {
+            "tools": {"tools/list": tools.table.page, "tools/call": tools.call},
+            "resources": {
+                "resources/list": resources.table.page,
+                "resources/templates/list": resources.templates.page,
+                "resources/read": resources.read,
+                "resources/subscribe": resources.subscribe,
+                "resources/unsubscribe": resources.unsubscribe,
+            },
+            "prompts": {
+                "prompts/list": prompts.table.page,
+                "prompts/get": prompts.get,
+            },
+            "completions": {"completion/complete": self._completions.complete},
         }
         methods: dict[str, Handler] = {}
-        for kind, feature in features.items():
+        for kind, handlers in features.items():
             if kind in self._kinds:
-                methods |= feature.methods()
+                methods |= handlers
         if not self._kinds.isdisjoint(_KINDS.values()):
             methods |= self._subscriptions.methods()
         for extension in self._extensions:

@@ -133,15 +133,12 @@ async def serve_stdio(
             await channel.flush(FLUSH_GRACE_S)
         finally:
             over = clock() if over is None else over
-            await _end(connection, over + END_BY_S)
-
-
-async def _end(connection: ServerConnection, by: float) -> None:
-    """Let go of everything; of the lifespan by then, on the loop's clock."""
-    try:
-        await connection.aclose(CANCEL_GRACE_S, by=by)
-    except TimeoutError:
-        logger.warning("the server's lifespan took too long to end and was cancelled")
+            try:
+                await connection.aclose(CANCEL_GRACE_S, by=over + END_BY_S)
+            except TimeoutError:
+                logger.warning(
+                    "the server's lifespan took too long to end and was cancelled"
+                )
 
 
 def run_stdio(dispatcher: Dispatcher, *, around: Around = nullcontext) -> int:
@@ -155,7 +152,13 @@ def run_stdio(dispatcher: Dispatcher, *, around: Around = nullcontext) -> int:
         dispatcher: Answers the requests.
         around: Gives what is entered before and left behind serving, on its loop.
     """
-    _say_that_it_waits()
+    if sys.stdin is not None and sys.stderr is not None and sys.stdin.isatty():
+        # A person at a terminal wonders why nothing seems to happen.
+        sys.stderr.write(
+            "mcpwire: waiting for a client's messages on standard input; "
+            "Ctrl-C ends it\n"
+        )
+        sys.stderr.flush()
     last_resort: list[threading.Timer] = []
     known = threading.enumerate()
     try:
@@ -167,16 +170,6 @@ def run_stdio(dispatcher: Dispatcher, *, around: Around = nullcontext) -> int:
             timer.cancel()
     leave_threads(known, code)
     return code
-
-
-def _say_that_it_waits() -> None:
-    """Tell a person at a terminal why nothing seems to happen."""
-    if sys.stdin is not None and sys.stderr is not None and sys.stdin.isatty():
-        sys.stderr.write(
-            "mcpwire: waiting for a client's messages on standard input; "
-            "Ctrl-C ends it\n"
-        )
-        sys.stderr.flush()
 
 
 async def _run(

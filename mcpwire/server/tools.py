@@ -21,7 +21,6 @@ from mcpwire.server.components import (
     Component,
     check_options,
     compose,
-    list_page,
     name_of,
 )
 from mcpwire.server.dispatcher import tool_failure
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 
     from mcpwire.protocol.http_headers import ParamHeader
     from mcpwire.server.components import Table
-    from mcpwire.server.dispatcher import Handler
     from mcpwire.server.extensions.tasks import Tasks
     from mcpwire.server.request import RequestContext
 
@@ -79,12 +77,7 @@ def make_tool(
     timeout: float | None,
     validate_output: bool,
 ) -> Tool:
-    """Make a tool; the options are those of `Server.tool`, the rest its defaults.
-
-    Raises:
-        TypeError: The function cannot be a tool; names it and why.
-        ValueError: An option is wrong.
-    """
+    """Make a tool; the options are those of `Server.tool`, the rest its defaults."""
     check_options("tool", options)
     given = dict(options)
     name = _checked_name(given.get("name") or name_of(function))
@@ -147,14 +140,9 @@ def _checked_name(name: str) -> str:
 class Tools:
     """Answers for one server's tools."""
 
-    def __init__(self, table: Table[Tool], *, page_size: int | None) -> None:
+    def __init__(self, table: Table[Tool]) -> None:
         self.table = table
         self.tasks: Tasks | None = None
-        self._page_size = page_size
-
-    def methods(self) -> dict[str, Handler]:
-        """Return the handlers by method."""
-        return {"tools/list": self.list, "tools/call": self.call}
 
     def warn(self) -> None:
         """Say in the log what tools want and the server does not have."""
@@ -162,10 +150,6 @@ class Tools:
             for name in self.table:
                 if self.table[name].component.task == "required":
                     logger.warning("the tool %r needs the extension Tasks", name)
-
-    def list(self, params: dict[str, Any], request: RequestContext) -> dict[str, Any]:
-        """Answer ``tools/list``."""
-        return list_page("tools", self.table, params, request, size=self._page_size)
 
     def param_headers(
         self, params: Mapping[str, Any], request: RequestContext
@@ -195,7 +179,10 @@ class Tools:
         name = params.get("name")
         tool = self.table.public.get(name) if type(name) is str else None
         if tool is None:
-            tool = self._find(params, request)
+            key = member_of(params, "name", str)
+            tool = self.table.get(key, request)
+            if tool is None:
+                raise InvalidParams(f"there is no tool {key[:EXCERPT]!r}")
         if tool.scopes:
             tool.check_scopes(request)
         signature = tool.signature
@@ -243,13 +230,6 @@ class Tools:
                 # A thread may go on that nobody waits for; it is still one of them.
                 prepared.when_over(partial(slots.release, owner))
         return tool_result(value, tool.signature.returns, request.revision)
-
-    def _find(self, params: Mapping[str, Any], request: RequestContext) -> Tool:
-        name = member_of(params, "name", str)
-        tool = self.table.get(name, request)
-        if tool is None:
-            raise InvalidParams(f"there is no tool {name[:EXCERPT]!r}")
-        return tool
 
 
 def _refusal(

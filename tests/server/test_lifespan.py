@@ -25,9 +25,15 @@ class Log:
         return [word for word, _ in self.lines]
 
 
+def begun_by(enter):
+    lifespan = Lifespan()
+    lifespan.add(enter)
+    return lifespan
+
+
 async def test_it_begins_once_however_many_come_at_once():
     log = Log()
-    lifespan = Lifespan(log.enter)
+    lifespan = begun_by(log.enter)
     await asyncio.gather(*(lifespan.start() for _ in range(3)))
     assert log.words == ["begin"]
     for _ in range(2):
@@ -39,7 +45,7 @@ async def test_it_begins_once_however_many_come_at_once():
 
 async def test_it_ends_in_the_task_in_which_it_began():
     log = Log()
-    lifespan = Lifespan(log.enter)
+    lifespan = begun_by(log.enter)
     await asyncio.create_task(lifespan.start())
     await asyncio.create_task(lifespan.aclose())
     (_, first), (_, last) = log.lines
@@ -63,7 +69,7 @@ async def test_what_its_end_raises_is_told_to_the_loop():
     asyncio.get_running_loop().set_exception_handler(
         lambda _, context: told.append(context)
     )
-    lifespan = Lifespan(enter)
+    lifespan = begun_by(enter)
     await lifespan.start()
     await lifespan.aclose()
     assert [type(context["exception"]) for context in told] == [LookupError]

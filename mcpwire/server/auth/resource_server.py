@@ -191,10 +191,7 @@ def _fits(pattern: re.Pattern[str], text: str) -> bool:
 
 
 def read_credentials(values: Sequence[str]) -> Credentials | None:
-    """Return the token of ``Authorization``; ``None``: none, or another scheme.
-
-    `values` are each of these fields. Raises `MalformedCredentials`.
-    """
+    """Return the token of ``Authorization``; ``None``: none, or another scheme."""
     if not values:
         return None
     if len(values) > 1:
@@ -284,22 +281,15 @@ class Realm:
     """How proofs for ``DPoP`` may be signed."""
 
     def scopes_for(self, needed: Iterable[str] = ()) -> tuple[str, ...]:
-        """Return all that a request needs, always in the same order.
-
-        2026-07-28 basic/authorization, "Runtime Insufficient Scope Errors": all scopes
-        of the operation in one challenge, consistently. Refresh tokens are nothing that
-        a resource needs ("Refresh Tokens").
-        """
+        """Return all that a request needs, always in the same order."""
+        # 2026-07-28 basic/authorization, "Runtime Insufficient Scope Errors": all of
+        # them in one challenge. "Refresh Tokens": they are nothing that it needs.
         scopes = dict.fromkeys((*self.required, *sorted(needed)))
         scopes.pop(OFFLINE_ACCESS, None)
         return tuple(scopes)
 
     def challenge(self, error: str | None = None, needed: Iterable[str] = ()) -> str:
-        """Return the value of a ``WWW-Authenticate`` field.
-
-        `error` is a code of RFC 6750 section 3.1 or RFC 9449 section 7.1; a request
-        without credentials gets none (RFC 6750).
-        """
+        """Return a ``WWW-Authenticate``; only credentials get an `error` (RFC 6750)."""
         params = {
             "error": error,
             "error_description": _DESCRIPTIONS.get(error or ""),
@@ -507,9 +497,13 @@ class ResourceServer:
             resource, "resource", allow_insecure=allow_insecure
         )
         self.resource = resource
-        self._servers = _check_servers(
-            authorization_servers, allow_insecure=allow_insecure
-        )
+        if isinstance(authorization_servers, str):
+            raise ValueError(
+                f"authorization_servers is a list, got {authorization_servers!r}"
+            )
+        for server in authorization_servers:
+            parse_identifier(server, "issuer", allow_insecure=allow_insecure)
+        self._servers = tuple(authorization_servers)
         # By the field in which keys stand, and the others.
         self._keys: dict[str, list[Verifier]] = {}
         self._bearers: list[Verifier] = []
@@ -618,7 +612,11 @@ class ResourceServer:
             raise self._refused(str(error), "invalid_token") from None
         if credentials.scheme == "dpop":
             self._check_proof(principal, credentials, headers, verb, url)
-        known = self._with_scopes(principal)
+        # 2026-07-28 basic/authorization, "Step-Up Authorization Flow": scopes may
+        # include others.
+        more = [self._includes[s] for s in principal.scopes if s in self._includes]
+        scopes = principal.scopes.union(*more)
+        known = attrs.evolve(principal, scopes=scopes, realm=self.realm)
         check_scopes(known, self._required)
         return known
 
@@ -669,10 +667,7 @@ class ResourceServer:
         )
 
     def _check(self, verifier: Verifier, principal: Principal) -> Principal:
-        """Check what makes a token good here, whatever believes it.
-
-        Raises `UnsoundToken`: it is for another server, of nobody, or good no more.
-        """
+        """Check what makes a token good here, whatever believes it."""
         # 2026-07-28 basic/authorization, "Token Handling": a token that does not say
         # that it is for this server is for another one.
         is_own = isinstance(verifier, OwnTokens)
@@ -718,15 +713,6 @@ class ResourceServer:
         except UnsoundToken as error:
             raise self._refused(str(error), "invalid_dpop_proof") from None
 
-    def _with_scopes(self, principal: Principal) -> Principal:
-        """Return a principal that knows what its scopes include.
-
-        2026-07-28 basic/authorization, "Step-Up Authorization Flow": hierarchies count.
-        """
-        more = [self._includes[s] for s in principal.scopes if s in self._includes]
-        scopes = principal.scopes.union(*more)
-        return attrs.evolve(principal, scopes=scopes, realm=self.realm)
-
     def _refused(
         self, reason: str, error: str | None, status: int = 401
     ) -> AuthenticationRefused:
@@ -738,14 +724,6 @@ class ResourceServer:
             error=error,
             headers=(("www-authenticate", challenge),),
         )
-
-
-def _check_servers(servers: Sequence[str], *, allow_insecure: bool) -> tuple[str, ...]:
-    if isinstance(servers, str):
-        raise ValueError(f"authorization_servers is a list, got {servers!r}")
-    for server in servers:
-        parse_identifier(server, "issuer", allow_insecure=allow_insecure)
-    return tuple(servers)
 
 
 def read_audience(audience: str | Collection[str]) -> frozenset[str]:

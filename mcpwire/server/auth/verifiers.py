@@ -427,11 +427,17 @@ class JwtVerifier:
             raise ValueError("keys come from one of jwks_uri, jwks and key")
         self.issuer = issuer
         self._algorithms = _check_algorithms(algorithms, is_secret=type(key) is bytes)
-        self._keys: IssuerKeys | GivenKeys = (
-            IssuerKeys(issuer, _check_place(jwks_uri, issuer), limits=limits)
-            if jwks is None and key is None
-            else GivenKeys(read_keys(jwks) if jwks is not None else [_read_key(key)])
-        )
+        self._keys: IssuerKeys | GivenKeys
+        if jwks is not None:
+            self._keys = GivenKeys(read_keys(jwks))
+        elif key is not None:
+            self._keys = GivenKeys([_read_key(key)])
+        elif jwks_uri is not None:
+            place = check_place(jwks_uri, "the keys")
+            self._keys = IssuerKeys(issuer, place, limits=limits)
+        else:
+            check_place(issuer, "the issuer")
+            self._keys = IssuerKeys(issuer, None, limits=limits)
         self._audience = None if audience is None else read_audience(audience)
         self._leeway = check_leeway(leeway)
         self._clock = clock
@@ -471,15 +477,12 @@ class JwtVerifier:
             raise UnsoundToken("it is of another type")
         if parts.algorithm not in self._algorithms:
             raise UnsoundToken("it is signed in a way that is not taken")
-        if not await self._is_signed(parts, now):
+        # Where it does not fit, the issuer may have a new key.
+        if not await self._fits(parts, now) and not (
+            await self._keys.renew(now) and await self._fits(parts, now)
+        ):
             raise UnsoundToken("its signature is of none of the issuer's keys")
         return self._believe(read_part(parts.payload, "payload"), now)
-
-    async def _is_signed(self, parts: SignedToken, now: float) -> bool:
-        if await self._fits(parts, now):
-            return True
-        # The issuer may have a new key.
-        return await self._keys.renew(now) and await self._fits(parts, now)
 
     async def _fits(self, parts: SignedToken, now: float) -> bool:
         keys = await self._keys.find(parts.kid, parts.algorithm, now)
@@ -520,19 +523,11 @@ def _check_algorithms(
     return frozenset(named)
 
 
-def _check_place(place: str | Http | None, issuer: str) -> Http | None:
-    if place is None:
-        check_place(issuer, "the issuer")
-        return None
-    return check_place(place, "the keys")
-
-
-def _read_key(key: str | bytes | Mapping[str, Any] | None) -> Any:
+def _read_key(key: str | bytes | Mapping[str, Any]) -> Any:
     if isinstance(key, bytes):
         return import_secret(key)
     if isinstance(key, str):
         return import_checking_pem(key)
-    assert key is not None, "the caller has looked"
     return import_checking_jwk(key)
 
 

@@ -135,10 +135,7 @@ def spelled(name: str, path: Iterable[str | int]) -> str:
 
 
 def places_of(error: BaseException) -> list[tuple[Path, str]]:
-    """Return where msgspec found faults, and what it says of each.
-
-    A hook's own `Fault` knows more places, within the one that it was asked about.
-    """
+    """Return where msgspec, or a hook's `Fault` within, found what faults."""
     message, _, raw_path = str(error).rpartition(" - at `")
     if not message:
         message, raw_path = str(error), ""
@@ -300,9 +297,12 @@ def to_plain(value: Any) -> Any:
     """Return something nearer to JSON than the value; for `enc_hook`."""
     if isinstance(value, PurePath):
         return str(value)
-    if is_pydantic(type(value)):
-        return _dumped(value)
-    raise TypeError(f"a value of type {type(value).__name__} has no JSON form")
+    kind = type(value)
+    if is_pydantic(kind):
+        if hasattr(kind, "model_dump"):
+            return value.model_dump(mode="json", by_alias=True)
+        return adapter_of(kind).dump_python(value, mode="json", by_alias=True)
+    raise TypeError(f"a value of type {kind.__name__} has no JSON form")
 
 
 # --- pydantic
@@ -320,13 +320,6 @@ def adapter_of(hint: Any) -> Any:
     """Return what validates and describes a hint in pydantic's way."""
     pydantic: Any = sys.modules["pydantic"]  # else there would be no such hint
     return pydantic.TypeAdapter(hint)
-
-
-def _dumped(value: Any) -> Any:
-    kind = type(value)
-    if hasattr(kind, "model_dump"):
-        return value.model_dump(mode="json", by_alias=True)
-    return adapter_of(kind).dump_python(value, mode="json", by_alias=True)
 
 
 def validate(adapter: Any, value: Any, *, strict: bool) -> Any:
@@ -354,8 +347,7 @@ def validate(adapter: Any, value: Any, *, strict: bool) -> Any:
 def with_whole_numbers(value: Any) -> Any:
     """Return a JSON value with integers for floats that have no fraction.
 
-    It is the value itself where nothing changes. JSON Schema 2020-12 validation, 6.1.1:
-    a number without a fraction is an integer.
+    It is the value itself where nothing changes (JSON Schema 2020-12 validation 6.1.1).
     """
     if type(value) is float:
         is_whole = value.is_integer() and abs(value) <= _EXACT_FLOATS

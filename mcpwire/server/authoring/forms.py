@@ -145,7 +145,11 @@ def _titles(name: str, field: Mapping[str, Any]) -> dict[str, str] | None:
     told = field.get(TITLES, {})
     options = field.get("oneOf", field.get("anyOf"))
     if isinstance(options, list):
-        titles = {each["const"]: each.get("title") for each in options if _is_one(each)}
+        titles: dict[Any, Any] = {
+            each["const"]: each.get("title")
+            for each in options
+            if isinstance(each, dict) and "const" in each
+        }
         if len(titles) != len(options):
             raise _refused(name, "it may be one of several kinds; a field has one")
     elif isinstance(field.get("enum"), list):
@@ -157,10 +161,6 @@ def _titles(name: str, field: Mapping[str, Any]) -> dict[str, str] | None:
     if not all(isinstance(value, str) for value in titles):
         raise _refused(name, "its choices have to be texts")
     return {value: told.get(value) or title for value, title in titles.items()}
-
-
-def _is_one(option: Any) -> bool:
-    return isinstance(option, dict) and "const" in option
 
 
 def _choice(
@@ -223,16 +223,13 @@ def read_answer(given: Any, content: object) -> Any:
     checked = _checked(form, content)
     if given is None or isinstance(given, Mapping):
         return checked
-    is_lone = list(form["properties"]) == [VALUE] and not _is_record(given)
+    is_record = isinstance(given, type) and _whole(given).get("type") == "object"
+    is_lone = list(form["properties"]) == [VALUE] and not is_record
     parameter = Parameter(VALUE if is_lone else "content", given)
     made = HintedParameters([parameter], coerce=False).convert(
         checked if is_lone else {"content": checked}
     )
     return made[parameter.name]
-
-
-def _is_record(given: Any) -> bool:
-    return isinstance(given, type) and _whole(given).get("type") == "object"
 
 
 def _checked(form: dict[str, Any], content: Mapping[str, Any]) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from base64 import b64encode
 from copy import deepcopy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
+from urllib.parse import quote
 
 import attrs
 import msgspec
@@ -217,7 +218,11 @@ class File(Media):
         """Return it as the contents of a resource."""
         data = self.read()
         mime_type = self.media_type(data)
-        named = self.uri or uri or self._own_uri()
+        named = self.uri or uri
+        if not named:
+            # The name alone: a server's folders are nobody's business.
+            name = "data" if self.path is None else quote(self.path.name)
+            named = f"file:///{name}"
         if is_text(mime_type):
             try:
                 text = data.decode()
@@ -230,13 +235,6 @@ class File(Media):
     def block(self) -> dict[str, Any]:
         """Return the content block."""
         return {"type": "resource", "resource": self.contents()}
-
-    def _own_uri(self) -> str:
-        # The name alone: a server's folders are nobody's business.
-        from urllib.parse import quote
-
-        name = "data" if self.path is None else quote(self.path.name)
-        return f"file:///{name}"
 
 
 WRAPPED: Final = "result"
@@ -314,8 +312,15 @@ def read_returns(
             raise ValueError("there is an output_schema, and structured=False")
         return Returns(is_structured=False)
     if output_schema is not None:
-        return _explicit(output_schema, validate=validate)
-    hint = _awaited(hint)
+        if not isinstance(output_schema, dict):
+            raise ValueError(
+                f"output_schema: expected an object, got {output_schema!r}"
+            )
+        own = deepcopy(output_schema)
+        validator = validator_of(own, "output_schema")
+        return Returns(own, validator=validator if validate else None)
+    if typing.get_origin(hint) in _AWAITABLES:
+        hint = typing.get_args(hint)[-1]
     made = None if _is_open(hint) else _derived(hint, validate=validate)
     if made is None and structured:
         raise TypeError(
@@ -323,21 +328,6 @@ def read_returns(
             "returned"
         )
     return made or Returns()
-
-
-def _explicit(schema: Mapping[str, Any], *, validate: bool) -> Returns:
-    if not isinstance(schema, dict):
-        raise ValueError(f"output_schema: expected an object, got {schema!r}")
-    own = deepcopy(schema)
-    validator = validator_of(own, "output_schema")
-    return Returns(own, validator=validator if validate else None)
-
-
-def _awaited(hint: Any) -> Any:
-    """Return what is to be had of a hint in the end."""
-    if typing.get_origin(hint) in _AWAITABLES:
-        return typing.get_args(hint)[-1]
-    return hint
 
 
 def _is_open(hint: Any) -> bool:
@@ -361,22 +351,17 @@ def _derived(hint: Any, *, validate: bool) -> Returns:
     made = translate(hint)
     schema = Schemas(for_input=False).whole(made)
     is_object = schema.get("type") == "object"
+    if not is_object:
+        definitions = {"$defs": schema.pop("$defs")} if "$defs" in schema else {}
+        properties = {WRAPPED: schema}
+        root = {"type": "object", "properties": properties, "required": [WRAPPED]}
+        schema = root | definitions
     return Returns(
-        schema if is_object else _wrapped(schema),
+        schema,
         hint=made if validate else None,
         scalar=hint if any(hint is each for each in _SCALARS) else None,
         is_wrapped=not is_object,
     )
-
-
-def _wrapped(schema: dict[str, Any]) -> dict[str, Any]:
-    inner = {name: value for name, value in schema.items() if name != "$defs"}
-    root = {
-        "type": "object",
-        "properties": {WRAPPED: inner},
-        "required": [WRAPPED],
-    }
-    return {**root, "$defs": schema["$defs"]} if "$defs" in schema else root
 
 
 _MAR_2025: Final = REVISIONS[1]
@@ -539,24 +524,19 @@ def _contents(value: Any, uri: str, mime_type: str | None) -> dict[str, Any]:
         data = value.read()
         return _named(uri, value.media_type(data), "blob", base64_of(data))
     if isinstance(value, WireType):
-        return _typed_contents(value)
+        from mcpwire.types import EmbeddedResource, encode
+
+        typed = value.resource if isinstance(value, EmbeddedResource) else value
+        raw: dict[str, Any] = encode(typed)
+        if "uri" not in raw or not ("text" in raw or "blob" in raw):
+            raise TypeError(f"{type(typed).__name__} is no contents of a resource")
+        return raw
     return _named(uri, mime_type or _JSON, "text", to_json(plain(value)).decode())
 
 
 def _named(uri: str, mime_type: str | None, member: str, body: str) -> dict[str, Any]:
     named = {"uri": uri} if mime_type is None else {"uri": uri, "mimeType": mime_type}
     return {**named, member: body}
-
-
-def _typed_contents(value: WireType) -> dict[str, Any]:
-    from mcpwire.types import EmbeddedResource, encode
-
-    if isinstance(value, EmbeddedResource):
-        value = value.resource
-    raw: dict[str, Any] = encode(value)
-    if "uri" not in raw or not ("text" in raw or "blob" in raw):
-        raise TypeError(f"{type(value).__name__} is no contents of a resource")
-    return raw
 
 
 # --- prompts

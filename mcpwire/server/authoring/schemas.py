@@ -141,10 +141,7 @@ class Arg:
 
 
 def facts_of(metadata: Iterable[Any]) -> dict[str, Any]:
-    """Return what the metadata of an annotation says, by the names of `Arg`.
-
-    What says nothing that is known is passed over. The last one counts.
-    """
+    """Return what metadata says, by the names of `Arg`; the last one counts."""
     facts: dict[str, Any] = {}
     for item in metadata:
         facts.update(_facts(item))
@@ -449,9 +446,6 @@ class Schemas:
             name = taken.get(each.get("$ref", ""))
             return each if name is None else {**each, "$ref": name}
 
-        if all(old == new for old, new in names.items()):
-            self._definitions |= definitions
-            return made
         for name, schema in definitions.items():
             self._definitions[names[name]] = mapped(schema, visit)
         return [mapped(schema, visit) for schema in made]
@@ -492,14 +486,9 @@ class Schemas:
         return made
 
 
-def is_nullable(schema: Mapping[str, Any]) -> bool:
-    """Tell whether a schema takes null beside something else, in so many words."""
-    return {"type": "null"} in schema.get("anyOf", ())
-
-
 def without_null(schema: dict[str, Any]) -> dict[str, Any]:
     """Return a schema that does not mention null as one of the choices."""
-    if not is_nullable(schema):
+    if {"type": "null"} not in schema.get("anyOf", ()):
         return schema
     left = [each for each in schema["anyOf"] if each != {"type": "null"}]
     rest = {name: value for name, value in schema.items() if name != "anyOf"}
@@ -509,10 +498,7 @@ def without_null(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _tidied(schema: dict[str, Any], *, has_null: bool) -> dict[str, Any]:
-    """Return a schema without an empty list, and titles that repeat names.
-
-    Without `has_null`, members that may be left out are not also null.
-    """
+    """Return a schema without an empty list, and titles that repeat names."""
     if schema.get("required") == []:
         del schema["required"]
     properties = schema.get("properties")
@@ -592,11 +578,7 @@ def members_of(hint: Any) -> tuple[Any, ...]:
 
 
 def translate(hint: Any, *, is_exact: bool = False) -> Any:
-    """Return a hint that msgspec reads as the author means it.
-
-    With `is_exact`, an object may have no members that its dataclass, attrs class or
-    typed dict lacks.
-    """
+    """Return a hint that msgspec reads as meant; exact: no unknown members."""
     return _translate(hint, Known(is_exact))
 
 
@@ -666,8 +648,10 @@ def _ordered(hint: Any, values: Sequence[Any]) -> Any:
 
 def _annotated(hint: Any, known: Known) -> Any:
     metadata = hint.__metadata__
-    if any(_is_pydantic_rule(item) for item in metadata):
-        return _adapted(hint)
+    for kind in map(type, metadata):
+        is_pydantics = (kind.__module__ or "").startswith("pydantic.")
+        if is_pydantics and kind.__name__.endswith("Validator"):
+            return _adapted(hint)
     facts = facts_of(metadata)
     made = _bounded(
         _translate(hint.__origin__, known),
@@ -689,12 +673,6 @@ def _annotated(hint: Any, known: Known) -> Any:
     if extra:
         shown["extra_json_schema"] = extra
     return Annotated[made, msgspec.Meta(**shown)] if shown else made
-
-
-def _is_pydantic_rule(item: Any) -> bool:
-    kind = type(item)
-    module = kind.__module__ or ""
-    return module.startswith("pydantic.") and kind.__name__.endswith("Validator")
 
 
 def _adapted(hint: Any) -> Any:
@@ -757,19 +735,15 @@ def _probe(hint: Any) -> None:
 def _union(arguments: Iterable[Any], known: Known) -> Any:
     made = tuple(_translate(each, known) for each in arguments)
     union = _joined(made)
-    return union if _is_readable(union) else _one_of(made)
+    try:
+        _probe(union)
+    except TypeError:
+        return _one_of(made)
+    return union
 
 
 def _joined(members: Iterable[Any]) -> Any:
     return functools.reduce(operator.or_, members)
-
-
-def _is_readable(union: Any) -> bool:
-    try:
-        _probe(union)
-    except TypeError:
-        return False
-    return True
 
 
 def _one_of(members: tuple[Any, ...]) -> Any:
@@ -809,7 +783,8 @@ def _class(kind: type, known: Known) -> Any:
         return Any
     if issubclass(kind, enum.Enum):
         return _ordered(kind, [member.value for member in kind])
-    if _needs_adapter(kind):
+    # For msgspec, a dataclass of pydantic would be one without any rules.
+    if is_pydantic(kind) and not hasattr(kind, "model_validate_json"):
         return _adapted(kind)
     if kind not in known.stands:
         known.stands[kind] = kind
@@ -817,14 +792,6 @@ def _class(kind: type, known: Known) -> Any:
         if fields is not None:
             _mirror(kind, fields, known)
     return known.stands[kind]
-
-
-def _needs_adapter(kind: type) -> bool:
-    """Tell whether pydantic has to build a type, and the type cannot ask it to.
-
-    For msgspec, a dataclass of pydantic would be one without any rules.
-    """
-    return is_pydantic(kind) and not hasattr(kind, "model_validate_json")
 
 
 def _mirror(kind: Any, fields: list[Field], known: Known) -> None:
@@ -836,7 +803,7 @@ def _mirror(kind: Any, fields: list[Field], known: Known) -> None:
     mirror = msgspec.defstruct(
         kind.__name__,
         [
-            (own, hint, *_unset_unless(field.is_needed))
+            (own, hint) if field.is_needed else (own, hint, msgspec.UNSET)
             for own, hint, field in zip(inner, hints, fields, strict=True)
         ],
         rename=dict(zip(inner, (field.name for field in fields), strict=True)),
@@ -862,7 +829,3 @@ def _mirror(kind: Any, fields: list[Field], known: Known) -> None:
         return {**made, "additionalProperties": False} if known.is_exact else made
 
     stand.make, stand.describe = make, describe
-
-
-def _unset_unless(is_needed: bool) -> tuple[Any, ...]:  # noqa: FBT001 - its one subject
-    return () if is_needed else (msgspec.UNSET,)

@@ -85,10 +85,7 @@ _LONGEST_LINE: Final = 2_000  # what is longer is prose; the patterns see no mor
 
 
 def read_docstring(text: str | None) -> tuple[str | None, dict[str, str]]:
-    """Return the description in a docstring, and those of its parameters.
-
-    What is said of parameters is not in the description; all the rest is.
-    """
+    """Return the description in a docstring, and apart those of its parameters."""
     lines = inspect.cleandoc(text or "").splitlines()
     prose: list[str] = []
     found: dict[str, list[str]] = {}
@@ -164,11 +161,7 @@ def _indent(line: str) -> int:
 _NONE: Final = type(None)
 
 
-class _Missing(enum.Enum):
-    MISSING = "MISSING"
-
-
-MISSING: Final = _Missing.MISSING
+MISSING: Final = inspect.Parameter.empty
 """The default of a parameter that has none."""
 
 # Values that a struct may hold as they are; others it would copy, or refuse.
@@ -620,7 +613,7 @@ def _only(taken: list[inspect.Parameter]) -> str | None:
 def _parameter(
     parameter: inspect.Parameter, hints: Mapping[str, Any], told: Mapping[str, str]
 ) -> Parameter:
-    default = MISSING if parameter.default is parameter.empty else parameter.default
+    default = parameter.default
     if (type(default).__module__ or "").startswith("pydantic."):
         raise TypeError(
             f"the parameter {parameter.name!r} has a Field for its default: put it "

@@ -40,7 +40,7 @@ from mcpwire.wire.uri_template import is_uri
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from mcpwire.server.authoring.results import File
     from mcpwire.server.dispatcher import Handler
@@ -95,7 +95,11 @@ def read_skills(source: Source, base: str) -> list[ReadSkill]:
     if not found:
         raise ValueError(f"found no skill in {source!r}: no folder has a {DOCUMENT}")
     skills = [_skill(base, path, files) for path, files in found]
-    _check_names(skills)
+    names: dict[str, str] = {}
+    for skill in skills:
+        other = names.setdefault(skill.path.rpartition("/")[2], skill.path)
+        if other != skill.path:
+            raise ValueError(f"two skills have one name: {other!r}, {skill.path!r}")
     return skills
 
 
@@ -171,14 +175,6 @@ def _skill(base: str, path: str, files: Mapping[str, bytes]) -> ReadSkill:
 def _file(uri: str, data: bytes) -> dict[str, Any]:
     digest = f"sha256:{sha256(data).hexdigest()}"
     return {"uri": uri, "digest": digest, "size": len(data)}
-
-
-def _check_names(skills: Iterable[ReadSkill]) -> None:
-    names: dict[str, str] = {}
-    for skill in skills:
-        other = names.setdefault(skill.path.rpartition("/")[2], skill.path)
-        if other != skill.path:
-            raise ValueError(f"two skills have one name: {other!r}, {skill.path!r}")
 
 
 DIRECTORY: Final = "inode/directory"

@@ -64,6 +64,7 @@ if TYPE_CHECKING:
 
     from mcpwire.server.dispatcher import Handler
     from mcpwire.server.request import NotifyFn, RequestContext
+    from mcpwire.server.tools import Tool
 
     Body = Callable[[RequestContext], Awaitable[dict[str, Any]]]
     """Runs a handler to the result of its call; may raise what handlers raise."""
@@ -408,10 +409,7 @@ def owner_of(request: RequestContext) -> str:
 
 
 def is_reachable(owner: str, request: RequestContext) -> bool:
-    """Tell whether a client may name a task of this owner.
-
-    Clients without a principal are not told apart: addresses change.
-    """
+    """Tell whether a client may name a task; only principals are told apart."""
     if request.info.principal is not None:
         return owner == owner_of(request)
     return not owner or owner.startswith(_ADDRESS)
@@ -458,7 +456,7 @@ class RunningTask:
         self._session = request.session
         self._request = request.for_task(ask=self._ask, notify=self._hear)
         self._questions: dict[str, Question] = {}
-        self._changed = asyncio.Event()
+        self.changed = asyncio.Event()  # it stands otherwise, or may be asked for more
         self._writing = asyncio.Lock()
         self._job: asyncio.Task[None] | None = None
         self._has_begun = False
@@ -488,7 +486,9 @@ class RunningTask:
             raise
         finally:
             self._request.close()
-            self._drop_questions()
+            for question in self._questions.values():
+                question.answer.cancel()
+            self._questions.clear()
             try:
                 await self.save()
             finally:
@@ -541,7 +541,7 @@ class RunningTask:
             self._send(STATUS, write_legacy_task(record))
 
     def _wake(self) -> None:
-        changed, self._changed = self._changed, asyncio.Event()
+        changed, self.changed = self.changed, asyncio.Event()
         changed.set()
 
     async def save(self) -> None:
@@ -556,10 +556,6 @@ class RunningTask:
                 logger.exception("a task was not written to %r", self._store)
                 return
             self._saved = record
-
-    async def wait_for_change(self) -> None:
-        """Return when it stands in another way than now, or may be asked for more."""
-        await self._changed.wait()
 
     def cancel(self) -> None:
         """Stop it because its client wants that; nothing where it has ended."""
@@ -620,11 +616,6 @@ class RunningTask:
     def _settle(self, keys: Iterable[str]) -> None:
         self._move(self.record.settle(frozenset(keys), now=self._clock()))
 
-    def _drop_questions(self) -> None:
-        for question in self._questions.values():
-            question.answer.cancel()
-        self._questions.clear()
-
     def answer(self, answers: Mapping[str, dict[str, Any]]) -> None:
         """Give the handler what the client answered, by key."""
         for key, answer in answers.items():
@@ -676,15 +667,6 @@ PAGE: Final = 100
 
 CLOSE_GRACE_S: Final = 0.25
 """How long handlers may take to end when their server stops."""
-
-
-class TaskTool(Protocol):
-    """What matters of a tool here."""
-
-    key: str
-
-    task: str
-    """``"forbidden"``, ``"optional"`` or ``"required"``."""
 
 
 class Tasks:
@@ -788,25 +770,14 @@ class Tasks:
 
     async def intercept(
         self,
-        tool: TaskTool,
+        tool: Tool,
         params: dict[str, Any],
         request: RequestContext,
         body: Body,
     ) -> dict[str, Any] | None:
-        """Answer a call with a task, if it is to be one.
+        """Answer a call with a task; ``None``: it is to be run as usual.
 
-        Args:
-            tool: What is called.
-            params: The params of the call.
-            request: The call.
-            body: Runs the handler for a request that this hands it. It is called
-                exactly once, if a task is returned.
-
-        Returns:
-            The answer to the call; ``None``: it is no task, and to be run as usual.
-
-        Raises:
-            RPCError: The call is refused.
+        If a task is returned, `body` is called exactly once, for a request of its own.
         """
         capabilities = request.client_capabilities
         if not runs_as_task(
@@ -831,15 +802,14 @@ class Tasks:
         return tasks.write_legacy_created(record)
 
     async def _create(
-        self, tool: TaskTool, params: Mapping[str, Any], request: RequestContext
+        self, tool: Tool, params: Mapping[str, Any], request: RequestContext
     ) -> TaskRecord:
-        """Return a new task, which the store has already.
-
-        SEP-2663, "Task Creation": a client that knows a task can ask for it at once.
-        """
+        """Return a new task, which the store has (SEP-2663, "Task Creation")."""
         ttl = self._ttl
-        if request.revision.era is Era.SESSION:
-            ttl = self._shortened(tasks.read_ttl(params))
+        wanted = tasks.read_ttl(params) if request.revision.era is Era.SESSION else None
+        if wanted is not None:
+            wanted = max(wanted, self._poll_interval)  # to fetch the result once
+            ttl = wanted if ttl is None else min(wanted, ttl)
         await self._open()
         now = self._clock()
         await self._catch_up(now)
@@ -877,23 +847,12 @@ class Tasks:
                 if not task.is_saved:
                     raise
 
-    def _shortened(self, wanted: float | None) -> float | None:
-        """Return the time to live of a task, from the one that its client wants."""
-        if wanted is None:
-            return self._ttl
-        # Time to fetch the result at least once.
-        wanted = max(wanted, self._poll_interval)
-        return wanted if self._ttl is None else min(wanted, self._ttl)
-
     def _forget(self, task: RunningTask) -> None:
         if task.is_saved:
             self._running.pop(task.record.id, None)
 
     async def _catch_up(self, now: float) -> None:
-        """Write what a store did not take that failed for a while, till it fails again.
-
-        For the store those are under way still, and take the place of others.
-        """
+        """Write what a store that failed for a while did not take."""
         for id, task in list(self._running.items()):
             if task.has_ended:
                 if not task.record.is_expired(now):
@@ -975,7 +934,7 @@ class Tasks:
                 record, running = await self._find(params, request)
                 continue
             if not (request.can_ask and await running.put_question(request)):
-                await running.wait_for_change()
+                await running.changed.wait()
             record = running.record
         return _outcome(record)
 
@@ -1002,10 +961,7 @@ class Tasks:
         return result
 
     def watchable(self, ids: Sequence[str], request: RequestContext) -> list[str]:
-        """Return the tasks that there will be more to tell of, out of those named.
-
-        Those that have ended, and those of others, are left out alike.
-        """
+        """Return those that go on; ended ones and those of others are left out."""
         return [
             task_id
             for task_id in ids

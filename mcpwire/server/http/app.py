@@ -502,11 +502,7 @@ _EXPOSED: Final = b"Mcp-Session-Id, MCP-Protocol-Version, WWW-Authenticate, Retr
 
 
 class RequestGuard:
-    """Lets requests in, by the rules of `OriginPolicy` and of the resource server.
-
-    `bound` is the name of the address that the server listens on. Raises `ValueError`
-    for a malformed host or origin.
-    """
+    """Lets requests in, by the rules of `OriginPolicy` and of the resource server."""
 
     def __init__(
         self,
@@ -576,10 +572,7 @@ class RequestGuard:
         await exchange.reply(204)
 
     async def authenticate(self, exchange: Exchange) -> None:
-        """Set the exchange's `principal`, if the server authenticates its clients.
-
-        Raises `HttpProblem` if the client may not use it.
-        """
+        """Set the exchange's `principal`, if the server authenticates its clients."""
         exchange.credentials = self._credentials
         if self._auth is None:
             return

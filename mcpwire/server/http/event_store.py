@@ -117,10 +117,7 @@ class _Entry:
 
 
 class _Group(OrderedDict[int, _Entry]):
-    """Entries by number, oldest first, and the bytes of their messages.
-
-    A dict would be searched from its beginning for the oldest one that is left.
-    """
+    """Entries by number; a dict would be searched for the oldest one that is left."""
 
     size = 0
 
@@ -181,7 +178,7 @@ class MemoryEventStore:
         while len(kept) > self._events or kept.size > self._size:
             self._forget(next(iter(kept)))
         while self._all.size > self._total_size:
-            greediest = max(self._clients.values(), key=_size_of)
+            greediest = max(self._clients.values(), key=lambda each: each.size)
             self._forget(next(iter(greediest)))
         self._forget_old()
 
@@ -229,10 +226,6 @@ class MemoryEventStore:
 
     async def aclose(self) -> None:
         """Do nothing: what is kept goes with the store."""
-
-
-def _size_of(group: _Group) -> int:
-    return group.size
 
 
 # In a file

@@ -85,10 +85,7 @@ class ClientGone(Exception):
 
 
 class HttpProblem(Exception):
-    """The request is refused with a status of HTTP, a JSON-RPC error, header fields.
-
-    `id` is that of the JSON-RPC request, if it can be read.
-    """
+    """The request is refused with a status of HTTP, a JSON-RPC error, header fields."""
 
     def __init__(
         self,
@@ -216,17 +213,7 @@ class Headers(dict[str, str]):
 
 
 class Exchange:
-    """One request and its answer, which is sent once.
-
-    Attributes:
-        principal: The authenticated client, once it is known.
-        credentials: The names of the fields that handlers do not see.
-        extra: Fields that go with every answer, in the form of ASGI.
-        size: The length of the body, once it is read.
-        status: The status of the answer, once it has begun.
-        refusal: The body of an answer with a status from 400 on.
-        is_gone: Whether the client is known to be gone.
-    """
+    """One request and its answer, which is sent once."""
 
     def __init__(
         self,
@@ -244,12 +231,12 @@ class Exchange:
         self.headers = Headers(scope["headers"])
         self.limits = limits
         self.timeouts = timeouts or Timeouts(body=limits.body_timeout)
-        self.extra: list[tuple[bytes, bytes]] = []
-        self.principal: Principal | None = None
-        self.credentials: Collection[str] = CREDENTIALS
-        self.size = 0
-        self.status: int | None = None
-        self.refusal: bytes | None = None
+        self.extra: list[tuple[bytes, bytes]] = []  # fields of every answer
+        self.principal: Principal | None = None  # until it is authenticated
+        self.credentials: Collection[str] = CREDENTIALS  # which handlers do not see
+        self.size = 0  # of the body
+        self.status: int | None = None  # until the answer begins
+        self.refusal: bytes | None = None  # the body of an answer from 400 on
         self.is_gone = False
         self._receive = receive
         self._send = send
@@ -295,11 +282,7 @@ class Exchange:
     # The body...
 
     def check_framing(self) -> None:
-        """Check that everybody on the way sees the body end at the same place.
-
-        Raises `HttpProblem`, which closes the connection: what follows could be taken
-        for another request.
-        """
+        """Check that everybody on the way sees the body end at the same place."""
         named = self.headers
         encoding = named.get("transfer-encoding")
         # RFC 9112, 6.1 and 6.3: some parsers pass both lengths on, others pass over
@@ -312,10 +295,7 @@ class Exchange:
             )
 
     async def body(self) -> bytes:
-        """Return the whole body.
-
-        Raises `HttpProblem` if it is too large or too slow, and `ClientGone`.
-        """
+        """Return the whole body; refuse one that is too large or too slow."""
         limit = min(self.limits.message, self.limits.body)
         length = self.headers.get("content-length")
         if (
@@ -392,10 +372,7 @@ class Exchange:
         message: dict[str, Any] | None = None,
         headers: Fields = (),
     ) -> None:
-        """Answer with one message as JSON, or with no body at all.
-
-        Raises `LocalProtocolError`, with nothing sent, if the message has no JSON form.
-        """
+        """Answer with one message as JSON, or with no body at all."""
         if message is None:
             await self.reply_bytes(status, b"", None, headers)
         else:
@@ -425,10 +402,7 @@ class Exchange:
         )
 
     async def start_stream(self, headers: Fields = ()) -> None:
-        """Begin to answer with an event stream.
-
-        A server may keep the head until the first bytes follow.
-        """
+        """Begin an event stream; a server may keep the head until bytes follow."""
         await self._tell(self._start(200, [*STREAM_FIELDS, *_encoded(headers)]))
 
     async def write(self, data: bytes, *, is_last: bool = False) -> None:
@@ -507,10 +481,7 @@ class UnreadAccount:
         return len(self._sizes)
 
     def count(self, holder: UnreadHolder) -> None:
-        """Count a holder, which has more than before.
-
-        Over the bound, the largest holder of the client with the most is aborted.
-        """
+        """Count a holder anew; over the bound, the greediest client's largest ends."""
         self.discard(holder)
         self._sizes[holder] = size = holder.unread
         self._total += size

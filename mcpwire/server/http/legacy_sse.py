@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from typing import TYPE_CHECKING, Final
+from urllib.parse import parse_qs
 
 from mcpwire.errors import InvalidRequest, TransportError
 from mcpwire.protocol.request_validation import UnreadableMessage, read_json
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from mcpwire.server.auth.resource_server import Principal
     from mcpwire.server.dispatcher import Dispatcher
     from mcpwire.server.http.exchange import Exchange
-    from mcpwire.server.request import RequestInfo
 
 __all__ = ["LegacySse"]
 
@@ -45,19 +45,11 @@ It is the name that the official SDKs use, and that some clients look for.
 """
 
 
-class _Connection(ServerConnection):
-    """A connection that gets a head with each message."""
-
-    def set_request_info(self, info: RequestInfo) -> None:
-        """Set the head that the next messages come with."""
-        self._request_info = info
-
-
 class _Link(Duplex):
     """The server's end of a connection: it writes events and reads POSTs."""
 
     def __init__(self, dispatcher: Dispatcher, principal: Principal | None) -> None:
-        self.connection = _Connection(dispatcher, transport="http")
+        self.connection = ServerConnection(dispatcher, transport="http")
         limits = dispatcher.limits
         super().__init__(self.connection, role="server", limits=limits, target="SSE")
         self.connection.attach(self)
@@ -72,15 +64,6 @@ class _Link(Duplex):
         self._written += len(data)
         for line in data.splitlines():
             self.writer.put(as_event(line))
-
-    def post(self, line: bytes, info: RequestInfo) -> None:
-        """Take in one message."""
-        self.connection.set_request_info(info)
-        self.receive(line)
-
-    def hang_up(self) -> None:
-        """End the connection: its client is gone."""
-        self.give_up(TransportError("the client closed it", target=self.target))
 
 
 class LegacySse:
@@ -115,7 +98,7 @@ class LegacySse:
             await link.writer.run(exchange)
         finally:
             self._remove(id)
-            link.hang_up()
+            link.give_up(TransportError("the client closed it", target=link.target))
             await link.connection.finished()
 
     def _remove(self, id: str) -> None:
@@ -124,7 +107,8 @@ class LegacySse:
 
     async def serve_message(self, exchange: Exchange) -> None:
         """Answer a POST with a message for a connection."""
-        link = self._links.get(_id_in(exchange.scope.get("query_string", b"")))
+        query = parse_qs(exchange.scope.get("query_string", b"").decode("latin-1"))
+        link = self._links.get(query.get(PARAMETER, [""])[0])
         if link is None or not link.belongs_to(exchange.principal):
             raise HttpProblem(*UNKNOWN_SESSION)
         try:
@@ -136,7 +120,8 @@ class LegacySse:
             raise HttpProblem(400, InvalidRequest("the body is no message"))
         # It may have been written on several lines, and in JSON these are mere space.
         line = body.replace(b"\n", b" ").replace(b"\r", b" ") + b"\n"
-        link.post(line, exchange.info)
+        link.connection.request_info = exchange.info  # each message has its own head
+        link.receive(line)
         # 2024-11-05 basic/transports: what there is to say comes on the stream.
         await exchange.reply_bytes(202, b"Accepted", "text/plain")
 
@@ -157,12 +142,3 @@ class LegacySse:
         for link in list(self._links.values()):
             link.writer.end()
             await link.connection.aclose()
-
-
-def _id_in(query: bytes) -> str:
-    # An id of ours has no character that would have to be written in another way.
-    for part in query.decode("latin-1").split("&"):
-        name, _, value = part.partition("=")
-        if name == PARAMETER:
-            return value
-    return ""

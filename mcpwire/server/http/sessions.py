@@ -29,6 +29,7 @@ from mcpwire.errors import (
     RequestTimeout,
     RPCError,
 )
+from mcpwire.protocol.request_validation import id_in
 from mcpwire.server.dispatcher import INITIALIZE, INITIALIZED, HttpRefusal
 from mcpwire.server.fair_pool import FairPool, client_key
 from mcpwire.server.http.event_store import (
@@ -117,11 +118,7 @@ _LAST_EVENT: Final = LAST_EVENT_ID.lower()
 
 
 class ServerRequests:
-    """The open requests of a server to one client, by id.
-
-    Ids count up from 1 and are never used twice. Only those of this session are looked
-    at, so that an answer from elsewhere finds nothing.
-    """
+    """The open requests of a server to one client; ids from 1, none used twice."""
 
     def __init__(self) -> None:
         self._last = 0
@@ -133,11 +130,7 @@ class ServerRequests:
     async def ask(
         self, send: Send, method: str, params: dict[str, Any], timeout: float | None
     ) -> dict[str, Any]:
-        """Send a request and return the client's result.
-
-        Raises `LocalProtocolError` with nothing sent, `RPCError`, `RequestTimeout`
-        after the client was told so, and `ConnectionClosed` at the session's end.
-        """
+        """Send a request and return the client's result; raise its error."""
         loop = asyncio.get_running_loop()
         id = self._last + 1
         data = encode(jsonrpc.request(id, method, params))
@@ -168,53 +161,30 @@ class ServerRequests:
                 told = {"requestId": id, "reason": reason}
                 send(encode(jsonrpc.notification(CANCELLED, told)))
 
-    def take(self, message: jsonrpc.Success | jsonrpc.Failure) -> None:
+    def take(self, id: RequestId | None, answer: dict[str, Any] | MCPError) -> None:
         """Deliver an answer; what answers no open request is dropped."""
-        if isinstance(message, jsonrpc.Failure):
-            self.fail(message.id, message.error)
-        elif (found := self._find(message.id)) is not None:
-            found[1].set_result(message.result)
-
-    def fail(self, id: RequestId | None, error: MCPError) -> None:
-        """End a request with an error."""
-        found = self._find(id)
-        if found is not None:
-            method, future = found
-            if isinstance(error, RPCError):
-                error.method = method
-            future.set_exception(error)
-
-    def _find(
-        self, id: RequestId | None
-    ) -> tuple[str, asyncio.Future[dict[str, Any]]] | None:
         # Ids of ours are integers; 1.0 and True were refused before.
         found = self._open.get(id) if type(id) is int else None
-        # Of two answers the first one counts.
-        return None if found is None or found[1].done() else found
+        if found is None or found[1].done():  # of two answers the first one counts
+            return
+        method, future = found
+        if not isinstance(answer, MCPError):
+            future.set_result(answer)
+            return
+        if isinstance(answer, RPCError):
+            answer.method = method
+        future.set_exception(answer)
 
     def close(self) -> None:
         """End all requests: no answer will come."""
         for id, (method, _) in self._open.items():
-            self.fail(id, ConnectionClosed(f"{method}: the session has ended"))
-
-
-def _drop(_: str, __: dict[str, Any]) -> None:
-    """Drop a notification: the session has ended."""
+            self.take(id, ConnectionClosed(f"{method}: the session has ended"))
 
 
 class HttpSession:
     """One session: its running requests, its streams, its open requests to the client.
 
     It is to HTTP what `server.connection` is to a duplex stream.
-
-    Attributes:
-        mark: Names it where its id, a secret, must not stand.
-        can_pause: Whether its streams may end before their answer, to be resumed.
-        retry: How long its client should wait before it comes back, in seconds.
-        room: How many bytes a stream may hold back.
-        journal: Keeps the events of its streams, once there are any.
-        writers: How many GETs write its streams now.
-        used_at: When it was used last, by the loop's clock.
     """
 
     def __init__(self, shared: Sessions, session: Session, owner: Owner) -> None:
@@ -230,17 +200,17 @@ class HttpSession:
         self._streams: dict[int, Stream] = {}
         self._ended_streams: dict[int, int] = {}  # and how far they went
         self._last_stream = STANDALONE
-        self.mark = secrets.token_hex(8)
+        self.mark = secrets.token_hex(8)  # names it where its id, a secret, must not
         self.can_pause = shared.store is not None and session.revision >= PAUSES_SINCE
         self.retry = shared.retry
-        self.room = shared.dispatcher.limits.unwritten
+        self.room = shared.dispatcher.limits.unwritten  # of a stream, in bytes
         self.is_closed = False
         self.session = session
-        self.writers = 0
-        self.used_at = 0.0
+        self.writers = 0  # GETs that write its streams now
+        self.used_at = 0.0  # by the loop's clock
         if not shared.is_stateless:
             session.send = self.send
-            session.ask = self._ask_beside
+            session.ask = self._ask
 
     def is_idle(self) -> bool:
         """Tell whether no request runs in it, and no GET reads from it."""
@@ -280,22 +250,17 @@ class HttpSession:
         self.server_stream.send(encode(jsonrpc.notification(method, params)))
 
     async def _ask(
-        self, answers: Answers, method: str, params: dict[str, Any]
+        self, method: str, params: dict[str, Any], answers: Answers | None = None
     ) -> dict[str, Any]:
         def send(data: bytes) -> None:
             # 2025-11-25 basic/transports: a request of the server that belongs to a
             # call goes on the stream of that call. Its cancellation may come later.
-            if not answers.is_over:
+            if answers is not None and not answers.is_over:
                 answers.send(data)
             elif not self.is_closed:
                 self.server_stream.send(data)
 
         seconds = self._shared.ask_timeout
-        return await self._server_requests.ask(send, method, params, seconds)
-
-    async def _ask_beside(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """Ask what belongs to no request."""
-        send, seconds = self.server_stream.send, self._shared.ask_timeout
         return await self._server_requests.ask(send, method, params, seconds)
 
     def _notify(self, answers: Answers, method: str, params: dict[str, Any]) -> None:
@@ -306,11 +271,7 @@ class HttpSession:
     def take(
         self, value: Any, answers: Answers, exchange: Exchange, size: int
     ) -> RPCError | None:
-        """Take one decoded message of a POST, which was that long.
-
-        Returns what is wrong with it if it is no message; in a batch the others are
-        taken all the same.
-        """
+        """Take one message of a POST, which was that long; return what is wrong."""
         try:
             message = jsonrpc.parse_message(value)
         except InvalidMessage as error:
@@ -318,8 +279,10 @@ class HttpSession:
         if isinstance(message, jsonrpc.Request):
             answers.expect_response()
             self._take_request(message, answers, exchange, size)
-        elif not isinstance(message, jsonrpc.Notification):
-            self._server_requests.take(message)
+        elif isinstance(message, jsonrpc.Success):
+            self._server_requests.take(message.id, message.result)
+        elif isinstance(message, jsonrpc.Failure):
+            self._server_requests.take(message.id, message.error)
         elif message.method == CANCELLED:
             self._cancel(message.params or {})
         else:
@@ -333,7 +296,7 @@ class HttpSession:
         id = value.get("id") if type(value) is dict else None
         if jsonrpc.is_request_id(id):
             if "method" not in value:
-                self._server_requests.fail(id, error)
+                self._server_requests.take(id, error)
             elif answers.is_batch:
                 answers.expect_response()
                 self._reply(answers, id, refusal)
@@ -380,7 +343,7 @@ class HttpSession:
                 params,
                 self.session,
                 partial(self._notify, answers),
-                ask=partial(self._ask, answers) if can_ask else None,
+                ask=partial(self._ask, answers=answers) if can_ask else None,
                 info=exchange.info_with(answers.pause if self.can_pause else None),
             )
             result = dispatcher.answer_now(request, params)
@@ -460,11 +423,7 @@ class HttpSession:
         return stream, writer
 
     async def resume(self, last_event_id: str) -> tuple[Stream, SseWriter]:
-        """Return a stream and its writer, which begins after that event.
-
-        It replaces the writer before: the client noticed the broken connection first.
-        Raises `HttpProblem` if the events are not kept.
-        """
+        """Return a stream and its writer, which begins after that event."""
         mark, number, after = parse_event_id(last_event_id) or ("", 0, 0)
         stream = self._find_stream(number) if mark == self.mark else None
         if stream is None or self.journal is None or after > stream.last:
@@ -472,7 +431,8 @@ class HttpSession:
         writer = SseWriter(self.room)
         is_live = number not in self._ended_streams
         if is_live:
-            # What is sent from now on follows what is replayed.
+            # What is sent from now on follows what is replayed. It takes the place of
+            # the writer before: the client noticed the broken connection first.
             stream.attach(writer)
         events = None
         try:
@@ -531,7 +491,7 @@ class HttpSession:
     def forget(self) -> None:
         """Let go of what is kept: nothing runs here any more."""
         self.is_closed = self.session.is_closed = True
-        self.session.send, self.session.ask = _drop, None
+        self.session.send, self.session.ask = lambda *_: None, None
         if self.journal is not None:
             self.journal.drop()
 
@@ -542,11 +502,6 @@ class Sessions:
     A session is idle if no request runs in it and no GET reads from it. Idle ones go
     after a while, and before that when room is needed: see `FairPool.to_displace`.
     With `stateless` there are none at all: each POST stands alone.
-
-    Raises `ValueError` for a number that is not above zero.
-
-    Attributes:
-        alone: What answers a POST without a session.
     """
 
     def __init__(
@@ -571,7 +526,7 @@ class Sessions:
         self.is_stateless = stateless
         both = (ask_timeout, dispatcher.ask_timeout)
         self.ask_timeout = min((t for t in both if t is not None), default=None)
-        self.alone: set[HttpSession] = set()
+        self.alone: set[HttpSession] = set()  # what answers POSTs without a session
         self._revisions = {
             r.name: r for r in dispatcher.revisions if r.era is Era.SESSION
         }
@@ -597,10 +552,7 @@ class Sessions:
     # POST...
 
     async def serve(self, exchange: Exchange, body: Any) -> None:
-        """Answer a POST with the decoded JSON of its body.
-
-        Raises `HttpProblem` and `ClientGone`.
-        """
+        """Answer a POST with the decoded JSON of its body."""
         is_initialize = type(body) is dict and body.get("method") == INITIALIZE
         try:
             revision = self._revision_of(exchange, is_initialize=is_initialize)
@@ -610,12 +562,15 @@ class Sessions:
                 await self._initialize(exchange, body)
                 return
             if self.is_stateless:
-                session = self._stand_alone(revision)
+                # Nothing is known of it but its revision.
+                opened = Session(revision, {}, {}, is_initialized=True)
+                session = HttpSession(self, opened, "")
+                self.alone.add(session)
             else:
                 session = await self._find(exchange)
             answers = self._take(exchange, session, body)
         except HttpProblem as problem:
-            problem.id = _id_in(body)
+            problem.id = id_in(body)
             raise
         try:
             if answers.expects_any:
@@ -627,10 +582,7 @@ class Sessions:
             self._touch(session)
 
     def _revision_of(self, exchange: Exchange, *, is_initialize: bool) -> Revision:
-        """Return the revision that a request names in its head.
-
-        In a session that is only checked: what was negotiated counts.
-        """
+        """Return the revision in a request's head; a session only has it checked."""
         version = exchange.headers.get(_VERSION)
         if version is None:
             return ASSUMED
@@ -660,13 +612,6 @@ class Sessions:
         if not session.belongs_to(exchange.principal):
             raise HttpProblem(*UNKNOWN_SESSION)
         self._touch(session)
-        return session
-
-    def _stand_alone(self, revision: Revision) -> HttpSession:
-        """Return a session for one POST, of which nothing is known but its revision."""
-        opened = Session(revision, {}, {}, is_initialized=True)
-        session = HttpSession(self, opened, "")
-        self.alone.add(session)
         return session
 
     def _take(self, exchange: Exchange, session: HttpSession, body: Any) -> Answers:
@@ -724,10 +669,7 @@ class Sessions:
     async def _open_later(
         self, exchange: Exchange, params: dict[str, Any] | None
     ) -> tuple[Session, dict[str, Any]]:
-        """Open a session that takes its time; nothing is left if the client goes away.
-
-        Raises `RPCError`, `HttpProblem`, `ClientGone`.
-        """
+        """Open a session that takes its time; leave nothing if the client goes away."""
         if not self._has_room(exchange.owner):
             raise HttpProblem(*TOO_MANY_SESSIONS)
         self._opening += 1
@@ -779,12 +721,7 @@ class Sessions:
         return id
 
     def _has_room(self, owner: Owner) -> bool:
-        """Tell whether there may be one more session, for which another may have to go.
-
-        An owner with more than this owner loses an idle one, else a busy one: an open
-        request to the client keeps a session busy, too. Else this owner loses an idle
-        one.
-        """
+        """Tell whether one more session has room; another may have to go for it."""
         if len(self._sessions) + self._opening < self._maximum:
             return True
         found = self._pool.to_displace(owner, HttpSession.is_idle)
@@ -820,7 +757,7 @@ class Sessions:
         """Return the session of an id that is not here, if the dispatcher knows it.
 
         Requests that come meanwhile wait for the first. It goes on also if this is
-        cancelled: the next request finds it. Raises `HttpProblem`.
+        cancelled: the next request finds it.
         """
         principal = exchange.principal
         key = id, principal and principal.key
@@ -865,10 +802,7 @@ class Sessions:
     # GET and DELETE...
 
     async def serve_get(self, exchange: Exchange) -> None:
-        """Answer a GET: open a session's stream, or resume one.
-
-        Raises `HttpProblem`.
-        """
+        """Answer a GET: open a session's stream, or resume one."""
         self._check_named(exchange)
         session = await self._find(exchange)
         last_event_id = exchange.headers.get(_LAST_EVENT)
@@ -885,10 +819,7 @@ class Sessions:
             self._touch(session)
 
     async def serve_delete(self, exchange: Exchange) -> None:
-        """Answer a DELETE: end a session, and wait until it has ended.
-
-        Raises `HttpProblem` and `ClientGone`.
-        """
+        """Answer a DELETE: end a session, and wait until it has ended."""
         self._check_named(exchange)
         dispatcher = self.dispatcher
         id = exchange.headers.get(_SESSION)
@@ -994,9 +925,3 @@ class Sessions:
                 late_task.cancel()
         if self.store is not None:
             await self.store.aclose()
-
-
-def _id_in(body: Any) -> RequestId | None:
-    """Return the id of the request that a body is, if that can be read."""
-    id = body.get("id") if type(body) is dict and "method" in body else None
-    return id if jsonrpc.is_request_id(id) else None

@@ -107,7 +107,7 @@ class Stateless:
         )
         repeated = dispatcher.param_headers(request, params)
         check_mirrored(headers, method, params, repeated)
-        if dispatcher.is_long_lived(request):
+        if request.route is not None and request.route.is_long_lived:
             call.is_json_only = False  # nothing else could carry what it is for
         return request
 
@@ -131,11 +131,7 @@ class _Call:
         self._context = copy_context()
 
     def notify(self, method: str, params: dict[str, Any]) -> None:
-        """Send a notification before the answer; never waits.
-
-        A client that does not read loses the oldest of them. Raises
-        `LocalProtocolError` if it has no JSON form.
-        """
+        """Send a notification; a client that does not read loses the oldest ones."""
         if not self.is_json_only:
             event = as_event(encode(notification(method, params)))
             self._stream().put(event, DROPPABLE)

@@ -65,8 +65,7 @@ class SseWriter:
     """Writes an event stream to one response, with a comment when it is silent.
 
     At most `room` bytes wait for the client to read; beyond, droppable events go, and
-    if that is not enough the stream ends. `is_over`: nothing is written any more.
-    `is_complete`: everything was written.
+    if that is not enough the stream ends.
     """
 
     def __init__(self, room: int) -> None:
@@ -80,8 +79,8 @@ class SseWriter:
         self._watcher: asyncio.Task[None] | None = None
         self._write_timeout: asyncio.Timeout | None = None
         self._is_ending = False
-        self.is_over = False
-        self.is_complete = False
+        self.is_over = False  # nothing is written any more
+        self.is_complete = False  # everything was written
 
     @property
     def owner(self) -> Hashable:
@@ -375,26 +374,19 @@ class Answers:
 
     The handlers run whether or not the client waits here (2025-11-25 basic/transports:
     a disconnection is no cancellation).
-
-    Attributes:
-        stream: What answers; ``None`` as long as it is to be JSON.
-        status: That of a single answer, and the fields that go with it.
-        has_answer: Whether there has been an answer.
-        expects_any: Whether any answer was ever expected.
-        ids: The ids of the requests of a batch so far.
     """
 
     def __init__(self, session: HttpSession, *, is_batch: bool = False) -> None:
         self._session = session
         self.is_batch = is_batch
-        self.ids: set[RequestId] = set()
+        self.ids: set[RequestId] = set()  # of a batch so far
         self._answers: list[bytes] = []
         self._open = 1  # what is still to come: answers, and until `seal` messages
         self._is_left = False
         self._decided: asyncio.Future[None] | None = None
         self._writer: SseWriter | None = None
-        self.stream: Stream | None = None
-        self.status: tuple[int, Fields] = (200, ())
+        self.stream: Stream | None = None  # as long as it is to be JSON
+        self.status: tuple[int, Fields] = (200, ())  # of a single answer
         self.has_answer = False
         self.expects_any = False
 

@@ -109,11 +109,7 @@ BUSY: Final = (
 
 
 class Connections:
-    """All connections of one server; the factory of protocols that uvicorn gets.
-
-    There are at most `most`, each idle between requests for at most `keep_alive`
-    seconds. While `is_draining`, each ends with its answer.
-    """
+    """All connections of one server; the factory of protocols that uvicorn gets."""
 
     def __init__(self, limits: Limits, *, most: int, keep_alive: float) -> None:
         self.limits = limits
@@ -122,7 +118,7 @@ class Connections:
         self.lingering = TimerQueue(LINGER_S)
         self.stalls = TimerQueue(limits.stall_timeout)
         self.log = LogLimit()  # bounds the log lines that a peer can cause
-        self.is_draining = False
+        self.is_draining = False  # whether each connection ends with its answer
         self.pool: FairPool[HttpConnection] = FairPool()
         self.unread = UnreadAccount(limits.unwritten_total)
         self.extensions = {UNREAD: self.unread}  # of ASGI
@@ -139,10 +135,7 @@ class Connections:
         return HttpConnection(self, config, server_state, app_state)
 
     def add(self, connection: HttpConnection) -> bool:
-        """Add a connection if there is room, for which another may end.
-
-        Which one is the rule of `FairPool.to_displace`.
-        """
+        """Add a connection if there is room, for which another may end."""
         pool = self.pool
         if len(pool) >= self._most:
             displaced = pool.to_displace(connection.owner, HttpConnection.is_idle)
@@ -155,21 +148,18 @@ class Connections:
 
 
 class HttpConnection(asyncio.Protocol):
-    """One connection: reads requests, and has them answered one after the other.
-
-    `owner` is the network of the peer's address. `writable` is done when the peer has
-    read enough; ``None``: it has.
-    """
+    """One connection: reads requests, and has them answered one after the other."""
 
     _transport: asyncio.Transport
 
     def __init__(
         self, shared: Connections, config: Any, state: Any, app_state: dict[str, Any]
     ) -> None:
-        self.owner = ""
+        self.owner = ""  # the network of the peer's address
         self.shared = shared
         self.config = config
         self.state = state  # uvicorn's: connections, tasks, default header fields
+        # Done when the peer has read enough; `None`: it has.
         self.writable: asyncio.Future[None] | None = None
         self._app_state = app_state
         self._loop = asyncio.get_running_loop()
@@ -561,13 +551,7 @@ class HttpConnection(asyncio.Protocol):
 
 
 class HttpRequest:
-    """One request and its answer, as ASGI has them.
-
-    Attributes:
-        keep_alive: Whether the connection goes on after the answer.
-        is_whole: Whether the body has come to its end.
-        is_started: Whether the answer has begun.
-    """
+    """One request and its answer, as ASGI has them."""
 
     def __init__(
         self,
@@ -579,15 +563,15 @@ class HttpRequest:
     ) -> None:
         self._connection = connection
         self._scope = scope
-        self.keep_alive = keep_alive
+        self.keep_alive = keep_alive  # whether the connection goes on after the answer
         self._expects_continue = expects_continue
         self._chunks: list[bytes] = []
         self._size = 0
-        self.is_whole = False
+        self.is_whole = False  # the body has come to its end
         self._is_taken = False  # the end of the body, by the application
         self._is_gone = False
         self._wake: asyncio.Future[None] | None = None
-        self.is_started = False
+        self.is_started = False  # the answer has begun
         self._is_over = False
         self._head = b""
         self._is_chunked = False
@@ -655,7 +639,12 @@ class HttpRequest:
         if self._expects_continue and not (self.is_started or self._is_gone):
             self._expects_continue = False
             connection.write(CONTINUE)
-        while not self._has_event():
+        while not (
+            self._chunks
+            or self._is_gone
+            or self._is_over
+            or (self.is_whole and not self._is_taken)
+        ):
             connection.resume_reading()
             self._wake = asyncio.get_running_loop().create_future()
             try:
@@ -670,16 +659,8 @@ class HttpRequest:
         self._is_taken = self.is_whole
         return {"type": "http.request", "body": body, "more_body": not self.is_whole}
 
-    def _has_event(self) -> bool:
-        if self._chunks or self._is_gone or self._is_over:
-            return True
-        return self.is_whole and not self._is_taken
-
     async def send(self, event: Event) -> None:
-        """Send the head of the answer, or a part of its body.
-
-        Raises `RuntimeError` if the event does not belong here.
-        """
+        """Send the head of the answer, or a part of its body."""
         connection = self._connection
         while connection.writable is not None:
             await asyncio.shield(connection.writable)
