@@ -40,7 +40,7 @@ from mcpwire.cli.commands import pick
 from mcpwire.cli.failures import Exit, UsageError
 from mcpwire.cli.output import Output, check_writable, one_line, read_file, save
 from mcpwire.cli.session import run_command
-from mcpwire.cli.targets import target_of
+from mcpwire.cli.targets import against_of, target_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -80,6 +80,8 @@ def bench(options: Options) -> int:
     if sought is not None:
         _check_search(options, with_changes=bool(bases))
 
+    against = against_of(options, Output(is_json=options.json))
+
     async def measure(target: Stdio | Http, load: Load, **shared: Any) -> Result:
         if sought is not None:
             try:
@@ -89,7 +91,7 @@ def bench(options: Options) -> int:
         return await run(
             target,
             load,
-            against=options.against,
+            against=against,
             with_floor=options.floor,
             only_counts=options.counts,
             **shared,

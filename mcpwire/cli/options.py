@@ -676,6 +676,18 @@ class Against(Group, title=MEASURED):
     against: str | None = option(
         "--against TARGET", "measure a second server in turns, and compare"
     )
+    against_env: list[tuple[str, str]] = option(
+        "--against-env NAME[=VALUE]",
+        "as --env, for the second server, which has none of the first one's",
+        type=_variable,
+    )
+    against_headers: list[str] = option(
+        "--against-header 'NAME: VALUE'", "as --header, for the second server"
+    )
+    against_header_env: list[str] = option(
+        "--against-header-env NAME=[TEXT ]VARIABLE",
+        "as --header-env, for the second server",
+    )
     counts: bool = option(
         "--counts", "measure no time, count messages and system calls of a call only"
     )
