@@ -262,8 +262,8 @@ def _ratios(id: str, what: str, found: Sequence[Difference]) -> Iterable[Chart]:
     if rows:
         title = f"Ratio {what}"
         text = (
-            "Each figure with its 99 % interval. Where the line at 1 lies in the "
-            "interval, no difference is shown."
+            "Each figure with its interval; in 99 of 100 cases all of them hold their "
+            "ratios. Where the line at 1 lies in the interval, no difference is shown."
         )
         yield Chart(title, text, charts.draw_intervals(f"{id}-ratios", title, rows))
 

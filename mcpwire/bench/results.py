@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import attrs
 
-from mcpwire.bench.histogram import merged
+from mcpwire.bench.histogram import merged, percentiles
 from mcpwire.wire.json import encode, loads
 
 __all__ = ["FIGURES", "Figure", "Result", "Sample", "Slice", "Subject", "step_name"]
@@ -128,8 +128,18 @@ class Subject:
     @cached_property
     def percentiles(self) -> Mapping[float, int]:
         """Some percentiles of the latency over all slices; empty without an answer."""
-        found = self.latencies().get_percentile_to_value_dict(list(_PERCENTS))
-        return dict(found)
+        return self._latency_figures[0]
+
+    @cached_property
+    def latency_count(self) -> int:
+        """How many calls have a latency."""
+        return self._latency_figures[1]
+
+    @cached_property
+    def _latency_figures(self) -> tuple[Mapping[float, int], int]:
+        """What is read of all latencies at once: reading a histogram takes long."""
+        found = self.latencies()
+        return percentiles(found, _PERCENTS), found.total_count
 
     @cached_property
     def _alone(self) -> tuple[Subject, ...]:
@@ -222,7 +232,7 @@ def _per_call(subject: Subject, total: float | None) -> float | None:
 
 
 def _mean(subject: Subject) -> float | None:
-    count = subject.latencies().total_count
+    count = subject.latency_count
     return subject.total("latency_sum") / 1_000 / count if count else None
 
 

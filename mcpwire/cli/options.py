@@ -216,6 +216,10 @@ def _token(text: str) -> tuple[str, str]:
     return kind, variable
 
 
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",")]
+
+
 def _words(text: str) -> list[str]:
     import shlex
 
@@ -718,6 +722,16 @@ class Limits(Group, title=MEASURED):
     )
 
 
+class Compared(Group):
+    """`bench compare` alone."""
+
+    figures: list[str] | None = option(
+        "--on FIGURE[,FIGURE ...]",
+        "compare these only, such as p50,cpu: fewer have narrower intervals",
+        type=_names,
+    )
+
+
 class LoadReports(Group, title="reports"):
     """All that makes load."""
 
@@ -846,6 +860,7 @@ class Options(
     Processes,
     Limits,
     LoadReports,
+    Compared,
     MeasuredClient,
     FloorTime,
     Browser,

@@ -7,7 +7,7 @@ import tracemalloc
 import pytest
 from hdrh.histogram import HdrHistogram
 
-from mcpwire.bench.histogram import LONGEST_NS, histogram
+from mcpwire.bench.histogram import LONGEST_NS, histogram, merged, percentiles
 from mcpwire.bench.worker import Recorder
 
 SECOND = 10**9
@@ -58,6 +58,29 @@ def test_times_are_counted_as_the_package_would():
     for value in values:
         plain.record_value(min(max(value, 0), LONGEST_NS))
     assert histogram(values).encode() == plain.encode()
+
+
+def test_histograms_are_merged_whatever_their_lengths():
+    values = [[5_000, LONGEST_NS], [], [100], [3 * SECOND] * 4]
+    texts = [histogram(each).encode().decode() for each in values]
+    for chosen in (texts, texts[::-1], texts[:1], texts[1:2], []):
+        held = [
+            v
+            for each, text in zip(values, texts, strict=True)
+            if text in chosen
+            for v in each
+        ]
+        assert merged(chosen).encode() == histogram(held).encode()
+
+
+@pytest.mark.parametrize("count", [0, 1, 7, 1_000])
+@pytest.mark.parametrize("bits", [6, 11, 17, 25, 41])
+def test_percentiles_are_those_of_the_package(count, bits):
+    chance = random.Random(count)
+    values = [int(2 ** chance.uniform(bits - 1, bits)) for _ in range(count)]
+    found = histogram(values)
+    asked = [50.0, 90.0, 99.0, 99.9, 100.0]
+    assert percentiles(found, asked) == found.get_percentile_to_value_dict(asked)
 
 
 def test_each_second_has_the_calls_that_were_answered_in_it(record):
