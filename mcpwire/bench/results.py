@@ -97,6 +97,7 @@ class Slice:
     """CPU time of the server's processes; ``None`` where they are not known."""
 
     bytes_sent: int
+    bytes_received: int = 0
     reconnects: int = 0
     """How often a connection was lost and opened anew."""
 
@@ -312,6 +313,11 @@ FIGURES: Final[dict[str, Figure]] = {
     ),
     "bytes sent": Figure(
         "B", lambda one: _per_call(one, one.total("bytes_sent")), is_compared=False
+    ),
+    "bytes received": Figure(
+        "B",
+        lambda one: _per_call(one, one.total("bytes_received") or None),
+        is_compared=False,
     ),
     "messages": _counted("messages"),
     "reads": _counted("reads"),
