@@ -367,10 +367,8 @@ def _memory(subject: Subject) -> list[tuple[float, float]]:
     """Return the memory over the whole time: samples count anew in each round."""
     begins = {each.round: each.at for each in subject.slices[::-1]}
     starts = [begins[round] for round in sorted(begins)]
-    found, number, before = [], 0, 0.0
-    for each in subject.samples:
-        if each.at < before and number + 1 < len(starts):
-            number += 1
-        before = each.at
-        found.append((starts[number] + each.at, float(each.memory)))
-    return found
+    return [
+        (start + each.at, float(each.memory))
+        for start, samples in zip(starts, subject.samples_of_rounds(), strict=False)
+        for each in samples
+    ]

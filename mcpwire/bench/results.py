@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping  # noqa: TC003 - attrs resolves them
 from functools import cached_property
-from statistics import linear_regression, median
+from statistics import fmean, linear_regression, median
 from typing import Any, Final
 
 import attrs
@@ -169,11 +169,27 @@ class Subject:
         return dict(found)
 
     def memory_slope(self) -> float | None:
-        """Return by how many bytes a second memory grew; ``None``: too few samples."""
-        if len({each.at for each in self.samples}) < 2:
-            return None
-        at = [each.at for each in self.samples]
-        return linear_regression(at, [each.memory for each in self.samples]).slope
+        """Return by how many bytes a second memory grew; ``None``: too few samples.
+
+        It is the slope of one line for all rounds, each from where its server began.
+        """
+        at: list[float] = []
+        memory: list[float] = []
+        for samples in self.samples_of_rounds():
+            middle = fmean(each.at for each in samples)
+            level = fmean(each.memory for each in samples)
+            at += [each.at - middle for each in samples]
+            memory += [each.memory - level for each in samples]
+        return linear_regression(at, memory).slope if any(at) else None
+
+    def samples_of_rounds(self) -> list[list[Sample]]:
+        """Return the samples by rounds: the time of each begins anew."""
+        found: list[list[Sample]] = []
+        for each in self.samples:
+            if not found or each.at <= found[-1][-1].at:
+                found.append([])
+            found[-1].append(each)
+        return found
 
     def figures(self) -> dict[str, float]:
         """Return all figures that there are over all slices, by their names."""

@@ -76,7 +76,7 @@ def against_of(options: Options, output: Output) -> Stdio | Http | None:
         ("--against-header-env", options.against_header_env, True),
     ):
         if given and options.against is None:
-            raise UsageError(f"{flag} is for --against, and there is none")
+            raise UsageError(f"{flag} needs --against TARGET")
         if given and is_for_url != is_at_url:
             kind = "at a URL" if is_at_url else "started"
             raise UsageError(f"{flag}: the server of --against is {kind}")

@@ -54,7 +54,7 @@ def test_one_server_can_be_started_and_the_other_be_at_a_url():
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--against-env", "A=b"], "--against-env is for --against, and there is none"),
+        (["--against-env", "A=b"], "--against-env needs --against TARGET"),
         (
             ["--against", URL, "--against-env", "A=b"],
             "--against-env: the server of --against is at a URL",

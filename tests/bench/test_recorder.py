@@ -8,6 +8,7 @@ import pytest
 from hdrh.histogram import HdrHistogram
 
 from mcpwire.bench.histogram import LONGEST_NS, histogram, merged, percentiles
+from mcpwire.bench.results import Sample, Subject
 from mcpwire.bench.worker import Recorder
 
 SECOND = 10**9
@@ -115,3 +116,29 @@ def test_an_open_loop_counts_answers_from_the_first_one_on(record):
     straggler = (0, 0, 5 * SECOND)
     assert in_time(record(*slow, straggler), is_open=True) == 10
     assert in_time(record(), is_open=True) == in_time(record(), is_open=False) == 0
+
+
+def held(*memory, at=0):
+    """Return a sample for each second of a round."""
+    return [
+        Sample(at=at + second, memory=each, descriptors=1)
+        for second, each in enumerate(memory)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rounds", "slope"),
+    [
+        ([], None),
+        ([held(500)], None),
+        ([held(500), held(900)], None),
+        ([held(500, 503, 506)], 3),
+        # Each round's server holds more from the begin on, and none grows.
+        ([held(500, 500), held(900, 900, 900), held(700)], 0),
+        ([held(500, 505), held(900, 905, 910)], 5),
+    ],
+)
+def test_the_slope_of_memory_is_that_within_the_rounds(rounds, slope):
+    samples = tuple(sample for each in rounds for sample in each)
+    one = Subject(name="target", target="x", server={}, slices=(), samples=samples)
+    assert one.memory_slope() == (slope if slope is None else pytest.approx(slope))
