@@ -7,6 +7,13 @@ from __future__ import annotations
 
 from mcpwire.bench.compare import Difference, compare, differences
 from mcpwire.bench.crew import GeneratorFailed
+from mcpwire.bench.footprint import (
+    Size,
+    Sizes,
+    StartUp,
+    measure_size,
+    measure_start,
+)
 from mcpwire.bench.load import Call, Load, read_mix
 from mcpwire.bench.results import Result, Slice, Subject
 from mcpwire.bench.runs import Progress, find_max, run
@@ -20,12 +27,17 @@ __all__ = [
     "Load",
     "Progress",
     "Result",
+    "Size",
+    "Sizes",
     "Slice",
+    "StartUp",
     "Subject",
     "Threshold",
     "compare",
     "differences",
     "find_max",
+    "measure_size",
+    "measure_start",
     "parse_condition",
     "parse_failure",
     "read_mix",

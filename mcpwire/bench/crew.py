@@ -155,7 +155,7 @@ class Crew:
             name: sum(each[name] for each in found)
             for name in (
                 *("offered", "done", "in_time", "missed", "latency_sum"),
-                *("generator_cpu", "bytes_sent", "reconnects"),
+                *("generator_cpu", "bytes_sent", "bytes_received", "reconnects"),
             )
         }
         longest = max(each["elapsed"] for each in found) / 1e9

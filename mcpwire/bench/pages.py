@@ -262,8 +262,8 @@ def _ratios(id: str, what: str, found: Sequence[Difference]) -> Iterable[Chart]:
     if rows:
         title = f"Ratio {what}"
         text = (
-            "Each figure with its 99 % interval. Where the line at 1 lies in the "
-            "interval, no difference is shown."
+            "Each figure with its interval; in 99 of 100 cases all of them hold their "
+            "ratios. Where the line at 1 lies in the interval, no difference is shown."
         )
         yield Chart(title, text, charts.draw_intervals(f"{id}-ratios", title, rows))
 
@@ -367,10 +367,8 @@ def _memory(subject: Subject) -> list[tuple[float, float]]:
     """Return the memory over the whole time: samples count anew in each round."""
     begins = {each.round: each.at for each in subject.slices[::-1]}
     starts = [begins[round] for round in sorted(begins)]
-    found, number, before = [], 0, 0.0
-    for each in subject.samples:
-        if each.at < before and number + 1 < len(starts):
-            number += 1
-        before = each.at
-        found.append((starts[number] + each.at, float(each.memory)))
-    return found
+    return [
+        (start + each.at, float(each.memory))
+        for start, samples in zip(starts, subject.samples_of_rounds(), strict=False)
+        for each in samples
+    ]

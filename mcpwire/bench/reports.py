@@ -158,7 +158,7 @@ def verdict_rows(
     found: Iterable[Difference], names: tuple[str, str] = ("before", "after")
 ) -> list[list[str]]:
     """Return a row for each figure that was compared, with what the columns are."""
-    rows = [["", *names, "ratio", "99 % interval", ""]]
+    rows = [["", *names, "ratio", "interval", ""]]
     for each in found:
         unit = FIGURES[each.figure].unit
         rows.append(
@@ -178,7 +178,13 @@ def verdicts(
     found: Iterable[Difference], names: tuple[str, str] = ("before", "after")
 ) -> str:
     """Return what a terminal shows of a comparison."""
-    return "".join(f"{line}\n" for line in table(verdict_rows(found, names)))
+    found = list(found)
+    lines = table(verdict_rows(found, names))
+    if any(each.low < each.high for each in found):
+        count = len(found)
+        said = f"all {count} intervals hold" if count > 1 else "the interval holds"
+        lines.insert(0, f"In 99 of 100 cases {said} the ratio.")
+    return "".join(f"{line}\n" for line in lines)
 
 
 _CLIENT_ROWS: Final = (

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping  # noqa: TC003 - attrs resolves them
 from functools import cached_property
-from statistics import linear_regression, median
+from statistics import fmean, linear_regression, median
 from typing import Any, Final
 
 import attrs
 
-from mcpwire.bench.histogram import merged
+from mcpwire.bench.histogram import merged, percentiles
 from mcpwire.wire.json import encode, loads
 
 __all__ = ["FIGURES", "Figure", "Result", "Sample", "Slice", "Subject", "step_name"]
@@ -97,6 +97,7 @@ class Slice:
     """CPU time of the server's processes; ``None`` where they are not known."""
 
     bytes_sent: int
+    bytes_received: int = 0
     reconnects: int = 0
     """How often a connection was lost and opened anew."""
 
@@ -128,8 +129,18 @@ class Subject:
     @cached_property
     def percentiles(self) -> Mapping[float, int]:
         """Some percentiles of the latency over all slices; empty without an answer."""
-        found = self.latencies().get_percentile_to_value_dict(list(_PERCENTS))
-        return dict(found)
+        return self._latency_figures[0]
+
+    @cached_property
+    def latency_count(self) -> int:
+        """How many calls have a latency."""
+        return self._latency_figures[1]
+
+    @cached_property
+    def _latency_figures(self) -> tuple[Mapping[float, int], int]:
+        """What is read of all latencies at once: reading a histogram takes long."""
+        found = self.latencies()
+        return percentiles(found, _PERCENTS), found.total_count
 
     @cached_property
     def _alone(self) -> tuple[Subject, ...]:
@@ -158,11 +169,27 @@ class Subject:
         return dict(found)
 
     def memory_slope(self) -> float | None:
-        """Return by how many bytes a second memory grew; ``None``: too few samples."""
-        if len({each.at for each in self.samples}) < 2:
-            return None
-        at = [each.at for each in self.samples]
-        return linear_regression(at, [each.memory for each in self.samples]).slope
+        """Return by how many bytes a second memory grew; ``None``: too few samples.
+
+        It is the slope of one line for all rounds, each from where its server began.
+        """
+        at: list[float] = []
+        memory: list[float] = []
+        for samples in self.samples_of_rounds():
+            middle = fmean(each.at for each in samples)
+            level = fmean(each.memory for each in samples)
+            at += [each.at - middle for each in samples]
+            memory += [each.memory - level for each in samples]
+        return linear_regression(at, memory).slope if any(at) else None
+
+    def samples_of_rounds(self) -> list[list[Sample]]:
+        """Return the samples by rounds: the time of each begins anew."""
+        found: list[list[Sample]] = []
+        for each in self.samples:
+            if not found or each.at <= found[-1][-1].at:
+                found.append([])
+            found[-1].append(each)
+        return found
 
     def figures(self) -> dict[str, float]:
         """Return all figures that there are over all slices, by their names."""
@@ -222,7 +249,7 @@ def _per_call(subject: Subject, total: float | None) -> float | None:
 
 
 def _mean(subject: Subject) -> float | None:
-    count = subject.latencies().total_count
+    count = subject.latency_count
     return subject.total("latency_sum") / 1_000 / count if count else None
 
 
@@ -302,6 +329,11 @@ FIGURES: Final[dict[str, Figure]] = {
     ),
     "bytes sent": Figure(
         "B", lambda one: _per_call(one, one.total("bytes_sent")), is_compared=False
+    ),
+    "bytes received": Figure(
+        "B",
+        lambda one: _per_call(one, one.total("bytes_received") or None),
+        is_compared=False,
     ),
     "messages": _counted("messages"),
     "reads": _counted("reads"),

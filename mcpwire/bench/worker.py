@@ -107,7 +107,8 @@ class Connections:
         self._stack = stack
         self._clients: list[mcpwire.Client] = []
         self._next = 0
-        self._closed = (0, 0)  # bytes and messages of connections that are closed
+        # Bytes both ways and messages of connections that are closed.
+        self._closed = (0, 0, 0)
 
     def _client(self) -> mcpwire.Client:
         load = self._job.load
@@ -133,7 +134,8 @@ class Connections:
             error = await perform(client, call)
         self._closed = (
             self._closed[0] + client.stats.bytes_sent,
-            self._closed[1] + client.stats.requests + client.stats.messages,
+            self._closed[1] + client.stats.bytes_received,
+            self._closed[2] + client.stats.requests + client.stats.messages,
         )
         return error
 
@@ -143,6 +145,11 @@ class Connections:
         return self._closed[0] + sum(c.stats.bytes_sent for c in self._clients)
 
     @property
+    def bytes_received(self) -> int:
+        """The bytes that all connections have received."""
+        return self._closed[1] + sum(c.stats.bytes_received for c in self._clients)
+
+    @property
     def reconnects(self) -> int:
         """How often a connection had to be opened anew."""
         return sum(client.stats.connections - 1 for client in self._clients)
@@ -150,7 +157,7 @@ class Connections:
     @property
     def messages(self) -> int:
         """The requests that were sent, and the messages that came."""
-        return self._closed[1] + sum(
+        return self._closed[2] + sum(
             client.stats.requests + client.stats.messages for client in self._clients
         )
 
@@ -304,6 +311,7 @@ class Generator:
             offsets.extend(load.due(at, at + seconds, self._worker))
         sent, used = self._connections.bytes_sent, time.process_time_ns()
         connections = self._connections.reconnects
+        received = self._connections.bytes_received
         began = time.monotonic_ns()
         end = began + int(seconds * _NS)
         if load.rate is None:
@@ -321,6 +329,7 @@ class Generator:
             "generator_cpu": time.process_time_ns() - used,
             "elapsed": elapsed,
             "bytes_sent": self._connections.bytes_sent - sent,
+            "bytes_received": self._connections.bytes_received - received,
             "reconnects": self._connections.reconnects - connections,
             **recorder.summary(began, at, end - began, is_open=load.rate is not None),
         }

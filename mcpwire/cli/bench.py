@@ -40,7 +40,7 @@ from mcpwire.cli.commands import pick
 from mcpwire.cli.failures import Exit, UsageError
 from mcpwire.cli.output import Output, check_writable, one_line, read_file, save
 from mcpwire.cli.session import run_command
-from mcpwire.cli.targets import target_of
+from mcpwire.cli.targets import against_of, target_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -80,6 +80,8 @@ def bench(options: Options) -> int:
     if sought is not None:
         _check_search(options, with_changes=bool(bases))
 
+    against = against_of(options, Output(is_json=options.json))
+
     async def measure(target: Stdio | Http, load: Load, **shared: Any) -> Result:
         if sought is not None:
             try:
@@ -89,7 +91,7 @@ def bench(options: Options) -> int:
         return await run(
             target,
             load,
-            against=options.against,
+            against=against,
             with_floor=options.floor,
             only_counts=options.counts,
             **shared,
@@ -102,7 +104,12 @@ def bench(options: Options) -> int:
         if result.highest is not None:
             name = step_name(result.highest)
             judged = next(each for each in result.targets if each.name == name)
-        return _failed(judged, limits, lambda file: _compared(bases[file], result))
+        changes = {each.figure for each in limits if isinstance(each, Change)}
+
+        def compared(file: str) -> list[Difference]:
+            return _compared(bases[file], result, sorted(changes))
+
+        return _failed(judged, limits, compared)
 
     return _perform(options, load, measure, failed)
 
@@ -118,10 +125,12 @@ def _check_search(options: Options, *, with_changes: bool) -> None:
             raise UsageError(f"{name} and --find-max exclude each other")
 
 
-def _compared(before: Result, after: Result) -> list[Difference]:
-    """Compare a result with an earlier one."""
+def _compared(
+    before: Result, after: Result, figures: Sequence[str]
+) -> list[Difference]:
+    """Compare figures of a result with those of an earlier one."""
     try:
-        found = compare(before, after)
+        found = compare(before, after, figures)
     except ValueError as error:
         raise UsageError(f"--fail-if: {error}") from error
     fewest = min(each.load["rounds"] for each in (before, after))
@@ -418,9 +427,12 @@ def compare_results(options: Options) -> int:
     """Say what differs between two results."""
     before, after = (_read(path) for path in options.words)
     try:
-        found = compare(before, after)
+        found = compare(before, after, options.figures or tuple(FIGURES))
     except ValueError as error:
         raise UsageError(str(error)) from error
+    for name in options.figures or ():
+        if all(each.figure != name for each in found):
+            raise UsageError(f"--on {name}: the results have no such figure to compare")
     output = Output(is_json=options.json)
     if options.json:
         output.document([attrs.asdict(each) for each in found])

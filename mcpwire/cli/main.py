@@ -103,6 +103,13 @@ this one under the same load. It needs the package hdrhistogram.
 exit codes of bench: 0 measured, 9 a --fail-if is true.
 """
 
+COMPARE: Final = """\
+The intervals of all figures hold their ratios together in 99 of 100 cases, so that of
+two results that do not differ, hardly ever one has a figure that is called worse.
+
+exit codes of bench compare: 0 no figure is worse, 9 one is.
+"""
+
 CLIENTS: Final = """\
 TARGET is here the command line of the client, a program that calls the tool `echo` as
 often as it likes, and ends. In it {target} stands for the command line of the server,
@@ -302,9 +309,10 @@ COMMANDS: Final[dict[str, Command]] = {
     "bench compare": Command(
         "bench:compare_results",
         "say what differs between two results of bench --json",
-        (o.Results,),
+        (o.Compared, o.Results),
         target="",
         words="BEFORE AFTER",
+        details=COMPARE,
     ),
     "bench page": Command(
         "bench:page",

@@ -216,6 +216,10 @@ def _token(text: str) -> tuple[str, str]:
     return kind, variable
 
 
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",")]
+
+
 def _words(text: str) -> list[str]:
     import shlex
 
@@ -681,6 +685,18 @@ class Against(Group, title=MEASURED):
     against: str | None = option(
         "--against TARGET", "measure a second server in turns, and compare"
     )
+    against_env: list[tuple[str, str]] = option(
+        "--against-env NAME[=VALUE]",
+        "as --env, for the second server, which has none of the first one's",
+        type=_variable,
+    )
+    against_headers: list[str] = option(
+        "--against-header 'NAME: VALUE'", "as --header, for the second server"
+    )
+    against_header_env: list[str] = option(
+        "--against-header-env NAME=[TEXT ]VARIABLE",
+        "as --header-env, for the second server",
+    )
     counts: bool = option(
         "--counts", "measure no time, count messages and system calls of a call only"
     )
@@ -708,6 +724,16 @@ class Limits(Group, title=MEASURED):
     fail_if: list[str] = option(
         "--fail-if CONDITION",
         "exit with 9 if it is true: 'p99 > 20ms', 'p99 +10%% vs base.json'",
+    )
+
+
+class Compared(Group):
+    """`bench compare` alone."""
+
+    figures: list[str] | None = option(
+        "--on FIGURE[,FIGURE ...]",
+        "compare these only, such as p50,cpu: fewer have narrower intervals",
+        type=_names,
     )
 
 
@@ -839,6 +865,7 @@ class Options(
     Processes,
     Limits,
     LoadReports,
+    Compared,
     MeasuredClient,
     FloorTime,
     Browser,

@@ -8,6 +8,7 @@ import logging
 import os
 import re
 import time
+from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ProbeCache",
+    "against_of",
     "place_entry",
     "read_configuration",
     "report_entry",
@@ -60,6 +62,35 @@ def target_of(
         cwd=options.cwd,
         stderr=on_stderr or "tail",
     )
+
+
+def against_of(options: Options, output: Output) -> Stdio | Http | None:
+    """Return the target of ``--against``, with its own environment and headers."""
+    from mcpwire.cli.options import Process
+    from mcpwire.cli.parser import is_url
+
+    is_at_url = options.against is not None and is_url(options.against)
+    for flag, given, is_for_url in (
+        ("--against-env", options.against_env, False),
+        ("--against-header", options.against_headers, True),
+        ("--against-header-env", options.against_header_env, True),
+    ):
+        if given and options.against is None:
+            raise UsageError(f"{flag} needs --against TARGET")
+        if given and is_for_url != is_at_url:
+            kind = "at a URL" if is_at_url else "started"
+            raise UsageError(f"{flag}: the server of --against is {kind}")
+    if options.against is None:
+        return None
+    second = copy(options)
+    for entry in Process.options():
+        setattr(second, entry.name, entry.default)
+    second.command, second.entry = (options.against,), None
+    second.is_at_url = is_at_url
+    second.env = options.against_env
+    second.headers = options.against_headers
+    second.header_env = options.against_header_env
+    return target_of(second, output)
 
 
 def _of_entry(

@@ -115,6 +115,9 @@ class ClientStats:
     bytes_sent: int = 0
     """Bytes that the operating system has taken."""
 
+    bytes_received: int = 0
+    """Bytes that came; over HTTP heads are among them, and both after decryption."""
+
     messages: int = 0
     """Messages received."""
 
@@ -145,6 +148,7 @@ class ClientStats:
         self.connections += 1
         self.requests += channel.requests_sent
         self.bytes_sent += channel.bytes_sent
+        self.bytes_received += channel.bytes_received
         self.messages += peer.messages
         self.noise_lines += peer.noise
         self.invalid_messages += peer.invalid

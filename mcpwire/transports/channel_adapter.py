@@ -104,6 +104,11 @@ class ChannelAdapter(BaseChannel):
         return int(getattr(self._channel, "bytes_sent", 0))
 
     @property
+    def bytes_received(self) -> int:
+        """Bytes received, where the channel counts them."""
+        return int(getattr(self._channel, "bytes_received", 0))
+
+    @property
     def session_id(self) -> str | None:
         """What the server calls the session, where the channel knows."""
         id: str | None = getattr(self._channel, "session_id", None)

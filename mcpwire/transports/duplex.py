@@ -79,6 +79,7 @@ class Duplex(BaseChannel):
         self._is_reading = False
         self._queued = 0
         self._written = 0
+        self.bytes_received = 0
         self._trace: Trace | None = None
 
     @property
@@ -332,6 +333,7 @@ class Duplex(BaseChannel):
 
     def receive(self, data: bytes) -> None:
         """Take in bytes that came; a subclass calls this."""
+        self.bytes_received += len(data)
         if self._trace is not None:
             self._tell_read(data)
         self._is_reading = True

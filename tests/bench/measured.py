@@ -1,12 +1,19 @@
 """Results made of numbers, as if they had been measured."""
 
 import random
+from functools import lru_cache
 
 from mcpwire.bench.histogram import histogram
 from mcpwire.bench.results import Result, Slice, Subject
 
 ROUNDS = 5
 SLICES = 4
+
+
+@lru_cache
+def lag_of(lag):
+    """Return the histogram of one lag."""
+    return histogram([lag]).encode().decode()
 
 
 def slice_of(round, latencies, *, cpu=40_000, lag=1_000, **facts):
@@ -20,13 +27,13 @@ def slice_of(round, latencies, *, cpu=40_000, lag=1_000, **facts):
         elapsed=0.5,
         offered=counted,
         done=counted,
-        in_time=counted,
+        in_time=5e8 * counted / sum(latencies) if latencies else 0,
         missed=0,
         errors={},
         latency=found,
         latency_sum=sum(latencies),
         service=found,
-        lag=histogram([lag]).encode().decode(),
+        lag=lag_of(lag),
         generator_cpu=10_000 * counted,
         generator_share=0.2,
         cpu=cpu * counted,
@@ -68,7 +75,16 @@ def result(*subjects, title="ping, 1 user", **facts):
     )
 
 
+@lru_cache(maxsize=200)
+def first_of(seed):
+    """Return the first server of a run, and the state of chance after it."""
+    chance = random.Random(seed)
+    return subject("target", chance), chance.getstate()
+
+
 def pair(seed, factor):
     """Return a run of two servers, of which the second is slower by a factor."""
-    chance = random.Random(seed)
-    return result(subject("target", chance), subject("against", chance, factor))
+    first, state = first_of(seed)
+    chance = random.Random()
+    chance.setstate(state)
+    return result(first, subject("against", chance, factor))

@@ -1,33 +1,88 @@
 """Differences that are there are found, and those that are not are not."""
 
+import itertools
 import random
+from collections import Counter
+from functools import lru_cache
 
+import attrs
 import pytest
 from measured import pair, result, subject
 
 from mcpwire.bench import Result, compare, differences
+from mcpwire.bench.compare import medians
+from mcpwire.bench.results import FIGURES
 
 TRIALS = 100
+COMPARED = [name for name, figure in FIGURES.items() if figure.is_compared]
+SAME = {"no difference shown"}
 
 
 def verdicts(found, figure="p50"):
     return [each.verdict for each in found if each.figure == figure]
 
 
-def count(verdict, factor):
-    """Say how many of the trials came to a verdict on p50."""
-    found = (
-        verdicts(differences(pair(seed, factor), ["p50"])) for seed in range(TRIALS)
-    )
-    return sum(each == [verdict] for each in found)
+@lru_cache
+def trials(factor):
+    """Return runs of two servers, of which the second is slower by a factor."""
+    return [pair(seed, factor) for seed in range(TRIALS)]
+
+
+def by_round(one):
+    return one.round
+
+
+def apart(run):
+    """Return the servers of one run as if each had a run of its own."""
+    return [result(one) for one in run.subjects]
 
 
 def test_a_slowdown_of_15_percent_is_found_in_95_of_100_trials():
-    assert count("worse", 1.15) >= 95
+    found = [verdicts(differences(run, ["p50"])) for run in trials(1.15)]
+    assert sum(each == ["worse"] for each in found) >= 95
+    whole = [compare(*apart(run)) for run in trials(1.15)]
+    assert sum(any(e.verdict == "worse" for e in each) for each in whole) >= 95
 
 
-def test_of_two_equal_servers_at_most_5_of_100_are_called_different():
-    assert count("no difference shown", 1.0) >= 95
+@pytest.mark.parametrize("figures", [["p50"], list(COMPARED)])
+def test_of_two_equal_servers_at_most_5_of_100_have_a_figure_called_different(figures):
+    for found in (
+        [differences(run, figures) for run in trials(1.0)],
+        [compare(*apart(run), figures) for run in trials(1.0)],
+    ):
+        assert all([one.figure for one in each] == figures for each in found)
+        wrong = [each for each in found if {one.verdict for one in each} != SAME]
+        assert len(wrong) <= 5
+
+
+def test_an_interval_is_as_wide_as_all_figures_need_together():
+    run = pair(1, 1.0)
+    (alone,) = differences(run, ["p50"])
+    among = next(each for each in differences(run) if each.figure == "p50")
+    assert among.ratio == alone.ratio
+    assert among.low < alone.low < alone.ratio < alone.high < among.high
+
+
+def test_medians_of_draws_have_the_probabilities_of_all_draws():
+    groups = [[1.0, 4.0], [2.0, 2.0], [3.0, 9.0]]
+    counts = Counter()
+    for rounds in itertools.product(groups, repeat=3):
+        for values in itertools.product(*(one for one in rounds for _ in range(2))):
+            low, high = sorted(values)[2:4]
+            counts.update((low, high))
+    whole = counts.total()
+    found = dict(medians(groups))
+    assert found.keys() == {1.0, 2.0, 3.0, 4.0, 9.0}
+    assert found == {v: pytest.approx(n / whole) for v, n in counts.items()}
+
+
+def test_of_many_slices_neighbours_are_taken_together():
+    slow = subject("against", random.Random(6), 2)
+    many = [attrs.evolve(one, slices=one.slices * 20) for one in (slow, slow)]
+    many = [attrs.evolve(o, slices=sorted(o.slices, key=by_round)) for o in many]
+    for found in (*differences(result(*many)), *compare(*apart(result(*many)))):
+        assert found.low <= 1 <= found.high
+        assert found.verdict == "no difference shown"
 
 
 def test_two_runs_are_compared_by_their_multiples_of_the_floor():
@@ -55,8 +110,6 @@ def test_fewer_than_three_rounds_show_nothing():
         subject(name, chance, factor)
         for name, factor in (("target", 1), ("against", 9))
     ]
-    import attrs
-
     run = result(*(attrs.evolve(one, slices=one.slices[:8]) for one in few))
     assert set(verdicts(differences(run))) == {"no difference shown"}
 
@@ -90,3 +143,37 @@ def test_what_is_no_result_is_refused(text):
 def test_a_result_of_another_format_is_refused():
     with pytest.raises(ValueError, match="a result of format 99, expected 1"):
         Result.from_json(b'{"format": 99}')
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Two results in files: the second server is slower."""
+    paths = []
+    for one in apart(pair(1, 2.0)):
+        paths.append(str(tmp_path / f"{one.targets[0].name}.json"))
+        (tmp_path / paths[-1]).write_bytes(one.to_json())
+    return paths
+
+
+def test_the_command_says_how_sure_it_is_and_exits_with_9(cli, files):
+    code, out, _ = cli("bench", "compare", *files)
+    assert code == 9
+    first, _, *rows = out.splitlines()
+    assert first == "In 99 of 100 cases all 6 intervals hold the ratio."
+    assert [row.split()[0] for row in rows] == COMPARED
+    assert {row.split()[-1] for row in rows} == {"worse"}
+    assert cli("bench", "compare", *files[::-1])[0] == 0
+    assert cli("bench", "compare", *files[:1] * 2)[0] == 0
+
+
+def test_the_command_can_look_at_some_figures_only(cli, files):
+    code, out, _ = cli("bench", "compare", "--on", "p50, cpu", *files)
+    assert code == 9
+    assert out.startswith("In 99 of 100 cases all 2 intervals hold the ratio.\n")
+    assert [line.split()[0] for line in out.splitlines()[2:]] == ["p50", "cpu"]
+    _, out, _ = cli("bench", "compare", "--on", "p50", *files)
+    assert out.startswith("In 99 of 100 cases the interval holds the ratio.\n")
+    for name in ("p98", "memory"):
+        code, _, err = cli("bench", "compare", "--on", name, *files)
+        assert code == 2
+        assert f"--on {name}: the results have no such figure to compare" in err

@@ -5,8 +5,10 @@ import json
 import os
 import shlex
 import sys
+from importlib.resources import files
 from pathlib import Path
 
+import jsonschema_rs
 import pytest
 
 from mcpwire import ConnectError, Http, Stdio
@@ -32,6 +34,32 @@ sys.argv = ["null.py", "--stdio"]
 runpy.run_path({path!r}, run_name="__main__")
 """
 """The null server with one thread, one child and 64 MiB more."""
+
+
+def schema(name):
+    """Return what tells whether a value fits a published schema."""
+    text = (files("mcpwire.bench") / f"{name}.schema.json").read_text("utf-8")
+    return jsonschema_rs.validator_for(json.loads(text))
+
+
+STARTS, SIZES = schema("start"), schema("size")
+
+
+def without_members(validator, value):
+    """Return the members that may be left out of the first item and its figures."""
+    found = []
+    whole = value if isinstance(value, dict) else value[0]
+    for place in (whole, whole["figures"]):
+        for name in list(place):
+            if name == "private":  # not known on every system
+                continue
+            kept = place.pop(name)
+            found += [name] if validator.is_valid(value) else []
+            place[name] = kept
+            place["unknown"] = 1
+            assert not validator.is_valid(value), name
+            del place["unknown"]
+    return sorted(found)
 
 
 def larger():
@@ -122,6 +150,7 @@ def test_the_start_is_shown_and_limited(cli):
     code, out, err = cli("bench", "start", *words, "--", *NULL)
     assert code == 9
     assert err.startswith("failed: first list > 1us: first list is ")
+    assert STARTS.is_valid(json.loads(out))
     (found,) = json.loads(out)
     assert found["figures"]["first list"] == found["starts"][0]["first list"]
 
@@ -138,7 +167,12 @@ def test_the_size_is_shown_and_limited(cli):
     assert "mapped files: " in out.splitlines()[-1]
     code, out, _ = cli("bench", "size", "--calls", "1", "--json", shlex.join(NULL))
     assert code == 0
+    assert SIZES.is_valid(json.loads(out))
     assert json.loads(out)["figures"]["processes"] == 1
+    assert without_members(SIZES, json.loads(out)) == []
+    code, out, _ = cli("bench", "start", "--starts", "1", "--json", shlex.join(NULL))
+    assert STARTS.is_valid(json.loads(out))
+    assert without_members(STARTS, json.loads(out)) == ["cpu", "first list"]
 
 
 @pytest.mark.parametrize(

@@ -14,16 +14,20 @@ from mcpwire.bench.results import Subject
 from mcpwire.testing.procfs import descendants
 
 NULL = null_command("--stdio")
-LOAD = Load(calls=(Call.tool("echo", {"text": "hi"}),), seconds=0.5, rounds=1)
+LOAD = Load(
+    calls=(Call.tool("echo", {"text": "hi"}),), seconds=0.4, warm_up=0.1, rounds=1
+)
+
+FAST = {"with_floor": False, "with_phases": False}
 
 
 async def over_stdio():
-    return await run_behind_gateway(Stdio(NULL[0], NULL[1:]), LOAD, with_floor=False)
+    return await run_behind_gateway(Stdio(NULL[0], NULL[1:]), LOAD, **FAST)
 
 
 async def over_http():
     async with null_http() as server:
-        return await run_behind_gateway(Http(server.url), LOAD, with_floor=False)
+        return await run_behind_gateway(Http(server.url), LOAD, **FAST)
 
 
 @pytest.mark.parametrize("way", [over_stdio, over_http])
@@ -41,7 +45,18 @@ def test_a_server_is_measured_alone_and_behind_a_gateway(way):
 
 def test_the_command_shows_the_differences(cli, tmp_path):
     page = tmp_path / "page.html"
-    words = ["--for", "3s", "--rounds", "3", "--call", "echo", "--html", str(page)]
+    words = [
+        "--for",
+        "0.6s",
+        "--rounds",
+        "3",
+        "--warm-up",
+        "0.1s",
+        "--call",
+        "echo",
+        "--html",
+        str(page),
+    ]
     limit = ["--fail-if", "p50 > 1us"]
     code, out, err = cli("bench", "gateway", *words, *limit, "--", *NULL)
     assert code == 9
@@ -54,11 +69,11 @@ def test_the_command_shows_the_differences(cli, tmp_path):
 
 
 def test_a_soak_has_one_round_and_names_drift_and_growth(cli):
-    words = ["--for", "6s", "--rate", "50/s", "--fail-if", "p99 drift < 999999%"]
+    words = ["--for", "5s", "--rate", "50/s", "--fail-if", "p99 drift < 999999%"]
     code, out, err = cli("bench", "soak", *words, "--", *NULL)
     assert code == 9
     assert err.startswith("failed: p99 drift < 999999%: p99 drift is ")
-    assert out.splitlines()[0] == "ping, 50 calls/s; 1 round, 6 s each"
+    assert out.splitlines()[0] == "ping, 50 calls/s; 1 round, 5 s each"
     names = {line.split("  ")[0] for line in out.splitlines()}
     assert {"p99 drift", "memory slope"} <= names
     assert "floor" not in out

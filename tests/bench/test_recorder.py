@@ -7,7 +7,8 @@ import tracemalloc
 import pytest
 from hdrh.histogram import HdrHistogram
 
-from mcpwire.bench.histogram import LONGEST_NS, histogram
+from mcpwire.bench.histogram import LONGEST_NS, histogram, merged, percentiles
+from mcpwire.bench.results import Sample, Subject
 from mcpwire.bench.worker import Recorder
 
 SECOND = 10**9
@@ -43,7 +44,7 @@ def test_summing_up_does_not_hold_the_calls_of_all_seconds_again(record):
     chance = random.Random(1)
 
     def over(seconds):
-        ends = [n * SECOND // 5_000 for n in range(5_000 * seconds)]
+        ends = [n * SECOND // 1_000 for n in range(1_000 * seconds)]
         return record(*((end - chance.randrange(10**7), end, end) for end in ends))
 
     short, long = peak(over(1)), peak(over(8))
@@ -58,6 +59,29 @@ def test_times_are_counted_as_the_package_would():
     for value in values:
         plain.record_value(min(max(value, 0), LONGEST_NS))
     assert histogram(values).encode() == plain.encode()
+
+
+def test_histograms_are_merged_whatever_their_lengths():
+    values = [[5_000, LONGEST_NS], [], [100], [3 * SECOND] * 4]
+    texts = [histogram(each).encode().decode() for each in values]
+    for chosen in (texts, texts[::-1], texts[:1], texts[1:2], []):
+        held = [
+            v
+            for each, text in zip(values, texts, strict=True)
+            if text in chosen
+            for v in each
+        ]
+        assert merged(chosen).encode() == histogram(held).encode()
+
+
+@pytest.mark.parametrize("count", [0, 1, 7, 1_000])
+@pytest.mark.parametrize("bits", [6, 11, 17, 25, 41])
+def test_percentiles_are_those_of_the_package(count, bits):
+    chance = random.Random(count)
+    values = [int(2 ** chance.uniform(bits - 1, bits)) for _ in range(count)]
+    found = histogram(values)
+    asked = [50.0, 90.0, 99.0, 99.9, 100.0]
+    assert percentiles(found, asked) == found.get_percentile_to_value_dict(asked)
 
 
 def test_each_second_has_the_calls_that_were_answered_in_it(record):
@@ -92,3 +116,29 @@ def test_an_open_loop_counts_answers_from_the_first_one_on(record):
     straggler = (0, 0, 5 * SECOND)
     assert in_time(record(*slow, straggler), is_open=True) == 10
     assert in_time(record(), is_open=True) == in_time(record(), is_open=False) == 0
+
+
+def held(*memory, at=0):
+    """Return a sample for each second of a round."""
+    return [
+        Sample(at=at + second, memory=each, descriptors=1)
+        for second, each in enumerate(memory)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rounds", "slope"),
+    [
+        ([], None),
+        ([held(500)], None),
+        ([held(500), held(900)], None),
+        ([held(500, 503, 506)], 3),
+        # Each round's server holds more from the begin on, and none grows.
+        ([held(500, 500), held(900, 900, 900), held(700)], 0),
+        ([held(500, 505), held(900, 905, 910)], 5),
+    ],
+)
+def test_the_slope_of_memory_is_that_within_the_rounds(rounds, slope):
+    samples = tuple(sample for each in rounds for sample in each)
+    one = Subject(name="target", target="x", server={}, slices=(), samples=samples)
+    assert one.memory_slope() == (slope if slope is None else pytest.approx(slope))

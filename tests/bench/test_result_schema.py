@@ -23,7 +23,7 @@ async def both():
     calls = (Call("ping"), Call.tool("echo", {"text": "hi"}))
     load = Load(calls=calls, seconds=0.4, warm_up=0.0, rounds=1)
     measured = await run(target, load, against=target)
-    short = Load(rate=40.0, seconds=0.2, warm_up=0.0, rounds=1)
+    short = Load(rate=4.0, seconds=0.2, warm_up=0.0, rounds=1)
     found = await find_max(target, short, parse_condition("rate > 100/s"))
     counted = await run(target, load, only_counts=True)
     return [json.loads(each.to_json()) for each in (measured, found, counted)]

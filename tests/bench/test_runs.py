@@ -41,6 +41,8 @@ def test_a_run_measures_the_server_and_the_floor_in_turns():
     assert figures["cpu"] > 0
     assert figures["memory"] > 2**20
     assert target.errors == {}
+    other = floor.figures()["bytes received"]
+    assert figures["bytes received"] == pytest.approx(other, abs=5)  # of ids' digits
     assert set(target.phases) == {"encode and send", "wait", "decode"}
 
 
@@ -88,6 +90,7 @@ def test_http_servers_of_this_machine_are_found_by_their_port():
     (target,) = asyncio.run(over_http()).subjects
     assert target.figures()["cpu"] > 0
     assert target.total("done") > 2
+    assert target.figures()["bytes received"] > 100
 
 
 @pytest.mark.parametrize("method", ["ping", "tools/list", "resources/list"])
@@ -103,6 +106,7 @@ def test_each_call_can_have_a_connection_of_its_own():
     (target,) = measure(null(), load, with_floor=False).subjects
     assert target.total("done") > 0
     assert target.total("bytes_sent") > 200 * target.total("done")
+    assert target.total("bytes_received") > 100 * target.total("done")
 
 
 def test_calls_beyond_the_most_open_ones_are_missed():
@@ -200,7 +204,7 @@ def test_calls_without_an_answer_in_time_are_slow_and_take_nothing_from_the_rate
     assert target.total("done") == 39
     assert figures["max"] >= 1_000_000
     assert figures["p50"] < figures["max"]
-    assert figures["rate"] == pytest.approx(97.5)
+    assert target.seconds == SHORT["seconds"]
 
 
 def test_a_rate_at_which_calls_fail_does_not_hold():

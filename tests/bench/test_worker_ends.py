@@ -18,6 +18,7 @@ from mcpwire.testing.procfs import HAS_PROC, descendants, is_alive
 pytestmark = pytest.mark.skipif(not HAS_PROC, reason="looks for processes in /proc")
 WAIT_S = 20
 LONG = ["--rate", "50/s", "--find-max", "p99<1000s", "--for", "600s", "--warm-up", "0s"]
+SHORT = ["--for", "0.1s", "--rounds", "1", "--warm-up", "0s"]
 STUBBORN = (
     "import runpy, sys, time\n"
     "sys.argv = ['null.py', '--stdio']\n"
@@ -86,7 +87,7 @@ def test_a_worker_that_was_killed_leaves_no_server_behind():
 
 def test_modules_of_the_working_directory_are_not_imported(tmp_path):
     (tmp_path / "calendar.py").write_text("raise SystemExit('shadowed')")
-    words = ["bench", "--for", "0.1s", "--rounds", "1", "--no-floor", "--"]
+    words = ["bench", *SHORT, "--no-floor", "--"]
     done = subprocess.run(
         [sys.executable, "-P", "-m", "mcpwire", *words, *null_command("--stdio")],
         capture_output=True,

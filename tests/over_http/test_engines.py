@@ -234,6 +234,8 @@ async def test_a_hundred_calls_one_after_the_other_share_one_connection(kind):
         assert [(await engine.ask(n)).json for n in range(100)] == [*range(100)]
         assert server.connections == 1
         assert engine.bytes_sent == sum(len(r.raw) for r in server.requests)
+        # Heads are among them.
+        assert engine.bytes_received > 100 * len(b"HTTP/1.1 200 OK\r\n\r\n")
 
 
 @every_engine

@@ -76,6 +76,7 @@ class DirectEngine:
         self.http = target
         self.limits = limits
         self.written = 0
+        self.bytes_received = 0
         self.view = memoryview(bytearray(READ_BYTES))
         """The buffer of all connections: each read is consumed before the next."""
         self.open: set[Connection] = set()
@@ -425,6 +426,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """Read what came."""
+        self._engine.bytes_received += nbytes
         reply = self.reply
         if reply is None:  # bytes that answer no request
             self.abort()

@@ -55,6 +55,10 @@ class Engine(Protocol):
     def bytes_sent(self) -> int:
         """How many bytes were handed to the operating system so far."""
 
+    @property
+    def bytes_received(self) -> int:
+        """How many bytes have come so far."""
+
     async def exchange(
         self, request: Request, reply: ResponseSink, deadline: Deadline | None
     ) -> None:

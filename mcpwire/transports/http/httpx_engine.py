@@ -94,7 +94,7 @@ class HttpxEngine:
         self.target = str(target)
         self.http = target
         self.limits = limits
-        self.bytes_sent = 0
+        self.bytes_sent = self.bytes_received = 0
         self.client = target.http_client
         self.proxy = proxy_of(target)
         self.streams: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -391,9 +391,14 @@ class _Exchange:
 
 
 def _watch(engine: HttpxEngine, stream: Any) -> None:
-    """Note what is written on a new connection, and for which exchange."""
-    write = stream.write
+    """Count the bytes of a new connection, and note which exchange writes."""
+    read, write = stream.read, stream.write
     is_async = hasattr(stream, "aclose")
+
+    async def read_and_count(max_bytes: int, timeout: float | None = None) -> Any:
+        data = await read(max_bytes, timeout)
+        engine.bytes_received += len(data)
+        return data
 
     def note_and_write(buffer: bytes, timeout: float | None = None) -> Any:
         exchange = _current.get(None)
@@ -405,6 +410,8 @@ def _watch(engine: HttpxEngine, stream: Any) -> None:
         return write(buffer, timeout)
 
     stream.write = note_and_write
+    if is_async:
+        stream.read = read_and_count
     engine.streams.add(stream)
 
 

@@ -216,6 +216,11 @@ class HttpChannel(Sender):
         """Bytes that the operating system has taken."""
         return self._engine.bytes_sent
 
+    @property
+    def bytes_received(self) -> int:
+        """Bytes that came, heads of responses included."""
+        return self._engine.bytes_received
+
     # Our calls...
 
     async def call(

@@ -56,6 +56,11 @@ class AuthEngine:
         """How many bytes were handed to the operating system so far."""
         return self._engine.bytes_sent
 
+    @property
+    def bytes_received(self) -> int:
+        """How many bytes have come so far."""
+        return self._engine.bytes_received
+
     def allow(self, target: str) -> None:
         """Let the token go to another path of the server: its HTTP+SSE endpoint."""
         self._session.allow(target)
