@@ -32,7 +32,7 @@ CLIENT_FIGURES: Final = {
 _UNITS: Final = {"peak_memory": 1e6}
 _CLIENT_ROUNDS: Final = 3
 _CLIENT_S: Final = 120.0
-_LOAD: Final = Load(seconds=2.4, rounds=3, warm_up=0.3)
+_LOAD: Final = Load(seconds=4, rounds=5, warm_up=0.3)
 
 
 def loads(subject: Subject) -> dict[str, Load]:
@@ -128,8 +128,8 @@ def differences(before: Path, after: Path, subject: Subject) -> list[str]:
             found += [
                 f"{subject.name} {transport} {load}: {each.figure} {each.ratio:.2f} of "
                 f"before ({each.low:.2f} to {each.high:.2f})"
-                for each in compare(old[load], new[load])
-                if each.figure in FIGURES and each.verdict != "no difference shown"
+                for each in compare(old[load], new[load], FIGURES)
+                if each.verdict != "no difference shown"
             ]
     return found
 
