@@ -169,8 +169,8 @@ rows: $(VENV)/.dev peers ## break each row of the five systems: its test fails; 
 bench: bench-peers ## run all benchmarks, beside all peers; PUBLISH=1, BENCH="--only stdio"
 	@$(PY) benchmarks/run.py $(if $(PUBLISH),--publish) $(BENCH)
 
-plots: $(PEERS)/plots/.made ## draw benchmarks/plots/*.svg from the published figures
-	@$(PEERS)/plots/bin/python benchmarks/plot.py
+plots: $(VENV)/.dev ## draw benchmarks/plots/*.svg from the published figures
+	@$(PY) benchmarks/plot.py
 
 scoreboard: $(VENV)/.dev ## check and measure the servers of conformance/subjects; SITE=dir, BOARD="--only NAME"
 	@PYTHONPATH=$(SUITE) $(PY) -m scoreboard --site $(SITE) $(BOARD)

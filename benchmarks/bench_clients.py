@@ -17,11 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from harness.command import run
-from harness.figures import Budget
+from harness.figures import Ahead, Budget
 from harness.rounds import Variant
 from harness.servers import PEERS, ROOT, node
 from null import build
-from whole.summary import Ahead
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -21,7 +21,7 @@ import floor
 import floor_http
 from bench_server import INITIALIZED, PLACED, Driven, session_head
 from harness.command import run
-from harness.figures import Budget
+from harness.figures import Ahead, Budget
 from harness.rounds import Variant
 from harness.servers import (
     INITIALIZE,
@@ -33,7 +33,6 @@ from harness.servers import (
 )
 from null import build
 from null.serving import serving
-from whole.summary import Ahead
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -20,7 +20,7 @@ import floor
 import floor_http
 from floor import ARGUMENTS
 from harness.command import run
-from harness.figures import Budget
+from harness.figures import Ahead, Budget
 from harness.rounds import Variant
 from harness.servers import (
     INITIALIZE,
@@ -33,7 +33,6 @@ from harness.servers import (
     on_the_servers_core,
     open_session,
 )
-from whole.summary import Ahead
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

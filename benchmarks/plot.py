@@ -1,35 +1,35 @@
 """How do the published figures look?
 
-    .peers/plots/bin/python benchmarks/plot.py [FOLDER]
+    python benchmarks/plot.py [FOLDER]
 
 Draws `plots/*.svg` from `results/*.json`, or from those of another folder: what is
-missing there is not drawn. `make plots` brings the environment along. The same figures
-make the same files, to the byte.
+missing there is not drawn. The same figures make the same files, to the byte.
 """
 
 from __future__ import annotations
 
 import re
 import sys
+from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from harness import report
-from harness.figures import digits
 from whole import curves
 
-try:
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
-except ModuleNotFoundError as error:
-    sys.exit(f"plot.py: {error}; `make plots` brings it along")
+from mcpwire.bench.charts import (
+    Interval,
+    Line,
+    draw_intervals,
+    draw_lines,
+    linear,
+    logarithmic,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Mapping, Sequence
 
-    from whole.curves import Lines
-    from whole.summary import Result
+    from harness.report import Result
 
 HERE = Path(__file__).resolve().parent
 PLOTS = HERE / "plots"
@@ -45,210 +45,143 @@ COLOURS = {
     "chuk-mcp": "#8957e5",
     "mcp-use": "#3fb950",
     "TypeScript SDK": "#f0883e",
+    "stdio client": "#2f81f7",
+    "HTTP client": "#3fb950",
+    "stdio server": "#d29922",
+    "HTTP server": "#db61a2",
 }
-GROWN = ("#2f81f7", "#3fb950", "#d29922", "#db61a2")
-STYLE = {
-    "svg.hashsalt": "mcpwire",
-    "svg.fonttype": "none",
-    "font.family": "sans-serif",
-    "font.size": 9,
-    "text.color": GREY,
-    "axes.labelcolor": GREY,
-    "axes.edgecolor": GREY,
-    "axes.titlesize": 10,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "xtick.color": GREY,
-    "ytick.color": GREY,
-    "grid.color": GREY,
-    "grid.alpha": 0.25,
-    "legend.frameon": False,
-    "path.simplify": True,
-}
-MAX_BYTES = 60 * 1024
+STYLE = f"""
+svg {{ overflow: visible; }}
+text {{ fill: {GREY}; font: 13px system-ui, sans-serif; }}
+.grid {{ stroke: {GREY}; opacity: .25; }} .one {{ stroke: {GREY}; stroke-width: 2; }}
+polyline {{ fill: none; stroke-width: 2; stroke-linejoin: round; }}
+.dotted polyline {{ stroke-dasharray: 1 4; stroke-linecap: round; }}
+"""
+WIDTH, GAP, HEAD = 480, 24, 24
+LIMIT = 1.25
+"""How many times its first point the last one may cost, as `bench_growth` has it."""
 
 
-def small(text: str) -> str:
-    """Return the same drawing without what nobody sees, such as most digits."""
-    text = re.sub(r"<!--.*?-->\n?", "", text, flags=re.DOTALL)
-    text = re.sub(r"^[ \t]+|[ \t]+$", "", text, flags=re.MULTILINE)
-    text = re.sub(r"font-family: [^;\"]+", "font-family: sans-serif", text)
-    return re.sub(r"(\d+\.\d\d)\d+", r"\1", text)
+def style(name: str) -> str:
+    """Return the class of a name."""
+    return re.sub(r"\W", "-", name)
 
 
-def draw(name: str, figure: Figure) -> Path:
-    """Write a plot, the same bytes for the same figures."""
-    PLOTS.mkdir(exist_ok=True)
-    path = PLOTS / f"{name}.svg"
-    nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-    figure.savefig(path, transparent=True, bbox_inches="tight", metadata=nothing)
-    text = small(path.read_text(encoding="utf-8"))
-    path.write_text(text, encoding="utf-8")
-    if len(text.encode()) > MAX_BYTES:
-        sys.exit(f"plot.py: {path.name} has more than {MAX_BYTES} bytes")
-    return path
+def text_at(x: float, y: float, text: str, more: str) -> str:
+    """Return a text at a place."""
+    return f'<text x="{x}" y="{y}" {more}>{escape(text)}</text>'
 
 
-def plain(value: float, _: Any = None) -> str:
-    """Return a number as people write it."""
-    return f"{value:,.0f}" if value >= 1 else f"{value:g}"
-
-
-def number_axis(axis: Any, ticks: list[float]) -> None:
-    """Label a logarithmic axis with plain numbers."""
-    axis.set_major_locator(mpl.ticker.FixedLocator(ticks))
-    axis.set_major_formatter(FuncFormatter(plain))
-    axis.set_minor_locator(NullLocator())
-    axis.set_minor_formatter(NullFormatter())
-
-
-def peers(results: dict[str, Result]) -> Figure | None:
-    """Bars: how many times the CPU of mcpwire's a call takes elsewhere."""
-    groups = [
-        (f"{who}, {path}", of, digits(curves.CPU, results[name]["plan"]))
-        for who, name in (("client", "clients"), ("server", "server"))
-        if name in results
-        for path, of in curves.bars(results[name]).items()
-    ]
-    if not groups:
-        return None
-    bars = sum(len(of) for _, of, _ in groups)
-    figure = Figure(figsize=(8, 0.18 * bars + 0.2 * len(groups) + 0.8))
-    axes = figure.subplots()
-    place, places, labels = 0.0, [], []
-    for label, of, shown in groups:
-        begun = place
-        for name, value in of.items():
-            axes.barh(place, value, 0.85, color=COLOURS.get(name, GREY))
-            text = report.number(value, shown)
-            axes.text(value * 1.04, place, text, va="center", fontsize=7)
-            place += 1
-        places.append((begun + place - 1) / 2)
-        labels.append(label)
-        place += 0.8
-    values = [value for _, of, _ in groups for value in of.values()]
-    axes.set_xscale("log")
-    number_axis(axes.xaxis, curves.ticks(values))
-    axes.set_yticks(places, labels)
-    axes.tick_params(axis="y", length=0)
-    axes.invert_yaxis()
-    axes.axvline(1, color=COLOURS["mcpwire"], linewidth=1.5)
-    axes.set_xlim(left=min([0.8, *values]))
-    axes.grid(axis="x")
-    axes.set_axisbelow(True)
-    axes.set_title("CPU per call, times that of mcpwire (blue line; less is better)")
-    known = [name for name in COLOURS if any(name in of for _, of, _ in groups)]
-    handles = [mpl.patches.Patch(color=COLOURS[name], label=name) for name in known]
-    axes.legend(
-        handles=handles,
-        loc="upper center",
-        bbox_to_anchor=(0.5, -0.04),
-        ncols=len(known),
-        fontsize=8,
+def page(charts: Mapping[str, str], names: Sequence[str] = ()) -> str:
+    """Lay charts out in two columns under their titles, and explain the colours."""
+    parts, top = [], 0
+    for number, (title, chart) in enumerate(charts.items()):
+        if number % 2 == 0:
+            row = list(charts.values())[number : number + 2]
+            height = max(int(re.findall(r'viewBox="0 0 \d+ (\d+)"', c)[0]) for c in row)
+        left = number % 2 * (WIDTH + GAP)
+        parts += [
+            text_at(left + WIDTH / 2, top + 16, title, 'text-anchor="middle"'),
+            re.sub(
+                r'<svg class="chart" role="img" viewBox="0 0 (\d+) (\d+)"',
+                rf'<svg x="{left}" y="{top + HEAD}" width="\1" height="\2"',
+                chart,
+            ),
+        ]
+        if number % 2 or number == len(charts) - 1:
+            top += HEAD + height
+    for number, name in enumerate(names):
+        kind = f'class="{style(name)}"'
+        parts.append(
+            text_at(20 + 130 * number, top + 18, f"\N{BLACK SQUARE} {name}", kind)
+        )
+    colours = "\n".join(
+        f".{style(name)} {{ stroke: {colour}; }} "
+        f"text.{style(name)} {{ fill: {colour}; stroke: none; }} "
+        f".{style(name)} circle {{ fill: {colour}; }}"
+        for name, colour in COLOURS.items()
     )
-    return figure
-
-
-def panels(
-    many: dict[str, Lines], paint: Callable[[Any, str, Lines], None], columns: int
-) -> Figure:
-    """Return a figure with a small plot for each of them."""
-    rows = -(-len(many) // columns)
-    figure = Figure(figsize=(4.2 * columns, 2.9 * rows), layout="constrained")
-    grid = figure.subplots(rows, columns, squeeze=False).flat
-    for axes, (title, lines) in zip(grid, many.items(), strict=False):
-        paint(axes, title, lines)
-        axes.set_title(title)
-        axes.grid()
-    for axes in list(grid)[len(many) :]:
-        axes.set_visible(False)
-    return figure
-
-
-def legend_below(figure: Figure) -> None:
-    """Name each line once, under all plots."""
-    named = {}
-    for axes in figure.axes:
-        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
-            named.setdefault(label, handle)
-    figure.legend(
-        named.values(), named, loc="outside lower center", ncols=min(8, len(named))
+    width, height = 2 * WIDTH + GAP, top + (HEAD if names else 0)
+    return "\n".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}">',
+            f"<style>{STYLE}{colours}\n</style>",
+            *parts,
+            "</svg>\n",
+        ]
     )
 
 
-def widths(results: dict[str, Result]) -> Figure | None:
-    """Lines: calls per second by calls in flight."""
-    if "clients" not in results:
-        return None
-
-    def paint(axes: Any, _: str, lines: Lines) -> None:
-        for name, line in lines.items():
-            axes.plot(
-                *zip(*line, strict=True),
-                label=name,
-                color=COLOURS.get(name, GREY),
-                linestyle="--" if "floor" in name else "-",
-                linewidth=2.2 if name == "mcpwire" else 1.4,
-            )
-        axes.set_xscale("log", base=2)
-        axes.set_yscale("log")
-        number_axis(axes.xaxis, sorted({x for line in lines.values() for x, _ in line}))
-        number_axis(axes.yaxis, [10.0**n for n in range(6)])
-        axes.set_xlabel("calls in flight")
-        axes.set_ylabel("calls per second")
-
-    figure = panels(curves.widths(results["clients"]), paint, 2)
-    legend_below(figure)
-    return figure
+def peers(results: Mapping[str, Result]) -> str | None:
+    """Draw how many times the CPU of mcpwire's a call takes elsewhere."""
+    charts = {}
+    for who, question in (("client", "clients"), ("server", "server")):
+        for path, of in curves.bars(results.get(question, {})).items():
+            title = f"{who}, {path}"
+            rows = [
+                Interval(name, at["median"], at["min"], at["max"], style(name))
+                for name, at in of.items()
+            ]
+            charts[title] = draw_intervals(style(title), title, rows)
+    return page(charts) if charts else None
 
 
-def growth(results: dict[str, Result]) -> Figure | None:
-    """Lines: CPU per call as times that of the first point."""
-    if "growth" not in results:
-        return None
-    result = results["growth"]
-    ours = [name for name in result["summary"] if not name.startswith("floor")]
-    colours = dict(zip(ours, GROWN, strict=False))
+def widths(results: Mapping[str, Result]) -> str | None:
+    """Draw calls per second by calls in flight."""
+    charts, names = {}, {}
+    for path, lines in curves.widths(results.get("clients", {})).items():
+        points = [point for line in lines.values() for point in line]
+        axes = (
+            logarithmic("calls in flight", [x for x, _ in points]),
+            logarithmic("", [y for _, y in points]),
+        )
+        names |= dict.fromkeys(lines)
+        drawn = [
+            Line(name, line, f"{style(name)}{' dotted' if name == 'floor' else ''}")
+            for name, line in lines.items()
+        ]
+        title = f"{path}: calls per second"
+        charts[title] = draw_lines(style(path), title, axes, drawn)
+    return page(charts, list(names)) if charts else None
 
-    def paint(axes: Any, title: str, lines: Lines) -> None:
-        for name, line in lines.items():
-            own = name.removeprefix("floor, ")
-            is_floor = own != name
-            axes.plot(
-                *zip(*line, strict=True),
-                label="its floor" if is_floor else name,
-                color=colours.get(own, GREY),
-                alpha=0.5 if is_floor else 1,
-                linestyle=":" if is_floor else "-",
-                linewidth=1 if is_floor else 1.8,
-                marker="" if is_floor else "o",
-                markersize=2.5,
-            )
-        axes.axhline(1.25, color=GREY, linewidth=0.8, linestyle="--")
-        axes.set_xscale("log", base=2 if "flight" in title else 10)
-        places = sorted({x for line in lines.values() for x, _ in line})
-        number_axis(axes.xaxis, places[::3] if "flight" in title else places)
-        axes.set_ylim(bottom=0)
-        axes.set_ylabel("CPU per call")
 
-    figure = panels(curves.growth(result), paint, 2)
-    legend_below(figure)
-    return figure
+def growth(results: Mapping[str, Result]) -> str | None:
+    """Draw CPU per call as times that of the first point."""
+    charts, names = {}, {}
+    for title, lines in curves.growth(results.get("growth", {})).items():
+        points = [point for line in lines.values() for point in line]
+        axes = (
+            logarithmic("", [x for x, _ in points], most=9),
+            linear("times the first", [y for _, y in points]),
+        )
+        drawn = [grown(name, line) for name, line in lines.items()]
+        ends = [(axes[0].low, LIMIT), (axes[0].high, LIMIT)]
+        drawn.append(Line("limit", ends, "one"))
+        names |= {name: None for name in lines if not name.startswith("floor")}
+        charts[title] = draw_lines(style(title), title, axes, drawn)
+    return page(charts, list(names)) if charts else None
+
+
+def grown(name: str, line: curves.Line) -> Line:
+    """Return the line of one variant; that of its floor is dotted."""
+    own = name.removeprefix("floor, ")
+    kind = " dotted" if own != name else ""
+    return Line(name, line, style(own) + kind, has_dots=own == name)
 
 
 DRAWN = {"peers": peers, "widths": widths, "growth": growth}
 
 
 def main(folder: Path = HERE / "results") -> int:
-    mpl.use("svg")
-    mpl.rcParams.update(STYLE)
     results = {path.stem: report.load(path) for path in folder.glob("*.json")}
-    for name, make in DRAWN.items():
-        figure = make(results)
-        if figure is None:
-            print(f"{name}.svg is not drawn: nothing was measured for it")
+    PLOTS.mkdir(exist_ok=True)
+    for name, draw in DRAWN.items():
+        path = PLOTS / f"{name}.svg"
+        if (drawn := draw(results)) is None:
+            print(f"{path.name} is not drawn: nothing was measured for it")
         else:
-            print(draw(name, figure).relative_to(HERE))
+            path.write_text(drawn, encoding="utf-8")
+            print(path.relative_to(HERE))
     return 0
 
 

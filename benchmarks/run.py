@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from harness import report
 from harness.rounds import FOLDER
-from whole import summary, tables
+from whole import tables
 from whole.parts import Outcome, Part, run_part
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def measure(
     return outcomes
 
 
-def results(parts: Sequence[Part], folder: Path) -> list[summary.Result]:
+def results(parts: Sequence[Part], folder: Path) -> list[report.Result]:
     """Return the results that there are, in the order of the parts."""
     files = [folder / f"{part.name}.json" for part in parts]
     return [report.load(file) for file in files if file.exists()]
@@ -151,7 +151,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"written: {path.relative_to(ROOT)}")
         return 0
     if options.summary:
-        print(summary.render(results(parts, PUBLISHED)))
+        print(report.everything(results(parts, PUBLISHED)))
         return 0
     # Whoever is told to stop stops its children on the way out.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
@@ -161,14 +161,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     outcomes = measure(parts, output, is_short=options.short)
     found = results(parts, output)
     if not options.short:
-        print(f"\n{summary.render(found)}")
+        print("\n".join(["", report.everything(found), "", *report.unmeasured(found)]))
     if options.publish:
         for result in found:
             report.save(PUBLISHED / f"{result['benchmark']}.json", result)
         tables.write(ROOT, PUBLISHED)
     print(f"\n{times(outcomes)}")
     failed = any(each.trouble for each in outcomes)
-    return int(failed or (options.check and bool(summary.over(found))))
+    return int(failed or (options.check and not all(map(report.is_kept, found))))
 
 
 if __name__ == "__main__":

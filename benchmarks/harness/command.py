@@ -156,9 +156,9 @@ def conclude(
         "rounds": rounds,
     }
     report.save(options.output, result)
-    print(report.render(result))
-    if result["budgets"]:
-        print("\nBudgets")
-        print("\n".join(map(report.budget_line, result["budgets"])))
-    holds = all(verdict["holds"] for verdict in result["budgets"])
-    return int(options.check and not holds)
+    print(
+        "\n\n".join(
+            [report.section(result, in_full=True), *report.unmeasured([result])]
+        )
+    )
+    return int(options.check and not report.is_kept(result))

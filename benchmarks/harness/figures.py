@@ -145,3 +145,41 @@ def compared(
         for figure in rounds[0][variant]
         if all(figure in of and of[figure]["value"] for of in divisors)
     }
+
+
+def peer_pairs(result: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the pairs of a peer and ours; a floor is nobody's peer."""
+    pairs = result.get("compared", [])
+    return [pair for pair in pairs if "floor" not in pair["against"]]
+
+
+def times_better(figure: str, ratio: Spread) -> Spread:
+    """Return how many times better ours is, where a peer's figure is so many times."""
+    if not more_is_better(figure):
+        return ratio
+    middle, low, high = (1 / ratio[of] for of in ("median", "max", "min"))
+    return {"median": middle, "min": low, "max": high}
+
+
+def ahead(pair: Mapping[str, Any]) -> dict[str, Spread]:
+    """Return how many times better ours is in each figure of a pair."""
+    return {
+        figure: times_better(figure, spread)
+        for figure, spread in pair["figures"].items()
+        if spread["min"]
+    }
+
+
+@dataclass(frozen=True)
+class Ahead(Budget):
+    """In no figure may ours be behind a peer."""
+
+    figure: str = "least_of_all_figures"
+    limit: float = 1.0
+    at_least: bool = True
+
+    def ratio(self, rounds: Sequence[Round]) -> float | None:
+        figures = compared(rounds, self.against, self.variant)
+        if not figures:
+            return None
+        return min(each["median"] for each in ahead({"figures": figures}).values())

@@ -1,4 +1,4 @@
-"""Result files and the tables printed from them."""
+"""Result files, and the tables that are printed and published of them."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import json
 import math
 from typing import TYPE_CHECKING, Any
 
-from harness.figures import digits
+from harness.figures import ahead, digits, peer_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from harness.figures import Budget, Figure, Spread
-    from harness.rounds import Round
+    from harness.figures import Spread
+
+    Result = dict[str, Any]
 
     Cell = Callable[[str, Any], str]
     """Writes a figure, given its name and what there is of it."""
@@ -41,6 +42,59 @@ PLACES = {
     "pages": "10,000 tools on {} pages",
 }
 """How a place on an axis reads: ``cpu_us@calls=100`` is CPU/call, after 100 calls."""
+
+
+KEY_FIGURES = (
+    "cpu_us",
+    "p50_us",
+    "p99_us",
+    "added_us",
+    "calls_per_s@8",
+    "calls_per_s@32",
+)
+"""What a row of the last tables has; a file has more."""
+
+LEVEL = 1.0
+MIN_ROUNDS = 2
+"""With fewer there is no spread, and nothing is said."""
+
+PEERS = (
+    "How many times better than each peer mcpwire is: median (lowest-highest round); "
+    "above 1 is ahead."
+)
+
+WANTED = (
+    "cpu_us",
+    "p50_us",
+    "p99_us",
+    "p999_us",
+    "added_us",
+    "calls_per_s@8",
+    "calls_per_s@32",
+    "calls_per_s@512",
+    "cpu_us@32",
+)
+"""The figures of a table where a question names none of its own."""
+
+AXES: dict[str, Sequence[Sequence[str]]] = {
+    "footprint": (
+        ("import_ms", "import_in_process_ms", "first_call_ms"),
+        ("import_modules", "call_modules"),
+        ("install_mib", "distributions"),
+        ("call_rss_kib", "after_rss_kib", "blocks_left", "peak_bytes"),
+        (
+            "stdio_session_kib",
+            "stdio_in_flight_kib",
+            "http_session_kib",
+            "http_in_flight_kib",
+        ),
+        ("memory_syscalls",),
+    ),
+}
+"""The tables of a question that has more than one, by figure."""
+
+ALL = ("footprint", "growth", "large", "many")
+"""Questions all of whose figures stand there."""
 
 
 def heading(name: str) -> str:
@@ -116,44 +170,6 @@ def all_figures(rows: Iterable[Iterable[str]]) -> list[str]:
     return list(dict.fromkeys(figure for row in rows for figure in row))
 
 
-def figure_tables(
-    rows: Sequence[tuple[Sequence[str], Mapping[str, Any]]],
-    heads: Sequence[str],
-    cell: Cell,
-) -> str:
-    """Return a table for each group of figures; rows without any are left out."""
-    found = []
-    for group in grouped(all_figures(of for _, of in rows)):
-        lines = [
-            [*names, *(cell(name, of[name]) if name in of else "-" for name in group)]
-            for names, of in rows
-            if not of.keys().isdisjoint(group)
-        ]
-        found.append(table([[*heads, *map(title, group)], *lines]))
-    return "\n\n".join(found)
-
-
-def ratios(of: Mapping[str, Figure]) -> dict[str, Spread]:
-    """Return the ratios of a variant's figures."""
-    return {name: each["ratio"] for name, each in of.items()}
-
-
-def values(of: Mapping[str, Figure]) -> dict[str, float]:
-    """Return the medians of a variant's figures as measured."""
-    return {name: each["value"]["median"] for name, each in of.items()}
-
-
-def tables(named: Mapping[str, Mapping[str, Any]], cell: Cell) -> str:
-    """Return one table of the calls one at a time and more of the calls in flight."""
-    return figure_tables([((n,), of) for n, of in named.items()], ["variant"], cell)
-
-
-def pair_tables(pairs: Sequence[dict[str, Any]], cell: Cell) -> str:
-    """Return the same of variants divided by each other."""
-    rows = [((each["variant"], each["against"]), each["figures"]) for each in pairs]
-    return figure_tables(rows, ["variant", "divided by"], cell)
-
-
 def subject(budget: Mapping[str, Any]) -> str:
     """Return what a budget is about."""
     return f"{budget['variant']}, {title(budget['figure'])}"
@@ -165,23 +181,9 @@ def left_out(budget: Mapping[str, Any]) -> str:
     return subject(budget) + beside
 
 
-def budget_line(verdict: Mapping[str, Any]) -> str:
-    """Return a sentence on a budget that a result file keeps."""
-    mark = "ok  " if verdict["holds"] else "OVER"
-    sign = ">=" if verdict["at_least"] else "<="
-    what = subject(verdict)
-    of = f" of {verdict['against']}" if verdict["against"] else ""
-    unit = "" if verdict.get("is_value") else " x"
-    limit = f"budget {sign} {verdict['limit']:.2f}{unit}"
-    return f"{mark} {what}: {verdict['ratio']:.2f}{unit}{of}, {limit}"
-
-
-def budget_lines(
-    budgets: Sequence[Budget], rounds: Sequence[Round]
-) -> list[tuple[bool, str]]:
-    """Return each budget that applies: whether it holds, and a sentence."""
-    found = [budget.verdict(rounds) for budget in budgets]
-    return [(one["holds"], budget_line(one)) for one in found if one is not None]
+def is_kept(result: Result) -> bool:
+    """Tell whether all budgets of a result hold."""
+    return all(budget["holds"] for budget in result.get("budgets", ()))
 
 
 def setting(result: dict[str, Any]) -> str:
@@ -212,33 +214,207 @@ def whose(baselines: Mapping[str, str]) -> str:
     return "the floor" if is_floor else "what each is measured against"
 
 
-def render(result: dict[str, Any]) -> str:
-    """Return everything that is printed of one result."""
-    baselines, summary = result["baselines"], result["summary"]
-    others = {n: ratios(of) for n, of in summary.items() if baselines[n] != n}
-    ratio = by_figure(result["plan"], spread_cell)
+def claim(better: Spread, rounds: int) -> str:
+    """Return what the spread of the rounds lets one say."""
+    if rounds < MIN_ROUNDS:
+        return "not repeated"
+    if better["min"] > LEVEL:
+        return "ahead"
+    return "BEHIND" if better["max"] < LEVEL else "level"
+
+
+def least(times_ahead: Mapping[str, Spread], plan: Mapping[str, Any]) -> str:
+    """Return the figure in which ours is the least ahead, and what that shows."""
+    figure = min(times_ahead, key=lambda name: times_ahead[name]["median"])
+    better = times_ahead[figure]
+    said = claim(better, plan["rounds"])
+    return f"{said}: {spread_cell(better, digits(figure, plan))}, {title(figure)}"
+
+
+def present(wanted: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return those of the figures that any row has."""
+    known = {figure for row in rows for figure in row}
+    return [figure for figure in wanted if figure in known]
+
+
+def peer_table(results: Sequence[Result], wanted: Sequence[str] = KEY_FIGURES) -> str:
+    """Return how many times better than each peer ours is, and where the least."""
+    pairs = [
+        (result, pair, better)
+        for result in results
+        for pair in peer_pairs(result)
+        if (better := ahead(pair))
+    ]
+    if not pairs:
+        return "nothing was compared with a peer"
+    figures = present(wanted, (better for *_, better in pairs))
+    rows = [
+        [
+            result["benchmark"],
+            pair["against"],
+            pair["variant"],
+            *cells(better, figures, result["plan"]),
+            least(better, result["plan"]),
+        ]
+        for result, pair, better in pairs
+    ]
+    heads = ["question", "this", "beside", *map(title, figures)]
+    return table([[*heads, "the least of all figures"], *rows])
+
+
+def cells(
+    of: Mapping[str, Spread], figures: Sequence[str], plan: Mapping[str, Any]
+) -> list[str]:
+    """Return the cells of a row, with the digits that the plan's slices carry."""
+    cell = by_figure(plan, spread_cell)
+    return [cell(name, of[name]) if name in of else "-" for name in figures]
+
+
+def measured(result: Result) -> str:
+    """Return when, where and how in one paragraph, with the versions of all peers."""
+    machine, name = result["machine"], result["benchmark"]
+    peers = machine.get("peers", {})
+    beside = ", ".join(f"{peer} {version}" for peer, version in peers.items())
+    return "\n".join(
+        [
+            f"Measured on {machine['date']} ([{name}.json]({name}.json)): "
+            + setting(result).replace("\n", ".\n")
+            + ".",
+            *([f"Beside it: {beside}."] if beside else []),
+        ]
+    )
+
+
+def rows(
+    named: Mapping[str, Mapping[str, Any]],
+    wanted: Sequence[str],
+    cell: Cell,
+) -> str:
+    """Return a table of these figures, as far as there are any."""
+    known = all_figures(named.values())
+    figures = [figure for figure in wanted if figure in known]
+    lines = [
+        [name, *(cell(each, of[each]) if each in of else "-" for each in figures)]
+        for name, of in named.items()
+        if not of.keys().isdisjoint(figures)
+    ]
+    return table([["variant", *map(title, figures)], *lines]) if lines else ""
+
+
+def groups(result: Result, known: Sequence[str]) -> Sequence[Sequence[str]]:
+    """Return the figures of each table of a result."""
+    name = result["benchmark"]
+    if name in AXES:
+        return AXES[name]
+    return grouped(known) if name in ALL else [WANTED]
+
+
+def in_tables(
+    result: Result,
+    named: Mapping[str, Mapping[str, Any]],
+    cell: Callable[..., str],
+    *,
+    in_full: bool,
+) -> str:
+    """Return these figures in as many tables as the question has."""
+    known = all_figures(named.values())
+    found = grouped(known) if in_full else groups(result, known)
+    write = by_figure(result["plan"], cell)
+    return "\n\n".join(filter(None, (rows(named, group, write) for group in found)))
+
+
+def ratios(result: Result, *, in_full: bool) -> str:
+    """Return the ratios of what has a baseline other than itself."""
+    named = {
+        name: {figure: each["ratio"] for figure, each in of.items()}
+        for name, of in result["summary"].items()
+        if result["baselines"][name] != name
+    }
+    return in_tables(result, named, spread_cell, in_full=in_full)
+
+
+def values(result: Result, *, in_full: bool) -> str:
+    """Return the medians as measured."""
+    named = {
+        name: {figure: each["value"]["median"] for figure, each in of.items()}
+        for name, of in result["summary"].items()
+    }
+    return in_tables(result, named, number, in_full=in_full)
+
+
+def budgets(results: Sequence[Result]) -> str:
+    """Return a table of the budgets."""
+    lines = [
+        [
+            f"{one['variant']}, {title(one['figure'])}",
+            one["against"] or result["baselines"][one["variant"]],
+            f"{'>=' if one['at_least'] else '<='} {one['limit']:g}",
+            number(one["ratio"], digits(one["figure"], result["plan"])),
+            "kept" if one["holds"] else "**over**",
+        ]
+        for result in results
+        for one in result.get("budgets", [])
+    ]
+    heads = ["budget", "divided by", "limit", "measured", ""]
+    return table([heads, *lines]) if lines else ""
+
+
+def peers(result: Result) -> str:
+    """Return how many times better than each peer ours is."""
+    if result["benchmark"] in AXES:
+        return ""  # one table of values says it all
+    figures = () if result["benchmark"] in ALL else KEY_FIGURES
+    pairs = peer_pairs(result)
+    return peer_table([result], figures) if pairs else ""
+
+
+def section(result: Result, *, in_full: bool = False) -> str:
+    """Return what is said of one question.
+
+    Args:
+        result: What was measured.
+        in_full: Whether the tables have all figures, and not only the published ones.
+    """
+    of = whose(result["baselines"])
+    has_ratios = result["benchmark"] not in AXES
+    remarks = result["machine"].get("remarks", {})
     parts = [
-        setting(result),
-        *(
-            [
-                f"Ratios to {whose(baselines)}: median of the rounds (lowest-highest)",
-                tables(others, ratio),
-            ]
-            if others
-            else []
+        measured(result),
+        "\n".join(f"- {name}: {remark}." for name, remark in remarks.items()),
+        budgets([result]),
+        *_under(
+            f"Ratios to {of}: median of the rounds (lowest-highest).",
+            ratios(result, in_full=in_full) if has_ratios else "",
         ),
-        *(
-            ["Divided by each other", pair_tables(result["compared"], ratio)]
-            if result.get("compared")
-            else []
+        *_under(
+            PEERS,
+            peers(result),
         ),
-        "As measured: medians (microseconds and calls per second, or as it says)",
-        tables(
-            {name: values(of) for name, of in summary.items()},
-            by_figure(result["plan"], number),
+        *_under(
+            "As measured: medians, in microseconds and calls per second or as it says.",
+            values(result, in_full=in_full),
         ),
     ]
-    return "\n\n".join(parts)
+    return "\n\n".join(part for part in parts if part)
+
+
+def _under(line: str, text: str) -> list[str]:
+    """Return a text under its line, or nothing."""
+    return [line, text] if text else []
+
+
+def everything(results: Sequence[Result]) -> str:
+    """Return the tables of a whole run."""
+    return "\n\n".join(filter(None, (budgets(results), PEERS, peer_table(results))))
+
+
+def unmeasured(results: Sequence[Result]) -> list[str]:
+    """Return a line for each budget of which nothing was measured: nothing is won."""
+    return [
+        f"not measured: {result['benchmark']}: {what}"
+        for result in results
+        for what in result.get("unmeasured", [])
+    ]
 
 
 def save(path: Path, result: dict[str, Any]) -> None:

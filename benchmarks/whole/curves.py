@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from whole.summary import ahead, peer_pairs
+from harness.figures import ahead, peer_pairs
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from whole.summary import Result
+    from harness.figures import Spread
+    from harness.report import Result
 
 Line = list[tuple[int, float]]
 """Points of a line, by their place on an axis."""
@@ -29,14 +28,14 @@ def split(variant: str) -> tuple[str, str]:
     return path, name
 
 
-def bars(result: Result, figure: str = CPU) -> dict[str, dict[str, float]]:
+def bars(result: Result, figure: str = CPU) -> dict[str, dict[str, Spread]]:
     """Return how many times better ours is than each peer, by path."""
-    found: dict[str, dict[str, float]] = {}
+    found: dict[str, dict[str, Spread]] = {}
     for pair in peer_pairs(result):
         path, name = split(pair["variant"])
         better = ahead(pair)
         if figure in better:
-            found.setdefault(path, {})[name] = better[figure]["median"]
+            found.setdefault(path, {})[name] = better[figure]
     return found
 
 
@@ -52,7 +51,7 @@ def along(result: Result, variant: str, axis: str, kind: str = "value") -> Line:
 def widths(result: Result) -> dict[str, Lines]:
     """Return calls per second by calls in flight, by name, by path."""
     found: dict[str, Lines] = {}
-    for variant in result["summary"]:
+    for variant in result.get("summary", ()):
         path, name = split(variant)
         if line := along(result, variant, CALLS):
             found.setdefault(path, {})[name] = line
@@ -70,20 +69,12 @@ GROWTH = {
 
 def growth(result: Result) -> dict[str, Lines]:
     """Return CPU per call as times that of the first point, by variant, by axis."""
+    axes = GROWTH.items() if result else ()
     return {
         words: {
             variant: line
             for variant in result["summary"]
             if (line := along(result, variant, axis, "ratio"))
         }
-        for words, axis in GROWTH.items()
+        for words, axis in axes
     }
-
-
-def ticks(values: Sequence[float]) -> list[float]:
-    """Return 1, 2, 5, 10, 20, 50... as far as the values reach, and one below."""
-    found, step = [], 0
-    while not found or found[-1] < max(values):
-        found.append((1, 2, 5)[step % 3] * 10.0 ** (step // 3))
-        step += 1
-    return found

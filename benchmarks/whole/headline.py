@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from harness.figures import Spread
-
-    from whole.summary import Result
+    from harness.report import Result
 
 
 @dataclass(frozen=True)

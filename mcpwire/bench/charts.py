@@ -31,7 +31,9 @@ _TOP: Final = 12
 _BOTTOM: Final = 42
 _ROW: Final = 26
 _NAMES: Final = 76
-"""Room for the names of figures, left of their intervals."""
+"""Room for the names of figures, left of their intervals; long ones have more."""
+
+_CHARACTER: Final = 8
 
 _STEPS: Final = (1.0, 2.0, 2.5, 5.0, 10.0)
 _TICKS: Final = 5
@@ -147,7 +149,7 @@ def logarithmic(
         numbers = (1, 2, 5) if span * 3 <= most else (1,)
         powers = range(floor(log10(low)), ceil(log10(high)) + 1)
         values = [n * 10.0**power for power in powers for n in numbers]
-    ticks = [(at * size, f"{at:,g}") for at in values if low <= at <= high]
+    ticks = [(at * size, f"{at:,.9g}") for at in values if low <= at <= high]
     return Axis(
         label=_labelled(name, unit),
         low=low * size,
@@ -274,9 +276,10 @@ def draw_intervals(name: str, title: str, rows: Sequence[Interval]) -> str:
     axis = logarithmic("ratio", [0.9, 1.1, *ends])
     height = _TOP + _ROW * len(rows) + _BOTTOM
     bottom = height - _BOTTOM
+    left = max([_NAMES, *(_CHARACTER * len(row.name) for row in rows)])
 
     def place(value: float) -> str:
-        return f"{_NAMES + (_WIDTH - _NAMES - _RIGHT) * axis.part(value):.1f}"
+        return f"{left + (_WIDTH - left - _RIGHT) * axis.part(value):.1f}"
 
     parts = [_head(name, title, height)]
     for value, text in [*(tick for tick in axis.ticks if tick[0] != 1), (1.0, "1")]:
@@ -289,13 +292,13 @@ def draw_intervals(name: str, title: str, rows: Sequence[Interval]) -> str:
         y = _TOP + _ROW * (number + 0.5)
         low, at, high = map(place, (row.low, row.value, row.high))
         parts += [
-            f'<text x="{_NAMES - 8}" y="{y}" dy="4" text-anchor="end">',
+            f'<text x="{left - 8}" y="{y}" dy="4" text-anchor="end">',
             f"{escape(row.name)}</text>",
             f'<g class="{row.style}"><title>{escape(row.name)}</title>',
             f'<line x1="{low}" x2="{high}" y1="{y}" y2="{y}"/>',
             f'<circle cx="{at}" cy="{y}" r="4"/></g>',
         ]
-    middle = (_NAMES + _WIDTH - _RIGHT) / 2
+    middle = (left + _WIDTH - _RIGHT) / 2
     parts.append(
         f'<text class="label" x="{middle}" y="{height - 6}" '
         f'text-anchor="middle">{axis.label}</text>'

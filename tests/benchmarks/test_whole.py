@@ -162,30 +162,32 @@ def result(name="clients", **figures):
     }
 
 
-def test_a_summary_has_every_budget_floor_and_peer(benchmark_module):
-    summary = benchmark_module("whole.summary")
-    text = summary.render([result(cpu_us=10, **{"calls_per_s@32": 100})])
-    assert "Budgets: 0 of 1 kept" in text
-    assert (
-        "clients: OVER stdio: mcpwire, CPU/call: 2.00 x, budget <= 1.50 x"
-        in text.splitlines()
-    )
-    (floor,) = [line for line in text.splitlines() if "stdio: floor" in line]
-    assert " ".join(floor.split()).endswith("| stdio: floor | 2.0 | 2.0 |")
-    assert "other" not in floor
-    (peer,) = [line for line in text.splitlines() if "stdio: other" in line]
+def test_a_summary_has_every_budget_and_peer(benchmark_module):
+    report = benchmark_module("harness.report")
+    one = result(cpu_us=10, **{"calls_per_s@32": 100})
+    lines = [" ".join(each.split()) for each in report.everything([one]).splitlines()]
+    kept = "| stdio: mcpwire, CPU/call | stdio: floor | <= 1.5 | 2.0 | **over** |"
+    assert kept in lines
+    (peer,) = [line for line in lines if "stdio: other" in line]
     # Three times the CPU is three times worse, three times the calls is better.
     assert "| 3.0 " in peer
     assert "not repeated: 0.33, calls/s, 32 in flight" in peer
-    assert summary.over([result(cpu_us=1)])
+    assert not report.is_kept(one)
+
+
+def test_what_is_printed_has_the_figures_that_are_not_published(benchmark_module):
+    report = benchmark_module("harness.report")
+    one = result(cpu_us=1, **{"cpu_us@64": 1})
+    head = "CPU/call, 64 in flight"
+    assert head not in report.section(one)
+    assert head in report.section(one, in_full=True)
 
 
 def test_a_peer_that_is_not_there_is_named_and_no_budget_of_it_is_kept(
     benchmark_module, tmp_path
 ):
-    command, figures, summary = (
-        benchmark_module(name)
-        for name in ("harness.command", "harness.figures", "whole.summary")
+    command, figures, report = (
+        benchmark_module(f"harness.{name}") for name in ("command", "figures", "report")
     )
     file = tmp_path / "clients.json"
     options = command.parser("clients").parse_args(["--output", str(file), "--check"])
@@ -195,10 +197,10 @@ def test_a_peer_that_is_not_there_is_named_and_no_budget_of_it_is_kept(
     own = figures.Budget(OURS, "cpu_us", 1.3)
     told = command.conclude(options, plan, MACHINE, rounds, {OURS: OURS}, [budget, own])
     assert told == 0
-    text = summary.render([benchmark_module("harness.report").load(file)])
-    assert "Budgets: 1 of 1 kept" in text
+    written = report.load(file)
+    assert [one["variant"] for one in written["budgets"]] == [OURS]
     line = f"not measured: clients: {OTHER}, CPU/call, beside {OURS}"
-    assert line in text.splitlines()
+    assert report.unmeasured([written]) == [line]
 
 
 @pytest.mark.parametrize(("words", "code"), [([], 0), (["--check"], 1)])
@@ -214,18 +216,10 @@ def test_a_check_fails_where_a_budget_is_over(benchmark_module, tmp_path, words,
 
 
 def test_who_is_divided_by_a_floor_is_no_peer_of_it(benchmark_module):
-    summary = benchmark_module("whole.summary")
+    figures = benchmark_module("harness.figures")
     one = result(cpu_us=10)
     one["compared"] = [{"variant": OURS, "against": FLOOR, "figures": {}}]
-    assert summary.peer_pairs(one) == []
-    assert OURS in summary.floor_rows(one)
-
-
-def test_a_summary_of_nothing_says_so(benchmark_module):
-    text = benchmark_module("whole.summary").render([])
-    assert "nothing was compared with a peer" in text
-    assert "nothing was measured against a floor" in text
-    assert "no budget was measured" in text
+    assert figures.peer_pairs(one) == []
 
 
 def test_what_stands_between_the_marks_is_what_the_results_say(
@@ -292,9 +286,9 @@ def test_a_figure_of_few_slices_has_no_third_digit(benchmark_module):
 def test_only_what_the_spread_carries_is_claimed(
     benchmark_module, low, high, rounds, expected
 ):
-    summary = benchmark_module("whole.summary")
+    report = benchmark_module("harness.report")
     better = {"median": (low + high) / 2, "min": low, "max": high}
-    assert summary.claim(better, rounds) == expected
+    assert report.claim(better, rounds) == expected
 
 
 def test_the_table_for_people_has_each_line_with_its_spread_and_date(
@@ -363,26 +357,34 @@ def test_every_line_for_people_is_a_budget_of_its_question(benchmark_module):
 def test_a_plot_takes_bars_and_lines_from_results(benchmark_module):
     curves = benchmark_module("whole.curves")
     one = result(**{"cpu_us": 10, "calls_per_s@8": 5, "calls_per_s@1": 4})
-    assert curves.bars(one) == {"stdio": {"other": 3}}
+    assert curves.bars(one) == {"stdio": {"other": spread(3)}}
     assert curves.widths(one)["stdio"]["mcpwire"] == [(1, 8), (8, 10)]
     grown = result(**{"cpu_us@calls=1000": 3, "cpu_us@1": 4, "cpu_us@sessions=1": 1})
     lines = curves.growth(grown)
     assert lines["calls on the session before"]["stdio: mcpwire"] == [(1000, 2)]
     assert lines["calls in flight"]["stdio: mcpwire"] == [(1, 2)]
     assert lines["open sessions, called in turn"] == {}
-    assert curves.ticks([0.5, 30]) == [1, 2, 5, 10, 20, 50]
 
 
-def test_the_plots_that_are_shown_are_there_small_and_say_nothing_of_this_machine():
+def test_the_plots_that_are_shown_are_those_of_the_published_results(
+    benchmark_module, tmp_path, monkeypatch
+):
+    plot = benchmark_module("plot")
     text = (FOLDER / "README.md").read_text(encoding="utf-8")
-    plots = sorted((FOLDER / "plots").glob("*.svg"))
-    assert plots
-    for plot in plots:
-        assert f"plots/{plot.name}" in text
-        assert plot.stat().st_size <= 60 * 1024
-        drawn = plot.read_text(encoding="utf-8")
-        assert str(Path.home()) not in drawn
-        assert "<dc:date>" not in drawn
+    shown = {path.name: path.read_text("utf-8") for path in plot.PLOTS.glob("*.svg")}
+    assert shown
+    assert all(f"plots/{name}" in text for name in shown)
+    monkeypatch.setattr(plot, "HERE", tmp_path)
+    monkeypatch.setattr(plot, "PLOTS", tmp_path / "plots")
+    assert plot.main(FOLDER / "results") == 0
+    drawn = {path.name: path.read_text("utf-8") for path in plot.PLOTS.glob("*.svg")}
+    assert drawn == shown, "python benchmarks/plot.py draws them"
+
+
+def test_what_was_not_measured_is_not_drawn(benchmark_module, tmp_path, capsys):
+    plot = benchmark_module("plot")
+    assert plot.main(tmp_path) == 0
+    assert capsys.readouterr().out.count("is not drawn") == len(plot.DRAWN)
 
 
 def test_results_of_every_kind_can_be_compared(benchmark_module):
