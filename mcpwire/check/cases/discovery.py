@@ -27,7 +27,6 @@ FAMILY: Final = Family("discovery")
 case = FAMILY.case
 
 OURS: Final = "io.modelcontextprotocol/"
-VERSION: Final = OURS + "protocolVersion"
 CAPABILITIES: Final = OURS + "clientCapabilities"
 CLIENT: Final = OURS + "clientInfo"
 SERVER: Final = OURS + "serverInfo"
