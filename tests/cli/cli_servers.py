@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import re
 import shlex
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -62,3 +66,66 @@ class Scripted:
         except OSError:
             return False
         return stat.rpartition(")")[2].split()[0] != "Z"
+
+
+def listing(**members):
+    """Return the steps that answer a list with these members."""
+    return [{"result": members}]
+
+
+def progress(*steps):
+    """Return the steps that tell so much progress each."""
+    return [
+        {
+            "method": "notifications/progress",
+            "params": {"progressToken": "$token", **step},
+        }
+        for step in steps
+    ]
+
+
+def entry(server):
+    """Return what a configuration says of a server, so that it is started."""
+    return {"command": server.argv[0], "args": list(server.argv[1:])}
+
+
+def ran(*argv, **options):
+    """Run a program to its end; return what came of it."""
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
+    return subprocess.run(argv, text=True, timeout=PATIENCE, check=False, **options)
+
+
+class Serving:
+    """A command that serves until it is ended, and says things on stderr."""
+
+    def __init__(self, *words, **env):
+        self.process = subprocess.Popen(
+            [sys.executable, "-u", *MCPWIRE[1:], *words],
+            stderr=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+            text=True,
+            env={**os.environ, **env},
+        )
+
+    def line(self, pattern):
+        """Return the match of the next line of stderr that has one."""
+        for line in self.process.stderr:
+            found = re.search(pattern, line)
+            if found is not None:
+                return found
+        raise AssertionError(f"no line like {pattern!r} came")
+
+
+@contextlib.contextmanager
+def serving(*words, **env):
+    """Run such a command; whatever happens, it is gone afterwards."""
+    it = Serving(*words, **env)
+    try:
+        yield it
+    finally:
+        it.process.terminate()
+        with it.process.stderr:
+            try:
+                it.process.wait(PATIENCE)
+            finally:
+                it.process.kill()

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1] / "over_http"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "oauth"))
 
 from cli_servers import MCPWIRE, PATIENCE, Done, Scripted
 from terminals import Terminal
@@ -113,6 +115,24 @@ def tool_server(scripted):
         )
 
     return make
+
+
+@pytest.fixture
+def auth():
+    """Run an authorization server."""
+    from authorization_server import authorization_server
+
+    with authorization_server() as server:
+        yield server
+
+
+@pytest.fixture
+def server(auth):
+    """Run a server that wants tokens of it."""
+    from authorization_server import protected_server
+
+    with protected_server(auth, era="stateless") as made:
+        yield made
 
 
 @pytest.fixture

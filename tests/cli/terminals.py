@@ -29,10 +29,11 @@ class Terminal:
         termios.tcsetattr(self._theirs, termios.TCSANOW, settings)
         self.written = b""
         self._seen = 0
+        self.process = None
 
     def start(self, *words, env=None, stdin=None, stdout=None, controls=False):
         """Start a command with this as its terminal, if wanted its controlling one."""
-        return subprocess.Popen(
+        self.process = subprocess.Popen(
             [*MCPWIRE, *words],
             stdin=self._theirs if stdin is None else stdin,
             stdout=self._theirs if stdout is None else stdout,
@@ -40,6 +41,7 @@ class Terminal:
             env={**os.environ, "TERM": "xterm", "NO_COLOR": "", **(env or {})},
             preexec_fn=self._take_control if controls else None,  # noqa: PLW1509 - there are no threads here
         )
+        return self
 
     def _take_control(self) -> None:
         os.setsid()
@@ -76,15 +78,15 @@ class Terminal:
             "\r|\x1b\\[[0-9;]*[mK]", "", self.written.decode("utf-8", "replace")
         )
 
-    def finish(self, process) -> int:
+    def finish(self) -> int:
         """Read to the end of the process; return its exit code."""
         deadline = time.monotonic() + PATIENCE
-        while process.poll() is None:
+        while self.process.poll() is None:
             self._read(min(deadline, time.monotonic() + 0.05))
             assert time.monotonic() < deadline
         while self._read(time.monotonic()):
             pass
-        return process.returncode
+        return self.process.returncode
 
     def _read(self, deadline: float) -> bool:
         left = max(0.0, deadline - time.monotonic())
@@ -104,4 +106,4 @@ class Terminal:
 
 def run(terminal, *words, **options):
     """Return exit code and text of a command on a terminal."""
-    return terminal.finish(terminal.start(*words, **options)), terminal.written.decode()
+    return terminal.start(*words, **options).finish(), terminal.written.decode()

@@ -102,13 +102,6 @@ def test_a_dash_reads_one_object_from_standard_input_and_words_add_to_it(typed):
     assert unchecked(given) == {"a": 1, "b": "2"}
 
 
-@pytest.mark.parametrize("text", ["", "[1]", "{", "{} {}"])
-def test_what_is_no_object_on_standard_input_is_refused(typed, text):
-    typed(text)
-    with pytest.raises(UsageError, match="standard input"):
-        parse("-")
-
-
 @pytest.mark.parametrize(
     ("text", "schema", "value"),
     [

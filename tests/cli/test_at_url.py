@@ -3,14 +3,9 @@
 import json
 import os
 import ssl
-import sys
-from pathlib import Path
 
 import pytest
 import trustme
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "over_http"))
-
 from hosting import hosted
 from raw_server import json_reply, raw_server, reply
 

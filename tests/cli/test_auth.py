@@ -15,10 +15,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "over_http"))
-sys.path.insert(0, str(Path(__file__).parents[1] / "oauth"))
-
 from authorization_server import (
     SENTINEL,
     authorization_server,
@@ -40,18 +36,6 @@ def cli(cli):
         return done
 
     return run
-
-
-@pytest.fixture
-def auth():
-    with authorization_server() as server:
-        yield server
-
-
-@pytest.fixture
-def server(auth):
-    with protected_server(auth, era="stateless") as made:
-        yield made
 
 
 @pytest.fixture

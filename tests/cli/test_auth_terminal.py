@@ -2,19 +2,9 @@
 
 import re
 import sys
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "over_http"))
-sys.path.insert(0, str(Path(__file__).parents[1] / "oauth"))
-
-from authorization_server import (
-    SENTINEL,
-    authorization_server,
-    browse,
-    protected_server,
-)
+from authorization_server import SENTINEL, browse
 
 BROWSER = """\
 #!{python} -S
@@ -25,18 +15,6 @@ with urllib.request.urlopen(sys.argv[1]) as page:
     page.read()
 """
 CTRL_C = "\x03"
-
-
-@pytest.fixture
-def auth():
-    with authorization_server() as server:
-        yield server
-
-
-@pytest.fixture
-def server(auth):
-    with protected_server(auth, era="stateless") as made:
-        yield made
 
 
 def told(one):
@@ -51,9 +29,8 @@ def test_a_login_goes_through_the_browser_and_back(
     browser = tmp_path / "browser"
     browser.write_text(BROWSER.format(python=sys.executable))
     browser.chmod(0o755)
-    one = terminal()
-    process = one.start("auth", "login", server.url, env={"BROWSER": str(browser)})
-    assert one.finish(process) == 0, one.text
+    one = terminal().start("auth", "login", server.url, env={"BROWSER": str(browser)})
+    assert one.finish() == 0, one.text
     assert told(one).startswith(f"{auth.issuer}/authorize?")
     assert f"\nissuer   {auth.issuer}\n" in one.text
     assert SENTINEL not in one.text
@@ -65,41 +42,37 @@ def test_a_login_goes_through_the_browser_and_back(
 def test_the_url_is_carried_by_hand_where_the_browser_is_elsewhere(
     terminal, auth, server
 ):
-    one = terminal()
-    process = one.start("auth", "login", server.url, "--no-browser")
+    one = terminal().start("auth", "login", server.url, "--no-browser")
     url = told(one)
     one.answer("http://127.0.0.1/callback", url, browse(url))
-    assert one.finish(process) == 0, one.text
+    assert one.finish() == 0, one.text
     assert one.text.count("that is not where the browser is sent to") == 2
     assert f"\nissuer   {auth.issuer}\n" in one.text
 
 
 @pytest.mark.parametrize(("typed", "code"), [("\n", 2), ("\x04", 2), (CTRL_C, 130)])
 def test_a_login_can_be_left(terminal, server, typed, code):
-    one = terminal()
     words = "auth", "login", server.url, "--no-browser"
-    process = one.start(*words, controls=True)
+    one = terminal().start(*words, controls=True)
     one.read_until("> $")
     one.type(typed)
-    assert one.finish(process) == code, one.text
+    assert one.finish() == code, one.text
     assert "Traceback" not in one.text
 
 
 def test_ctrl_c_ends_a_login_that_waits_for_the_browser(terminal, auth, server):
-    one = terminal()
     env = {"BROWSER": "true"}
-    process = one.start("auth", "login", server.url, env=env, controls=True)
+    one = terminal().start("auth", "login", server.url, env=env, controls=True)
     told(one)
     one.type(CTRL_C)
-    assert one.finish(process) == 130, one.text
+    assert one.finish() == 130, one.text
     assert not auth.token_requests
 
 
 def test_a_line_that_the_terminal_has_cut_is_told_of(terminal, server):
-    one = terminal()
-    process = one.start("auth", "login", server.url, "--no-browser")
+    one = terminal().start("auth", "login", server.url, "--no-browser")
     back = told(one).partition("?")[0] + "?state=1&code="
     one.read_until("> $")
     one.type(back + "x" * 5000 + "\n")
-    assert one.finish(process) == 2, one.text
+    assert one.finish() == 2, one.text
     assert "--callback-url @FILE" in one.text

@@ -4,14 +4,11 @@ import json
 from pathlib import Path
 
 import pytest
+from cli_servers import listing
 
 TEXT = {"type": "text", "text": "fine"}
 
 ALL = {"tools": {}, "resources": {}, "prompts": {}}
-
-
-def listing(**members):
-    return [{"result": members}]
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from cli_servers import entry, listing
 from sentinel import SENTINEL
 
 import mcpwire
@@ -161,7 +162,7 @@ def test_other_servers_need_not_make_sense(configure):
 @pytest.mark.parametrize("flags", [[], ["--json"]])
 def test_a_command_talks_to_a_server_by_its_name(cli, configure, tool_server, flags):
     server = tool_server({"result": {"content": [{"type": "text", "text": "fine"}]}})
-    configure(a={"command": server.argv[0], "args": server.argv[1:]})
+    configure(a=entry(server))
     code, out, err = cli("call", "--config", "x.json", "@a", "do", *flags)
     assert (code, err) == (0, "")
     assert "fine" in out
@@ -169,7 +170,7 @@ def test_a_command_talks_to_a_server_by_its_name(cli, configure, tool_server, fl
 
 def test_what_is_odd_is_said_before_the_answer(cli, configure, tool_server):
     server = tool_server()
-    configure(a={"command": server.argv[0], "args": server.argv[1:], "commnd": 1})
+    configure(a={**entry(server), "commnd": 1})
     code, out, err = cli("ls", "--config", "x.json", "@a")
     assert (code, out) == (0, "Tools (1)\n  do()\n")
     assert err == "mcpwire: x.json: a: commnd: is unknown; did you mean 'command'?\n"
@@ -182,8 +183,7 @@ def test_what_is_odd_is_said_before_the_answer(cli, configure, tool_server):
 @pytest.mark.attack("S21")
 def test_what_a_file_of_the_folder_starts_is_shown(cli, configure, tool_server):
     server = tool_server()
-    entry = {"command": server.argv[0], "args": server.argv[1:]}
-    configure("mcp.json", a=entry)
+    configure("mcp.json", a=entry(server))
     code, out, err = cli("ls", "@a")
     assert (code, out) == (0, "Tools (1)\n  do()\n")
     assert err == f"mcpwire: @a of mcp.json is {server.line}\n"
@@ -194,8 +194,7 @@ def test_what_the_user_configured_is_not_shown(
     cli, configure, tool_server, tmp_path, monkeypatch
 ):
     server = tool_server()
-    entry = {"command": server.argv[0], "args": server.argv[1:]}
-    configure("mine.json", a=entry)
+    configure("mine.json", a=entry(server))
     monkeypatch.setenv("MCPWIRE_CONFIG", "mine.json")
     assert cli("ls", "@a").err == ""
 
@@ -232,14 +231,7 @@ def test_the_times_and_folders_of_an_entry_are_those_of_the_client(
     cli, configure, scripted, folder
 ):
     server = scripted({"tools": {}}, tools__list=[])
-    configure(
-        a={
-            "command": server.argv[0],
-            "args": server.argv[1:],
-            "timeout": 0.05,
-            "roots": [str(folder)],
-        }
-    )
+    configure(a={**entry(server), "timeout": 0.05, "roots": [str(folder)]})
     code, _, err = cli("ls", "--config", "x.json", "@a")
     assert code == 7
     assert "0.05" in err
@@ -259,14 +251,6 @@ def test_a_configured_server_is_one_to_log_in_to(cli, configure):
 # All servers at once...
 
 
-def full(scripted_server):
-    return {"command": scripted_server.argv[0], "args": list(scripted_server.argv[1:])}
-
-
-def listing(**members):
-    return [{"result": members}]
-
-
 @pytest.mark.system("A18", "V02")
 def test_all_servers_are_listed_and_what_failed_stands_at_the_end(
     cli, configure, tool_server
@@ -275,7 +259,7 @@ def test_all_servers_are_listed_and_what_failed_stands_at_the_end(
     line = server.line
     configure(
         bad={"command": "no-such-program"},
-        a=full(server),
+        a=entry(server),
         off={"command": "x", "disabled": True},
         odd={"command": "c", "args": ["d"], "cwd": "/no/such/folder"},
     )
@@ -290,7 +274,7 @@ def test_all_servers_are_listed_and_what_failed_stands_at_the_end(
 
 
 def test_all_servers_as_json_are_one_document_by_name(cli, configure, tool_server):
-    configure(a=full(tool_server()), bad={"command": "no-such-program"})
+    configure(a=entry(tool_server()), bad={"command": "no-such-program"})
     code, out, err = cli("ls", "--config", "x.json", "--json")
     found = json.loads(out)
     assert code == 4
@@ -312,7 +296,7 @@ def test_what_a_server_refuses_to_list_has_failed_too(
         tools__list=[{"error": {"code": -32603, "message": "no luck"}}],
         prompts__list=listing(prompts=[{"name": "ask"}]),
     )
-    configure(a=full(server))
+    configure(a=entry(server))
     code, out, err = cli("ls", "--config", "x.json")
     assert code == 4
     assert out.endswith(
@@ -324,7 +308,7 @@ def test_what_a_server_refuses_to_list_has_failed_too(
 
 def test_a_server_that_is_lost_while_it_lists_has_failed(cli, configure, scripted):
     server = scripted({"tools": {}}, tools__list=[{"exit": 3}])
-    configure(a=full(server))
+    configure(a=entry(server))
     code, out, _ = cli("ls", "--config", "x.json")
     assert code == 4
     assert out.startswith("Failed (1)\n  a: ")
@@ -350,7 +334,7 @@ def test_a_server_may_ask_and_nobody_answers(cli, configure, scripted, method):
         tools__list=[{"method": method, "id": "$next", "params": params}],
         answer=[{"result": {"tools": []}}],
     )
-    configure(a=full(server))
+    configure(a=entry(server))
     assert cli("ls", "--config", "x.json", "--roots", ".").code == 0
     capabilities = server.requests("initialize")[0]["capabilities"]
     assert {"sampling", "elicitation", "roots"} <= set(capabilities)
@@ -360,7 +344,7 @@ def test_a_server_may_ask_and_nobody_answers(cli, configure, scripted, method):
 
 def test_servers_are_told_that_nobody_can_be_asked(cli, configure, tool_server):
     server = tool_server()
-    configure(a=full(server))
+    configure(a=entry(server))
     assert cli("ls", "--config", "x.json", "--no-ask").code == 0
     assert server.requests("initialize")[0]["capabilities"] == {}
 

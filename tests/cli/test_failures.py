@@ -73,12 +73,8 @@ CODES = [
 
 
 @pytest.mark.parametrize(("error", "code"), CODES)
-def test_each_error_has_its_code(error, code):
+def test_each_error_has_its_code_and_is_one_json_object(error, code):
     assert exit_code(error) == code
-
-
-@pytest.mark.parametrize(("error", "code"), CODES)
-def test_each_error_is_one_json_object(error, code):
     found = json.loads(json.dumps(report(error)))["error"]
     assert found["type"] == type(error).__name__
     assert found["exit"] == code

@@ -6,16 +6,11 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import termios
 import time
-from pathlib import Path
 
 import pytest
 from cli_servers import MCPWIRE, PATIENCE
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "over_http"))
-
 from hosting import hosted
 
 from mcpwire.cli.session import Signals

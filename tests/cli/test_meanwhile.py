@@ -3,21 +3,12 @@
 import json
 
 import pytest
+from cli_servers import progress
 
 from mcpwire.cli.session import Timing
 
 DONE = {"result": {"content": [{"type": "text", "text": "done"}]}}
 POINTS = ["queued", "written", "first byte", "complete", "decoded"]
-
-
-def progress(*steps):
-    return [
-        {
-            "method": "notifications/progress",
-            "params": {"progressToken": "$token", **step},
-        }
-        for step in steps
-    ]
 
 
 STEPS = progress({"progress": 1, "total": 4, "message": "one\x1b[31m"}, {"progress": 2})
@@ -131,10 +122,9 @@ def test_a_server_that_does_not_log_cannot_be_told_to(tool_server, cli):
     assert "client.request" not in done.err
 
 
-@pytest.mark.parametrize("mode", ["session", "stateless"])
-def test_the_demo_logs_and_reports_in_both_eras(cli, demo_target, mode):
+def test_the_demo_logs_and_reports_in_the_stateless_era(cli, demo_target):
     words = ("slow", "steps=1", "seconds=0", "--log-level", "debug", "--progress")
-    done = cli("call", demo_target, "--mode", mode, *words)
+    done = cli("call", demo_target, "--mode", "stateless", *words)
     assert done.code == 0
     assert done.err == "[debug] slow: step 1 is done\n100%  1/1  step 1 of 1\n"
 

@@ -6,12 +6,11 @@ import logging
 import os
 import re
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from cli_servers import MCPWIRE, PATIENCE
+from cli_servers import MCPWIRE, ran
 
 import mcpwire
 from mcpwire.cli import commands, demo
@@ -147,15 +146,21 @@ def test_the_embedded_server_does_the_main_job(child, demo_target):
     assert child("call", demo_target, "add", "a=2", "b=-3").out == '{"sum":-1}\n'
 
 
-def test_an_argument_comes_from_a_file(cli, demo_target, tmp_path):
+def test_an_argument_comes_from_a_file(cli, tool_server, tmp_path):
     path = tmp_path / "message"
     path.write_text("from a file", encoding="utf-8")
-    assert cli("call", demo_target, "echo", f"message=@{path}").out == "from a file\n"
+    server = tool_server({"result": {"content": [TEXT]}})
+    assert cli("call", server.line, "do", f"message=@{path}").out == "fine\n"
+    [params] = server.requests("tools/call")
+    assert params["arguments"] == {"message": "from a file"}
 
 
-def test_arguments_come_from_standard_input(child, demo_target):
-    done = child("call", demo_target, "echo", "-", given=b'{"message": "from stdin"}')
-    assert done == (0, "from stdin\n", "")
+def test_arguments_come_from_standard_input(child, tool_server):
+    server = tool_server({"result": {"content": [TEXT]}})
+    done = child("call", server.line, "do", "-", given=b'{"message": "from stdin"}')
+    assert done == (0, "fine\n", "")
+    [params] = server.requests("tools/call")
+    assert params["arguments"] == {"message": "from stdin"}
 
 
 @pytest.mark.parametrize(
@@ -163,6 +168,8 @@ def test_arguments_come_from_standard_input(child, demo_target):
     [
         (b"\xff", "cannot read standard input: it is no UTF-8 text (byte 0)\n"),
         (b"", "standard input is no JSON: ''"),
+        (b"{", "standard input is no JSON: '{'"),
+        (b"{} {}", "standard input is no JSON: '{} {}'"),
         (b"[]", "standard input must be one JSON object, got []\n"),
     ],
 )
@@ -183,12 +190,11 @@ def test_a_file_that_is_no_text_is_one_sentence(cli, tmp_path):
     assert "it is no UTF-8 text (byte 2)" in err
 
 
-def test_words_that_are_no_text_are_refused(demo_target):
-    argv = [*MCPWIRE, "call", demo_target, "echo", b"message=\xff"]
-    done = subprocess.run(argv, capture_output=True, timeout=PATIENCE, check=False)
+def test_words_that_are_no_text_are_refused(tool_server):
+    done = ran(*MCPWIRE, "call", tool_server().line, "do", b"message=\xff")
     assert done.returncode == 2
-    assert done.stderr.startswith(b"mcpwire: cannot send $.params.arguments.message")
-    assert done.stderr.count(b"\n") == 1
+    assert done.stderr.startswith("mcpwire: cannot send $.params.arguments.message")
+    assert done.stderr.count("\n") == 1
 
 
 def test_the_demo_shows_each_step(child):
@@ -243,14 +249,8 @@ def test_a_reader_that_leaves_is_no_failure(scripted, unbuffered):
     tools = [{"name": "x" * 60_000, "inputSchema": {}}] * 10
     server = scripted({"tools": {}}, tools__list=[{"result": {"tools": tools}}])
     command = shlex.join([*MCPWIRE, "ls", server.line])
-    done = subprocess.run(
-        ["bash", "-c", f"{command} | head -c 5; echo ${{PIPESTATUS[0]}}"],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=True,
-        env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
-    )
+    line = f"{command} | head -c 5; echo ${{PIPESTATUS[0]}}"
+    done = ran("bash", "-c", line, env={**os.environ, "PYTHONUNBUFFERED": unbuffered})
     assert (done.stdout, done.stderr) == ("Tools141\n", "")
 
 
@@ -258,14 +258,7 @@ def test_a_reader_that_leaves_is_no_failure(scripted, unbuffered):
 @pytest.mark.parametrize("words", [["--help"], ["--version"], ["ls", "--help"]])
 def test_a_full_disk_is_one_sentence(words):
     with Path("/dev/full").open("w", encoding="utf-8") as full:
-        done = subprocess.run(
-            [*MCPWIRE, *words],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            timeout=PATIENCE,
-            check=False,
-        )
+        done = ran(*MCPWIRE, *words, stdout=full)
     assert done.returncode == 1
     assert done.stderr == (
         "mcpwire: cannot write to standard output: no space left on device\n"
@@ -276,14 +269,7 @@ def test_a_full_disk_is_one_sentence(words):
 def test_a_result_that_cannot_be_written_leaves_no_server(tool_server):
     server = tool_server({"result": {"content": [TEXT]}}, stays=True)
     with Path("/dev/full").open("w", encoding="utf-8") as full:
-        done = subprocess.run(
-            [*MCPWIRE, "call", server.line, "do"],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            timeout=PATIENCE,
-            check=False,
-        )
+        done = ran(*MCPWIRE, "call", server.line, "do", stdout=full)
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert not server.is_running()
 
@@ -297,14 +283,7 @@ def test_a_result_that_cannot_be_written_leaves_no_server(tool_server):
     ],
 )
 def test_closed_streams_do_no_harm(words, closed, code):
-    line = f"exec {shlex.join(MCPWIRE)} {words} {closed}"
-    done = subprocess.run(
-        ["sh", "-c", line],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
+    done = ran("sh", "-c", f"exec {shlex.join(MCPWIRE)} {words} {closed}")
     assert done.returncode == code
     assert done.stderr.count("\n") <= 1
     assert "Traceback" not in done.stderr
@@ -356,14 +335,10 @@ def test_a_bug_of_ours_is_one_sentence_and_with_verbose_a_traceback(tmp_path):
     )
     target = shlex.join((*MCPWIRE, "demo-server"))
     argv = [sys.executable, str(broken), "ls", target]
-    done = subprocess.run(
-        argv, capture_output=True, text=True, timeout=PATIENCE, check=False
-    )
+    done = ran(*argv)
     sentence = "mcpwire: internal error: ZeroDivisionError: a bug; -v shows where\n"
     assert (done.returncode, done.stderr) == (1, sentence)
-    done = subprocess.run(
-        [*argv, "-v"], capture_output=True, text=True, timeout=PATIENCE, check=False
-    )
+    done = ran(*argv, "-v")
     assert done.returncode == 1
     assert "Traceback" in done.stderr
     assert done.stderr.endswith(sentence)
@@ -441,13 +416,8 @@ HEAVY = [
     ],
 )
 def test_help_imports_nothing_of_the_client(words, heavy):
-    done = subprocess.run(
-        [sys.executable, "-I", "-c", QUIET_START.format(words=words, heavy=heavy)],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
+    code = QUIET_START.format(words=words, heavy=heavy)
+    done = ran(sys.executable, "-I", "-c", code)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout
 

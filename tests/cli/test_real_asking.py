@@ -25,11 +25,10 @@ def everything(tmp_path):
 
 @pytest.mark.rule("ELIC-06", "ELIC-11")
 def test_its_form_is_filled_in_at_a_terminal(terminal, everything):
-    one = terminal(100)
-    process = one.start("call", everything, "trigger-elicitation-request")
+    one = terminal(100).start("call", everything, "trigger-elicitation-request")
     one.answer("Ada", "y", "", "nope", "a@b.example", "", "2000-02-28", "", "!skip")
     one.answer("2", "1,3", "", "1 2", "Cats", "1", "Grace", "s")
-    assert one.finish(process) == 0
+    assert one.finish() == 0
     assert "'nope' is not an email address" in one.text
     raw = one.text.partition("Raw result: ")[2]
     assert json.loads(raw) == {
@@ -52,11 +51,10 @@ def test_its_form_is_filled_in_at_a_terminal(terminal, everything):
 
 @pytest.mark.rule("ELIC-11", "ELIC-13")
 def test_its_pages_are_agreed_to_before_and_during_a_call(terminal, everything):
-    one = terminal(100)
     words = ("trigger-url-elicitation", "url=https://example.com/a", "errorPath=true")
-    process = one.start("call", everything, *words)
+    one = terminal(100).start("call", everything, *words)
     one.answer("y", "", "r", "y", "")
-    assert one.finish(process) == 0
+    assert one.finish() == 0
     assert "URL   https://modelcontextprotocol.io\n" in one.text
     assert "URL   https://example.com/a\n" in one.text
     assert '"action": "accept"' in one.text

@@ -5,6 +5,7 @@ import signal
 import subprocess
 
 import pytest
+from cli_servers import progress
 from terminals import run
 
 from mcpwire.cli.output import Output, ProgressLine, progress_text
@@ -31,16 +32,6 @@ def test_an_error_of_a_server_is_escaped_on_a_terminal(terminal, tool_server):
     )
 
 
-def progress(*steps):
-    return [
-        {
-            "method": "notifications/progress",
-            "params": {"progressToken": "$token", **step},
-        }
-        for step in steps
-    ]
-
-
 def test_progress_is_one_line_that_is_rewritten_and_taken_away(terminal, tool_server):
     server = tool_server(
         *progress(
@@ -59,13 +50,12 @@ def test_progress_is_one_line_that_is_rewritten_and_taken_away(terminal, tool_se
 
 
 def test_progress_is_shown_while_the_result_is_piped(terminal, demo_target):
-    one = terminal()
-    process = one.start(
+    one = terminal().start(
         "call", demo_target, "slow", "steps=3", "seconds=0.3", stdout=subprocess.PIPE
     )
-    assert one.finish(process) == 0
-    with process.stdout:
-        assert process.stdout.read() == b"3 steps in 0.3 seconds\n"
+    assert one.finish() == 0
+    with one.process.stdout:
+        assert one.process.stdout.read() == b"3 steps in 0.3 seconds\n"
     assert b"33%  1/3  step 1 of 3" in one.written
     assert one.written.endswith(b"\r\x1b[K")
 
@@ -79,11 +69,10 @@ def test_no_progress_is_drawn_where_results_are_json(terminal, demo_target):
 
 
 def test_an_interrupt_takes_the_progress_line_away(terminal, demo_target):
-    one = terminal()
-    process = one.start("call", demo_target, "slow", "steps=200", "seconds=20")
+    one = terminal().start("call", demo_target, "slow", "steps=200", "seconds=20")
     one.read_until(r"2/200")
-    process.send_signal(signal.SIGINT)
-    assert one.finish(process) == 130
+    one.process.send_signal(signal.SIGINT)
+    assert one.finish() == 130
     assert one.written.endswith(b"\r\x1b[Kmcpwire: interrupted\n")
 
 
@@ -97,9 +86,8 @@ def test_binary_contents_are_not_printed_on_a_terminal(terminal, scripted):
     assert text.startswith(
         "mcpwire: 'x:1' is binary (image/png, 2 bytes): save it with"
     )
-    one = terminal()
-    process = one.start("read", server.line, "x:1", "-o", "-")
-    assert (one.finish(process), one.written) == (0, b"\xff\x00")
+    one = terminal().start("read", server.line, "x:1", "-o", "-")
+    assert (one.finish(), one.written) == (0, b"\xff\x00")
 
 
 def test_text_contents_are_escaped_on_a_terminal(terminal, scripted):

@@ -165,6 +165,11 @@ class Alone:
         self.results.append(result)
         return result
 
+    async def go_on(self, handler, before, responses):
+        """Make the request again, with the state of a result and some answers."""
+        state = before["requestState"]
+        return await self.send(handler, requestState=state, inputResponses=responses)
+
     async def call(self, handler, **more):
         """Call until there is a result that asks nothing; return its value."""
         result = await self.send(handler, **more)

@@ -1,11 +1,14 @@
 """One request to a server, in either era, and what the server says to it."""
 
 import attrs
+import httpx
 from by_hand import META, Hand, modern, request
 
+from mcpwire import Client, Http
 from mcpwire.server.context import Context
 from mcpwire.server.request import RequestInfo
 from mcpwire.server.server import Server
+from mcpwire.testing import AsgiTransport
 
 
 async def answer(server, method, **params):
@@ -61,6 +64,14 @@ async def over_http(server, method, *, scopes=None, **params):
         info=RequestInfo(transport="http", principal=principal),
     )
     return await dispatcher.perform(admitted, sent)
+
+
+async def client_at(stack, app, address, **options):
+    """Return a client of an application that comes from that address."""
+    transport = AsgiTransport(app, client=(address, 50_000))
+    http = await stack.enter_async_context(httpx.AsyncClient(transport=transport))
+    target = Http("https://x.example/mcp", http_client=http)
+    return await stack.enter_async_context(Client(target, **options))
 
 
 def reading(value, **options):

@@ -1,7 +1,5 @@
 """The same handler asks a session's client, and one that calls again with answers."""
 
-import asyncio
-
 import pytest
 from asking_rig import ALL, Alone, Session, person
 
@@ -63,17 +61,6 @@ async def test_a_handler_asks_for_everything_one_after_the_other(client):
         "sampling/createMessage",
         "roots/list",
     ]
-
-
-@ERAS
-async def test_tasks_of_a_group_ask_together(client):
-    async def handler(ctx):
-        async with asyncio.TaskGroup() as group:
-            first = group.create_task(ctx.elicit("A", FORM))
-            second = group.create_task(ctx.sample("B"))
-        return [first.result().content["text"], second.result().text]
-
-    assert await client(person).call(handler) == ["A", "re: B"]
 
 
 @ERAS
@@ -236,22 +223,23 @@ async def test_only_calls_prompts_and_resources_may_ask_with_their_result():
 # --- what a session's client may answer instead
 
 
-@pytest.mark.parametrize("what", ["roots", "sampling"])
-async def test_a_client_that_refuses_makes_the_tool_fail_with_its_words(what):
+@pytest.mark.parametrize(
+    ("what", "error", "said"),
+    [
+        ("roots", RPCError("User rejected", code=-1), r"refused .*: User rejected"),
+        ("sampling", RPCError("User rejected", code=-1), r"refused .*: User rejected"),
+        ("roots", RPCError("", code=-32601), "error -32601"),
+    ],
+    ids=["roots", "sampling", "without words"],
+)
+async def test_a_client_that_refuses_makes_the_tool_fail_with_its_words(
+    what, error, said
+):
     def refuse(method, params):
-        raise RPCError("User rejected sampling request", code=-1)
+        raise error
 
-    peer = Session(refuse)
-    with pytest.raises(ToolError, match=r"the client refused .*: User rejected"):
-        await peer.call(asking_for(what))
-
-
-async def test_a_client_that_refuses_without_words_is_told_by_its_code():
-    def refuse(method, params):
-        raise RPCError("", code=-32601)
-
-    with pytest.raises(ToolError, match="error -32601"):
-        await Session(refuse).call(asking_for("roots"))
+    with pytest.raises(ToolError, match=said):
+        await Session(refuse).call(asking_for(what))
 
 
 async def test_a_client_that_does_not_answer_in_time_makes_the_tool_fail():

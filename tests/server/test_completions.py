@@ -102,9 +102,7 @@ async def test_a_function_completes_and_knows_the_other_arguments():
     assert found == ["red a0", "red a1"]
 
 
-async def test_a_function_goes_before_choices_and_is_known_before_its_prompt():
-    server = Server("s")
-
+async def test_a_function_goes_before_choices_and_is_known_before_its_prompt(server):
     @server.completion(TEMPLATE, "shelf")
     @server.completion("paint", "colour")
     def other(typed):
@@ -253,9 +251,8 @@ async def test_old_sessions_complete_as_well():
 
 
 @pytest.mark.rule("COMP-06")
-async def test_what_somebody_does_not_see_is_not_completed():
-    server = Server("s")
-
+@pytest.mark.parametrize(("name", "is_there"), [("Ada", True), ("Bob", False)])
+async def test_what_somebody_does_not_see_is_not_completed(server, name, is_there):
     @server.prompt(visible=sees("Ada"))
     def paint(colour: Colour) -> str:
         return "x"
@@ -265,32 +262,19 @@ async def test_what_somebody_does_not_see_is_not_completed():
         return "x"
 
     hand = Hand(server.dispatcher)
-    for name, is_there in (("Ada", True), ("Bob", False)):
-        meta = {CLIENT_KEY: {"name": name, "version": "1"}}
-        answers = await hand.ask(
-            *(
-                modern(
-                    n,
-                    "completion/complete",
-                    {"ref": ref, "argument": {"name": argument, "value": ""}},
-                    **meta,
-                )
-                for n, (ref, argument) in enumerate(
-                    [
-                        (prompt(), "colour"),
-                        (template(), "shelf"),
-                        (template("item://low/1"), "shelf"),
-                    ]
-                )
-            )
-        )
-        assert [("result" in each) for each in answers] == [is_there] * 3
+    meta = {CLIENT_KEY: {"name": name, "version": "1"}}
+    for ref, argument in (
+        (prompt(), "colour"),
+        (template(), "shelf"),
+        (template("item://low/1"), "shelf"),
+    ):
+        params = {"ref": ref, "argument": {"name": argument, "value": ""}}
+        [found] = await hand.ask(modern(1, "completion/complete", params, **meta))
+        assert ("result" in found) is is_there
 
 
 @pytest.mark.rule("COMP-06")
-async def test_scopes_are_needed_over_http():
-    server = Server("s")
-
+async def test_scopes_are_needed_over_http(server):
     @server.prompt(scopes=["use"])
     def paint(colour: Colour) -> str:
         return "x"
@@ -310,8 +294,7 @@ def plain(server):
 
 
 @pytest.mark.rule("COMP-01", "COMP-03")
-async def test_without_anything_that_completes_there_is_no_completion():
-    server = Server("s")
+async def test_without_anything_that_completes_there_is_no_completion(server):
     plain(server)
     described = await result(server, "server/discover")
     assert "completions" not in described["capabilities"]
@@ -339,8 +322,7 @@ def by_choice_of_a_template(server):
 @pytest.mark.parametrize(
     "add", [by_function, by_choice_of_a_prompt, by_choice_of_a_template]
 )
-async def test_the_capability_is_there_once_something_completes(add):
-    server = Server("s")
+async def test_the_capability_is_there_once_something_completes(server, add):
     plain(server)
     add(server)
     described = await result(server, "server/discover")

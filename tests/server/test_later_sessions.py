@@ -56,6 +56,16 @@ class Later(Dispatcher):
         self.closed.append(session)
 
 
+@pytest.fixture
+def dispatcher():
+    return Later()
+
+
+@pytest.fixture
+async def hand(dispatcher):
+    return Hand(dispatcher)
+
+
 async def opened(dispatcher):
     hand = Hand(dispatcher)
     hand.send(OPENING)
@@ -64,9 +74,9 @@ async def opened(dispatcher):
     return hand
 
 
-async def test_what_needs_a_session_waits_until_it_is_open_and_keeps_its_order():
-    dispatcher = Later()
-    hand = Hand(dispatcher)
+async def test_what_needs_a_session_waits_until_it_is_open_and_keeps_its_order(
+    dispatcher, hand
+):
     hand.send(OPENING, request(2, "tools/list"), request(3, "tools/list"))
     await asyncio.sleep(0)  # a turn of the loop
     assert hand.rest() == []
@@ -79,9 +89,9 @@ async def test_what_needs_a_session_waits_until_it_is_open_and_keeps_its_order()
 @pytest.mark.parametrize(
     "meanwhile", [request(2, "ping"), modern(2, "tools/list")], ids=["ping", "alone"]
 )
-async def test_pings_and_what_stands_alone_are_answered_meanwhile(meanwhile):
-    dispatcher = Later()
-    hand = Hand(dispatcher)
+async def test_pings_and_what_stands_alone_are_answered_meanwhile(
+    dispatcher, hand, meanwhile
+):
     hand.send(OPENING, meanwhile)
     answer = await hand.next()
     assert answer["id"] == 2
@@ -90,8 +100,9 @@ async def test_pings_and_what_stands_alone_are_answered_meanwhile(meanwhile):
     assert (await hand.next())["id"] == 1
 
 
-async def test_a_refusal_to_open_is_the_answer_and_what_waited_has_no_session():
-    dispatcher = Later()
+async def test_a_refusal_to_open_is_the_answer_and_what_waited_has_no_session(
+    dispatcher,
+):
     dispatcher.refusal = InternalError("the server 'a' is not there")
     hand = Hand(dispatcher)
     hand.send(OPENING, request(2, "tools/list"))
@@ -103,9 +114,9 @@ async def test_a_refusal_to_open_is_the_answer_and_what_waited_has_no_session():
     assert "result" in await hand.next()
 
 
-async def test_a_second_initialize_waits_for_the_first_and_opens_another_session():
-    dispatcher = Later()
-    hand = Hand(dispatcher)
+async def test_a_second_initialize_waits_for_the_first_and_opens_another_session(
+    dispatcher, hand
+):
     hand.send(OPENING, request(2, "initialize", session("2025-06-18")))
     hand.send(request(3, "tools/list"))
     dispatcher.may_open.set()
@@ -121,8 +132,7 @@ async def test_a_second_initialize_waits_for_the_first_and_opens_another_session
     assert dispatcher.closed == [former, last]
 
 
-async def test_a_second_session_that_is_refused_leaves_the_first():
-    dispatcher = Later()
+async def test_a_second_session_that_is_refused_leaves_the_first(dispatcher):
     hand = await opened(dispatcher)
     first = hand.connection.session
     dispatcher.refusal = InternalError("the server 'a' is not there")
@@ -134,9 +144,7 @@ async def test_a_second_session_that_is_refused_leaves_the_first():
     assert dispatcher.left == []
 
 
-async def test_what_waits_can_be_withdrawn():
-    dispatcher = Later()
-    hand = Hand(dispatcher)
+async def test_what_waits_can_be_withdrawn(dispatcher, hand):
     hand.send(
         OPENING,
         request(2, "tools/list"),
@@ -148,9 +156,7 @@ async def test_what_waits_can_be_withdrawn():
 
 
 @pytest.mark.unchecked_wire("a client must not withdraw initialize")
-async def test_opening_that_is_withdrawn_is_as_if_it_had_not_begun():
-    dispatcher = Later()
-    hand = Hand(dispatcher)
+async def test_opening_that_is_withdrawn_is_as_if_it_had_not_begun(dispatcher, hand):
     hand.send(OPENING, request(2, "tools/list"))
     await asyncio.sleep(0)  # a turn of the loop
     hand.send(notice("notifications/cancelled", requestId=1))
@@ -169,19 +175,9 @@ async def test_no_more_waits_than_the_limits_allow():
     assert [(await hand.next())["id"] for _ in range(2)] == [1, 2]
 
 
-async def test_each_session_leaves_once_however_it_ends():
-    dispatcher = Later()
-    hand = await opened(dispatcher)
-    await hand.connection.aclose()
-    await hand.connection.finished()
-    assert dispatcher.left == [hand.connection.session]
-    assert dispatcher.closed
-    assert hand.connection.session.is_closed
-
-
-async def test_a_connection_that_ends_while_opening_leaves_no_session_behind():
-    dispatcher = Later()
-    hand = Hand(dispatcher)
+async def test_a_connection_that_ends_while_opening_leaves_no_session_behind(
+    dispatcher, hand
+):
     hand.send(OPENING, request(2, "tools/list"))
     await asyncio.sleep(0)  # a turn of the loop
     await hand.connection.aclose()

@@ -46,46 +46,6 @@ async def test_it_ends_in_the_task_in_which_it_began():
     assert first is last
 
 
-async def test_after_its_end_it_begins_anew():
-    log = Log()
-    lifespan = Lifespan(log.enter)
-    for _ in range(2):
-        await lifespan.start()
-        await lifespan.aclose()
-    assert log.words == ["begin", "end", "begin", "end"]
-
-
-async def test_what_beginning_raises_comes_to_everybody_who_waits():
-    fails = True
-
-    @asynccontextmanager
-    async def enter():
-        if fails:
-            raise LookupError("no database")
-        yield
-
-    lifespan = Lifespan(enter)
-    found = await asyncio.gather(
-        *(lifespan.start() for _ in range(2)), return_exceptions=True
-    )
-    assert [type(error) for error in found] == [LookupError, LookupError]
-    fails = False
-    await lifespan.start()
-    await lifespan.aclose()
-
-
-async def test_one_that_is_included_begins_before_and_ends_after():
-    outer, inner = Log(), Log()
-    inner.lines = outer.lines
-    lifespan = Lifespan(outer.enter)
-    included = Lifespan(inner.enter)
-    lifespan.include(included)
-    await lifespan.start()
-    assert (outer.words, lifespan.is_needed) == (["begin", "begin"], True)
-    await lifespan.aclose()
-    assert outer.words == ["begin", "begin", "end", "end"]
-
-
 async def test_without_anything_to_begin_there_is_nothing_to_wait_for():
     lifespan = Lifespan()
     await lifespan.start()

@@ -2,13 +2,12 @@
 
 import contextlib
 
-import httpx
 import pytest
+from single import client_at
 
-from mcpwire import Client, Http, Limits, RPCError, Server
+from mcpwire import Limits, RPCError, Server
 from mcpwire.errors import InternalError
 from mcpwire.server.notifications import Listens
-from mcpwire.testing import AsgiTransport
 
 pytestmark = pytest.mark.attack("X07")
 
@@ -36,17 +35,10 @@ async def test_one_address_leaves_others_their_subscriptions():
     server.add_tool(lambda: 1, name="t")
     app = server.asgi(allowed_hosts=["x.example"])
     async with contextlib.AsyncExitStack() as stack:
-
-        async def connected(address):
-            transport = AsgiTransport(app, client=(address, 50_000))
-            http = await stack.enter_async_context(
-                httpx.AsyncClient(transport=transport)
-            )
-            target = Http("https://x.example/mcp", http_client=http)
-            return await stack.enter_async_context(Client(target, mode="stateless"))
-
-        greedy = [await connected("192.0.2.1") for _ in range(4)]
-        honest = await connected("198.51.100.1")
+        greedy = [
+            await client_at(stack, app, "192.0.2.1", mode="stateless") for _ in range(4)
+        ]
+        honest = await client_at(stack, app, "198.51.100.1", mode="stateless")
         for client in greedy[:3]:
             await stack.enter_async_context(client.listen(tools=True))
         changes = await stack.enter_async_context(honest.listen(tools=True))

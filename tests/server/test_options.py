@@ -1,7 +1,6 @@
 """`Server`: what its options do to every tool that says nothing else."""
 
 import asyncio
-import contextlib
 
 import pytest
 
@@ -11,11 +10,12 @@ from mcpwire import (
     InternalError,
     InvalidParams,
     Limits,
-    RPCError,
     Server,
 )
 
 pytestmark = pytest.mark.anyio
+
+KEY = b"k" * 32
 
 AT_ONCE = 0.02
 """A time that is over soon, for what would else never end."""
@@ -107,10 +107,20 @@ async def test_input_rounds_bounds_the_questions_of_a_call():
     assert asked == ["0?", "1?"]
 
 
-@pytest.mark.parametrize("is_known", [True, False], ids=["shared", "random"])
-async def test_state_keys_let_another_process_go_on_with_a_call(is_known):
-    def process():
-        server = Server("x", state_keys=[b"k" * 32] if is_known else ())
+@pytest.mark.parametrize(
+    ("before", "now", "is_known"),
+    [
+        ([KEY], [KEY], True),
+        ([KEY], [b"n" * 32, KEY], True),
+        ([KEY], [b"n" * 32], False),
+        ([KEY], (), False),
+        ((), (), False),
+    ],
+    ids=["shared", "rotated", "another", "random now", "random"],
+)
+async def test_state_keys_let_another_process_go_on_with_a_call(before, now, is_known):
+    def process(keys):
+        server = Server("x", state_keys=keys)
 
         @server.tool
         async def ask(ctx: Context) -> str:
@@ -120,32 +130,17 @@ async def test_state_keys_let_another_process_go_on_with_a_call(is_known):
         return Client(server, mode="stateless", elicitation=lambda form: "decline")
 
     params = {"name": "ask", "arguments": {}}
-    async with process() as client:
+    async with process(before) as client:
         first = await client.request("tools/call", params)
     again = {
         **params,
         "requestState": first["requestState"],
         "inputResponses": {"sure": {"action": "decline"}},
     }
-    async with process() as client:
+    async with process(now) as client:
         if is_known:
             result = await client.request("tools/call", again)
             assert result["content"][0]["text"] == "decline kept"
         else:
             with pytest.raises(InvalidParams, match="requestState"):
                 await client.request("tools/call", again)
-
-
-async def test_listens_bounds_the_subscriptions_that_are_open():
-    server = Server("x", limits=Limits(listens=2))
-    server.add_tool(lambda: 1, name="t")
-    async with contextlib.AsyncExitStack() as stack:
-        clients = [
-            await stack.enter_async_context(Client(server, mode="stateless"))
-            for _ in range(3)
-        ]
-        for client in clients[:2]:
-            await stack.enter_async_context(client.listen(tools=True))
-        with pytest.raises(RPCError, match="subscriptions"):
-            await stack.enter_async_context(clients[2].listen(tools=True))
-        assert (await clients[2].call_tool("t")).text == "1"

@@ -10,9 +10,7 @@ import pytest
 from mcpwire import (
     Client,
     Elicitation,
-    InternalError,
     InvalidParams,
-    Limits,
 )
 from mcpwire.server.authoring.injection import Depends
 from mcpwire.server.context import Context, current_context
@@ -192,25 +190,6 @@ async def test_lists_answer_as_always_whatever_state_comes_with_them():
             "tools/list", {"requestState": "x", "inputResponses": None}
         )
     assert result["resultType"] == "complete"
-
-
-@pytest.mark.rule("MRTR-21")
-async def test_a_call_that_asks_for_ever_ends():
-    endless = Server("endless")
-
-    @endless.tool
-    async def ask(ctx: Context) -> str:
-        while True:
-            await ctx.elicit("Again?", bool)
-
-    peer = Client(
-        endless,
-        elicitation=lambda _: {"value": True},
-        limits=Limits(input_rounds=99),
-    )
-    async with peer:
-        with pytest.raises(InternalError, match="asked for input 10 times"):
-            await peer.call_tool("ask")
 
 
 @MODES

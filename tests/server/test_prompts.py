@@ -33,9 +33,7 @@ class Colour(Enum):
 # What is listed...
 
 
-async def test_arguments_are_derived_from_the_parameters():
-    server = Server("s")
-
+async def test_arguments_are_derived_from_the_parameters(server):
     @server.prompt
     def review(
         code: Annotated[str, "What to look at."],
@@ -97,9 +95,7 @@ async def test_a_format_is_told():
     ]
 
 
-async def test_the_list_shows_all_that_was_said():
-    server = Server("s")
-
+async def test_the_list_shows_all_that_was_said(server):
     @server.prompt(
         name="n", title="T", description="D", icons=["https://x.org/i"], meta={"k": 1}
     )
@@ -123,9 +119,7 @@ async def test_the_list_shows_all_that_was_said():
 # What they give...
 
 
-async def test_texts_become_what_the_parameters_ask_for():
-    server = Server("s")
-
+async def test_texts_become_what_the_parameters_ask_for(server):
     @server.prompt
     def all_of(
         number: int,
@@ -144,9 +138,7 @@ async def test_texts_become_what_the_parameters_ask_for():
     ]
 
 
-async def test_a_text_of_digits_stays_a_text():
-    server = Server("s")
-
+async def test_a_text_of_digits_stays_a_text(server):
     @server.prompt
     def say(word: str) -> str:
         return repr(word)
@@ -227,8 +219,7 @@ async def test_an_unknown_prompt_is_refused(name, message):
 
 
 @pytest.mark.rule("PROMPT-02")
-async def test_what_somebody_does_not_see_is_not_there():
-    server = Server("s")
+async def test_what_somebody_does_not_see_is_not_there(server):
     server.add_prompt(lambda: "x", name="p", visible=sees("Ada"))
     hand = Hand(server.dispatcher)
     for name, count in (("Ada", 1), ("Bob", 0)):
@@ -242,8 +233,7 @@ async def test_what_somebody_does_not_see_is_not_there():
         assert ("result" in got) == bool(count)
 
 
-async def test_scopes_are_needed_over_http():
-    server = Server("s")
+async def test_scopes_are_needed_over_http(server):
     server.add_prompt(lambda: "x", name="p", scopes=["use"])
     with pytest.raises(ScopeRequired):
         await over_http(server, "prompts/get", name="p", scopes=["other"])
@@ -254,9 +244,7 @@ async def test_scopes_are_needed_over_http():
 # Explicit arguments, handles, mounting...
 
 
-async def test_arguments_may_be_named_without_hints():
-    server = Server("s")
-
+async def test_arguments_may_be_named_without_hints(server):
     @server.prompt(
         arguments=[
             types.PromptArgument("a", description="A", required=True),
@@ -278,8 +266,7 @@ async def test_arguments_may_be_named_without_hints():
     assert await code(server, "prompts/get", name="p", arguments={"d": "1"}) == -32602
 
 
-async def test_a_function_may_leave_its_arguments_out():
-    server = Server("s")
+async def test_a_function_may_leave_its_arguments_out(server):
     server.add_prompt(lambda: "x", name="p", arguments=["a"])
     assert await get(server, "p", a="1") == [text("x")]
 
@@ -299,8 +286,7 @@ async def test_handles_change_what_is_there_and_clients_are_told():
     assert await code(server, "prompts/get", name="p") == -32602
 
 
-def test_a_function_that_cannot_be_a_prompt_is_refused():
-    server = Server("s")
+def test_a_function_that_cannot_be_a_prompt_is_refused(server):
     with pytest.raises(ValueError, match="a name"):
         server.add_prompt(lambda: "x")
     with pytest.raises(TypeError, match="takes any number of arguments"):

@@ -15,8 +15,7 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.rule("RES-02", "RES-08", "CACHE-13")
-async def test_what_somebody_does_not_see_is_not_there():
-    server = Server("s")
+async def test_what_somebody_does_not_see_is_not_there(server):
     server.add_resource("a://b", "x", visible=sees("Ada"))
     server.add_resource("t://{x}", lambda x: x, name="t", visible=sees("Ada"))
     hand = Hand(server.dispatcher)
@@ -35,8 +34,7 @@ async def test_what_somebody_does_not_see_is_not_there():
 
 
 @pytest.mark.rule("RES-08")
-async def test_scopes_are_needed_over_http():
-    server = Server("s")
+async def test_scopes_are_needed_over_http(server):
     server.add_resource("a://b", "x", scopes=["read"])
     server.add_resource("t://{x}", lambda x: x, name="t", scopes=["read"])
     for uri in ("a://b", "t://b"):
@@ -90,8 +88,7 @@ async def test_all_pages_of_a_list_may_be_kept_by_the_same():
 
 @pytest.mark.rule("RES-03")
 @pytest.mark.case("F06")
-async def test_who_subscribed_hears_of_changes_until_they_unsubscribe():
-    server = Server("s")
+async def test_who_subscribed_hears_of_changes_until_they_unsubscribe(server):
     server.add_resource("a://b", "x")
     server.add_resource("t://{x}", lambda x: x, name="t")
     hand = Hand(server.dispatcher, "2025-11-25")
@@ -146,8 +143,7 @@ async def test_only_what_is_there_can_be_subscribed_to(uri):
     assert found["error"]["code"] == (-32002 if uri == "a://c" else -32602)
 
 
-async def test_a_session_watches_a_bounded_number_of_resources():
-    server = Server("s")
+async def test_a_session_watches_a_bounded_number_of_resources(server):
     server.add_resource("a://{x}", lambda x: x, name="t")
     hand = Hand(server.dispatcher, "2025-11-25")
     asked = [

@@ -10,8 +10,7 @@ pytestmark = pytest.mark.anyio
 # Registering...
 
 
-async def test_handles_change_what_is_there():
-    server = Server("s")
+async def test_handles_change_what_is_there(server):
     handle = server.add_resource("a://b", "old", title="T")
     template = server.add_resource("t://{x}", lambda x: f"old {x}", name="t")
     handle.replace("new")
@@ -32,9 +31,7 @@ async def test_handles_change_what_is_there():
         server.resources["a://b"]
 
 
-async def test_the_list_shows_all_that_was_said():
-    server = Server("s")
-
+async def test_the_list_shows_all_that_was_said(server):
     @server.resource(
         "a://b",
         name="n",
@@ -65,8 +62,7 @@ async def test_the_list_shows_all_that_was_said():
     ]
 
 
-async def test_a_value_says_by_itself_what_it_is():
-    server = Server("s")
+async def test_a_value_says_by_itself_what_it_is(server):
     server.add_resource("a://b/c.bin", b"\x00")
     server.add_resource("urn:x", {"a": 1})
     listed = (await result(server, "resources/list"))["resources"]

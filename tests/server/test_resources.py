@@ -91,9 +91,7 @@ async def test_a_plain_function_runs_in_a_thread_unless_told_otherwise():
     ]
 
 
-async def test_a_function_may_take_the_context_and_dependencies():
-    server = Server("s")
-
+async def test_a_function_may_take_the_context_and_dependencies(server):
     def prefix():
         return "hello "
 
@@ -107,9 +105,7 @@ async def test_a_function_may_take_the_context_and_dependencies():
 # Templates...
 
 
-async def test_values_of_a_template_are_what_the_function_asks_for():
-    server = Server("s")
-
+async def test_values_of_a_template_are_what_the_function_asks_for(server):
     @server.resource("item://{shelf}/{id}{?deep,limit}")
     def item(
         shelf: Literal["a", "b"], id: int, *, deep: bool = False, limit: int = 9
@@ -123,9 +119,7 @@ async def test_values_of_a_template_are_what_the_function_asks_for():
 
 @pytest.mark.rule("RES-06")
 @pytest.mark.parametrize("uri", ["item://c/7", "item://a/x", "item://a/7?deep=maybe"])
-async def test_a_value_of_another_type_is_that_of_no_resource(uri):
-    server = Server("s")
-
+async def test_a_value_of_another_type_is_that_of_no_resource(server, uri):
     @server.resource("item://{shelf}/{id}{?deep}")
     def item(shelf: Literal["a", "b"], id: int, *, deep: bool = False) -> str:
         return "x"
@@ -134,8 +128,9 @@ async def test_a_value_of_another_type_is_that_of_no_resource(uri):
     assert (found["code"], found["data"]) == (-32602, {"uri": uri})
 
 
-async def test_what_was_registered_by_its_uri_goes_before_templates_in_their_order():
-    server = Server("s")
+async def test_what_was_registered_by_its_uri_goes_before_templates_in_their_order(
+    server,
+):
     server.add_resource("a://{x}", lambda x: f"first {x}", name="first")
     server.add_resource("a://{y}", lambda y: f"second {y}", name="second")
     server.add_resource("a://b", "itself")
@@ -145,9 +140,7 @@ async def test_what_was_registered_by_its_uri_goes_before_templates_in_their_ord
     ]
 
 
-async def test_a_template_that_does_not_take_a_value_leaves_it_to_the_next():
-    server = Server("s")
-
+async def test_a_template_that_does_not_take_a_value_leaves_it_to_the_next(server):
     @server.resource("a://{number}")
     def by_number(number: int) -> str:
         return f"number {number}"
@@ -161,9 +154,7 @@ async def test_a_template_that_does_not_take_a_value_leaves_it_to_the_next():
 
 
 @pytest.mark.rule("RES-14")
-async def test_templates_are_listed_under_their_own_name():
-    server = Server("s")
-
+async def test_templates_are_listed_under_their_own_name(server):
     @server.resource("a://{x}", title="T", mime_type="text/csv", meta={"k": 1})
     def table(x: str) -> str:
         """Return a table."""
@@ -188,8 +179,7 @@ async def test_templates_are_listed_under_their_own_name():
 
 @pytest.mark.rule("RES-08", "RES-09")
 @pytest.mark.attack("S19")
-async def test_values_lead_nowhere_unless_that_is_wanted():
-    server = Server("s")
+async def test_values_lead_nowhere_unless_that_is_wanted(server):
     server.add_resource("file:///{path*}", lambda path: path, name="safe")
     server.add_resource(
         "any:///{path*}", lambda path: path, name="any", unchecked=["path"]
@@ -216,8 +206,7 @@ async def test_what_is_not_there_is_an_error_of_its_era():
 
 
 @pytest.mark.rule("RES-06")
-async def test_a_function_says_with_none_that_there_is_nothing():
-    server = Server("s")
+async def test_a_function_says_with_none_that_there_is_nothing(server):
     server.add_resource("a://{x}", lambda x: None, name="none")
     found = await error(server, "resources/read", uri="a://b")
     assert (found["code"], found["data"]) == (-32602, {"uri": "a://b"})

@@ -110,13 +110,9 @@ async def test_what_was_asked_together_may_be_answered_apart():
 
     peer = Alone()
     first = await peer.send(handler)
-    second = await peer.send(
-        handler, requestState=first["requestState"], inputResponses={"b": YES}
-    )
+    second = await peer.go_on(handler, first, {"b": YES})
     assert list(second["inputRequests"]) == ["a"]
-    third = await peer.send(
-        handler, requestState=second["requestState"], inputResponses={"a": YES}
-    )
+    third = await peer.go_on(handler, second, {"a": YES})
     assert third == {"value": ["yes", "yes"]}
 
 
@@ -129,9 +125,7 @@ async def test_what_was_asked_together_may_be_answered_apart():
 async def test_a_missing_answer_is_asked_for_again(responses):
     peer = Alone()
     first = await peer.send(greet)
-    again = await peer.send(
-        greet, requestState=first["requestState"], inputResponses=responses
-    )
+    again = await peer.go_on(greet, first, responses)
     assert again["inputRequests"] == first["inputRequests"]
     # The same without the state that every client has to send back.
     again = await peer.send(greet, inputResponses=responses)
@@ -153,11 +147,7 @@ async def test_answers_that_nobody_asked_for_are_ignored():
 async def test_an_answer_given_before_its_question_does_not_count():
     peer = Alone()
     first = await peer.send(two_steps)
-    second = await peer.send(
-        two_steps,
-        requestState=first["requestState"],
-        inputResponses={"one": YES, "two": YES},
-    )
+    second = await peer.go_on(two_steps, first, {"one": YES, "two": YES})
     assert list(second["inputRequests"]) == ["two"]
 
 
@@ -165,15 +155,9 @@ async def test_the_first_answer_to_a_question_counts():
     """What was done on its strength was done; it cannot be changed later."""
     peer = Alone()
     first = await peer.send(two_steps)
-    second = await peer.send(
-        two_steps, requestState=first["requestState"], inputResponses={"one": YES}
-    )
+    second = await peer.go_on(two_steps, first, {"one": YES})
     changed = {"action": "accept", "content": {"text": "no"}}
-    third = await peer.send(
-        two_steps,
-        requestState=second["requestState"],
-        inputResponses={"one": changed, "two": YES},
-    )
+    third = await peer.go_on(two_steps, second, {"one": changed, "two": YES})
     assert third == {"value": ["yes", "yes"]}
 
 
@@ -197,14 +181,10 @@ async def test_an_answer_counts_only_for_the_text_that_was_asked(caplog):
     peer = Alone()
     first = await peer.send(handler)
     files[0] = "B"
-    again = await peer.send(
-        handler, requestState=first["requestState"], inputResponses={"elicit-1": YES}
-    )
+    again = await peer.go_on(handler, first, {"elicit-1": YES})
     assert again["inputRequests"]["elicit-1"]["params"]["message"] == "Delete B?"
     assert "a key=" in caplog.text
-    assert await peer.send(
-        handler, requestState=again["requestState"], inputResponses={"elicit-1": YES}
-    ) == {"value": True}
+    assert await peer.go_on(handler, again, {"elicit-1": YES}) == {"value": True}
 
 
 async def test_without_its_state_a_counted_question_is_asked_again():
@@ -349,11 +329,7 @@ async def test_no_response_of_any_shape_gets_past_its_check(responses):
     if "name" in responses:
         responses["name"] = None
         with pytest.raises(InvalidParams):
-            await peer.send(
-                greet, requestState=first["requestState"], inputResponses=responses
-            )
+            await peer.go_on(greet, first, responses)
     else:
-        again = await peer.send(
-            greet, requestState=first["requestState"], inputResponses=responses
-        )
+        again = await peer.go_on(greet, first, responses)
         assert list(again["inputRequests"]) == ["name"]

@@ -197,18 +197,6 @@ async def test_a_handler_that_goes_on_after_the_end_sends_nothing():
 # Many at once...
 
 
-async def test_a_hundred_calls_at_once_each_get_their_own_answer():
-    async def echo(params, request):
-        for _ in range(request.id % 7):
-            await asyncio.sleep(0)
-        return {"content": [{"type": "text", "text": params["arguments"]["text"]}]}
-
-    async with Client(server({"tools/call": echo}, TOOLS)) as client:
-        calls = [client.call_tool("echo", {"text": str(n)}) for n in range(100)]
-        results = await asyncio.gather(*calls)
-    assert [result.text for result in results] == [str(n) for n in range(100)]
-
-
 @pytest.mark.attack("S13")
 async def test_no_more_handlers_run_than_the_limit_and_no_more_wait():
     gate, wire = gated(limits=Limits(inbound=3, notifications=2))

@@ -4,12 +4,11 @@ import asyncio
 import contextlib
 import threading
 
-import httpx
 import pytest
+from single import client_at
 
-from mcpwire import Client, Http, Server
+from mcpwire import Server
 from mcpwire.server.calling import SlotPool
-from mcpwire.testing import AsgiTransport
 
 pytestmark = [pytest.mark.attack("X07"), pytest.mark.anyio]
 
@@ -146,16 +145,10 @@ async def test_abandoned_calls_of_one_address_leave_others_threads():
     app = server.asgi(allowed_hosts=["x.example"])
     async with contextlib.AsyncExitStack() as stack:
         stack.callback(opened.set)
-
-        async def connected(address):
-            transport = AsgiTransport(app, client=(address, 50_000))
-            http = await stack.enter_async_context(
-                httpx.AsyncClient(transport=transport)
-            )
-            target = Http("https://x.example/mcp", http_client=http)
-            return await stack.enter_async_context(Client(target))
-
-        greedy, honest = [await connected(a) for a in ("192.0.2.1", "198.51.100.1")]
+        greedy, honest = [
+            await client_at(stack, app, address)
+            for address in ("192.0.2.1", "198.51.100.1")
+        ]
         calls = [asyncio.create_task(greedy.call_tool("block")) for _ in range(8)]
         await asyncio.to_thread(is_full.wait, PATIENCE)
         await left(*calls)

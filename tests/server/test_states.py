@@ -95,31 +95,9 @@ async def test_a_state_ends():
         await peer.send(greet, requestState=state, inputResponses={"name": YES})
 
 
-async def test_a_state_outlives_its_process_where_keys_were_given():
-    old, new = b"o" * 32, b"n" * 32
-    state = (await Alone(sealer=StateSealer([old])).send(greet))["requestState"]
-    answered = {"requestState": state, "inputResponses": {"name": YES}}
-    rotated = Alone(sealer=StateSealer([new, old]))
-    assert await rotated.send(greet, **answered) == {"value": "yes"}
-    for keys in ([new], []):
-        with pytest.raises(InvalidParams):
-            await Alone(sealer=StateSealer(keys)).send(greet, **answered)
-
-
 async def test_a_key_that_is_too_short_is_refused():
     with pytest.raises(ValueError, match="at least 16"):
         StateSealer([b"short"])
-
-
-@pytest.mark.rule("MRTR-10")
-async def test_a_state_is_used_once_where_that_is_asked_for():
-    sealer = StateSealer(KEYS, single_use=MemorySingleUse())
-    peer = Alone(sealer=sealer)
-    state = (await peer.send(greet))["requestState"]
-    answered = {"requestState": state, "inputResponses": {"name": YES}}
-    assert await peer.send(greet, **answered) == {"value": "yes"}
-    with pytest.raises(InvalidParams, match="was used before"):
-        await peer.send(greet, **answered)
 
 
 @pytest.mark.rule("MRTR-10")

@@ -14,16 +14,14 @@ ERAS = ["2026-07-28", "2025-11-25"]
 
 
 def new(**options):
-    return Server("under-test", "1", **options)
+    return Server("s", "1", **options)
 
 
 def text(result):
     return [block.text for block in result.content], result.is_error
 
 
-async def test_a_decorated_function_stays_the_function():
-    server = new()
-
+async def test_a_decorated_function_stays_the_function(server):
     @server.tool
     def bare(a: int) -> int:
         """Bare."""
@@ -45,8 +43,7 @@ async def test_a_decorated_function_stays_the_function():
 
 
 @pytest.mark.rule("TOOL-04")
-async def test_tools_are_listed_in_the_order_in_which_they_came():
-    server = new()
+async def test_tools_are_listed_in_the_order_in_which_they_came(server):
     names = ["zeta", "alpha", "mid", "beta"]
     for name in names:
         server.add_tool(lambda: None, name=name)
@@ -57,8 +54,7 @@ async def test_tools_are_listed_in_the_order_in_which_they_came():
 
 @pytest.mark.rule("TOOL-08")
 @pytest.mark.parametrize("name", ["", "with space", "ä", "a/b", "x" * 129])
-async def test_a_name_that_is_none_is_refused_when_it_is_registered(name):
-    server = new()
+async def test_a_name_that_is_none_is_refused_when_it_is_registered(server, name):
     with pytest.raises(ValueError, match=r"must be 1 to 128|name="):
         server.add_tool(lambda: None, name=name)
 
@@ -79,8 +75,7 @@ async def test_a_second_tool_of_the_same_name_is_what_the_server_says(policy, an
         assert text(await client.call_tool("it"))[0] == [answer]
 
 
-async def test_by_default_a_second_tool_of_the_same_name_is_an_error():
-    server = new()
+async def test_by_default_a_second_tool_of_the_same_name_is_an_error(server):
     server.add_tool(lambda: 1, name="it")
     with pytest.raises(ValueError, match="'it' already"):
         server.add_tool(lambda: 2, name="it")
@@ -91,9 +86,7 @@ async def test_by_default_a_second_tool_of_the_same_name_is_an_error():
 @pytest.mark.rule("TOOL-15", "TOOL-16")
 @pytest.mark.case("F09")
 @pytest.mark.parametrize("era", [*ERAS, "2025-06-18"])
-async def test_wrong_arguments_are_told_as_the_revision_has_it(era):
-    server = new()
-
+async def test_wrong_arguments_are_told_as_the_revision_has_it(server, era):
     @server.tool
     def add(a: int, b: int = 0) -> int:
         return a + b
@@ -114,8 +107,7 @@ async def test_wrong_arguments_are_told_as_the_revision_has_it(era):
 
 
 @pytest.mark.case("F09")
-async def test_a_call_without_arguments_is_one_with_none():
-    server = new()
+async def test_a_call_without_arguments_is_one_with_none(server):
     server.add_tool(lambda: "done", name="it")
     async with Client(server) as client:
         result = await client.request("tools/call", {"name": "it"})
@@ -124,9 +116,9 @@ async def test_a_call_without_arguments_is_one_with_none():
 
 @pytest.mark.case("D19")
 @pytest.mark.parametrize("era", ERAS)
-async def test_what_a_tool_raises_stays_inside_but_for_a_tool_error(era, caplog):
-    server = new()
-
+async def test_what_a_tool_raises_stays_inside_but_for_a_tool_error(
+    server, era, caplog
+):
     @server.tool
     def secret() -> str:
         raise LookupError("the password is hunter2")
@@ -162,8 +154,7 @@ async def test_what_a_tool_raises_stays_inside_but_for_a_tool_error(era, caplog)
             assert text(await client.call_tool(name)) == (["no such city"], True)
 
 
-async def test_plain_functions_run_in_threads_and_need_not():
-    server = new()
+async def test_plain_functions_run_in_threads_and_need_not(server):
     threads = {}
 
     @server.tool
@@ -186,8 +177,7 @@ async def test_plain_functions_run_in_threads_and_need_not():
 
 
 @pytest.mark.case("F18")
-async def test_a_slow_plain_tool_keeps_nobody_waiting():
-    server = new()
+async def test_a_slow_plain_tool_keeps_nobody_waiting(server):
     release = threading.Event()
 
     @server.tool
@@ -204,8 +194,7 @@ async def test_a_slow_plain_tool_keeps_nobody_waiting():
 
 
 @pytest.mark.case("F18")
-async def test_no_more_calls_of_a_tool_run_than_it_allows():
-    server = new()
+async def test_no_more_calls_of_a_tool_run_than_it_allows(server):
     running, most = 0, 0
 
     @server.tool(concurrency=2)
@@ -251,8 +240,7 @@ async def test_a_tool_that_takes_too_long_fails_and_is_stopped():
 
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.rule("TOOL-05")
-async def test_a_handle_removes_hides_and_replaces_and_clients_hear_of_it(era):
-    server = new()
+async def test_a_handle_removes_hides_and_replaces_and_clients_hear_of_it(server, era):
     server.add_tool(lambda: "one", name="one")
     server.add_tool(lambda: "two", name="two", title="Two")
     async with (
@@ -283,8 +271,7 @@ async def test_a_handle_removes_hides_and_replaces_and_clients_hear_of_it(era):
         _ = server.tools["two"]
 
 
-async def test_many_changes_in_one_turn_are_told_once():
-    server = new()
+async def test_many_changes_in_one_turn_are_told_once(server):
     told = []
     async with Client(server, mode="2025-11-25", on_notification=told.append) as client:
         await client.ping()
@@ -332,8 +319,7 @@ async def test_bound_methods_and_partials_are_tools():
     assert counter.count == 12
 
 
-async def test_a_tool_with_a_schema_of_its_own_takes_its_arguments_as_a_dict():
-    server = new()
+async def test_a_tool_with_a_schema_of_its_own_takes_its_arguments_as_a_dict(server):
     schema = {
         "type": "object",
         "properties": {"a-b": {"type": "integer"}},
@@ -355,9 +341,9 @@ async def test_a_tool_with_a_schema_of_its_own_takes_its_arguments_as_a_dict():
 @pytest.mark.rule("TOOL-15")
 @pytest.mark.parametrize("revision", ERAS)
 @pytest.mark.unchecked_wire("what a client must not send")
-async def test_arguments_that_are_no_object_are_a_fault_of_the_request(revision):
-    server = new()
-
+async def test_arguments_that_are_no_object_are_a_fault_of_the_request(
+    server, revision
+):
     @server.tool
     def add(a: int = 1) -> int:
         return a
@@ -434,9 +420,7 @@ async def test_a_dependency_that_nothing_fills_is_refused_when_it_is_registered(
         Depends("text")
 
 
-async def test_a_tool_calls_others_and_reads_resources_of_its_server():
-    server = new()
-
+async def test_a_tool_calls_others_and_reads_resources_of_its_server(server):
     @server.tool
     def low(a: int) -> int:
         if a > 5:
@@ -459,32 +443,21 @@ async def test_a_tool_calls_others_and_reads_resources_of_its_server():
         assert said == ["too high True content"]
 
 
-async def test_the_handle_and_the_table_show_what_they_are():
-    server = new()
+async def test_the_handle_and_the_table_show_what_they_are(server):
     server.add_tool(lambda: 1, name="one")
-    assert repr(server) == "<Server 'under-test' 1>"
+    assert repr(server) == "<Server 's' 1>"
     assert repr(server.tools) == "<1 tools: one>"
     assert repr(server.tools["one"]) == "<Handle of <Tool 'one'>>"
     assert (list(server.tools), "one" in server.tools) == (["one"], True)
 
 
-async def test_options_that_are_wrong_are_refused():
-    server = new()
+async def test_options_that_are_wrong_are_refused(server):
     with pytest.raises(TypeError, match="name="):
         server.tool("named")
     with pytest.raises(ValueError, match="task must be one of"):
         server.add_tool(lambda: 1, name="x", task="always")
     with pytest.raises(ValueError, match="ask_timeout"):
         new(ask_timeout=0)
-    with pytest.raises(ValueError, match="x-mcp-header"):
-        server.add_tool(
-            lambda arguments: 1,
-            name="x",
-            input_schema={
-                "type": "object",
-                "properties": {"a": {"type": "number", "x-mcp-header": "A"}},
-            },
-        )
 
 
 @pytest.mark.parametrize(
@@ -501,8 +474,7 @@ async def test_options_that_are_wrong_are_refused():
         ({"visible": True}, "visible must be a function, got True"),
     ],
 )
-def test_an_option_that_would_do_nothing_is_refused(options, said):
-    server = new()
+def test_an_option_that_would_do_nothing_is_refused(server, options, said):
     options = {"name": "x", **options}
     with pytest.raises(TypeError, match=said):
         server.tool(**options)(lambda: 1)
@@ -513,8 +485,7 @@ def test_an_option_that_would_do_nothing_is_refused(options, said):
     assert len(server.tools) + len(server.resources) + len(server.prompts) == 0
 
 
-def test_replacing_takes_the_options_of_registering():
-    server = new()
+def test_replacing_takes_the_options_of_registering(server):
     server.add_tool(lambda: 1, name="x", description=None)
     with pytest.raises(TypeError, match="a tool has no option 'scope'"):
         server.tools["x"].replace(lambda: 2, scope=["a"])

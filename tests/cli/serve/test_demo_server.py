@@ -3,45 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import subprocess
-import sys
 
 import pytest
+from cli_servers import PATIENCE, serving
 from ports import kept_port
 
 import mcpwire
 from mcpwire.cli.main import main
 
-PATIENCE = 30.0
-
-
-@contextlib.contextmanager
-def demo_server(*words):
-    """Run the command; give the line that it says on start."""
-    with subprocess.Popen(
-        [sys.executable, "-m", "mcpwire", "demo-server", *words],
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        try:
-            yield process.stderr.readline()
-        finally:
-            process.terminate()
-            process.communicate(timeout=PATIENCE)
-
-
-def url_in(line):
-    _, prefix, url, _ = line.split(maxsplit=3)
-    assert prefix == "serving"
-    return url
-
 
 @pytest.mark.anyio
 async def test_it_serves_http_to_everybody():
-    with demo_server("--http", ":0") as line:
-        assert "(mcpwire-demo, " in line
-        async with mcpwire.Client(url_in(line)) as client:
+    with serving("demo-server", "--http", ":0") as it:
+        url = it.line(r"serving (\S+) \(mcpwire-demo, ")[1]
+        async with mcpwire.Client(url) as client:
             result = await client.call_tool("add", {"a": 2, "b": 3})
             assert result.structured_content == {"sum": 5}
 
@@ -49,8 +24,11 @@ async def test_it_serves_http_to_everybody():
 @pytest.mark.anyio
 @pytest.mark.parametrize("host", ["", "127.0.0.1"])
 async def test_with_auth_it_wants_tokens_and_gives_them_to_all(host):
-    with kept_port() as port, demo_server("--http", f"{host}:{port}", "--auth") as line:
-        url = url_in(line)
+    with (
+        kept_port() as port,
+        serving("demo-server", "--http", f"{host}:{port}", "--auth") as it,
+    ):
+        url = it.line(r"serving (\S+) ")[1]
         assert url == f"http://{host or 'localhost'}:{port}/mcp"
         with pytest.raises(mcpwire.HTTPError) as caught:
             await mcpwire.Client(url).connect()

@@ -1,26 +1,20 @@
 """``mcpwire gateway``: many servers as one process."""
 
 import asyncio
-import contextlib
 import json
-import os
-import re
 import signal
 import socket
-import subprocess
 import sys
 from base64 import b64encode
 
 import pytest
+from cli_servers import MCPWIRE, PATIENCE, serving
 
 import mcpwire
 from mcpwire.cli.main import main
 
-PATIENCE = 30.0
-
-DEMO = [sys.executable, "-m", "mcpwire", "demo-server"]
+DEMO = [*MCPWIRE, "demo-server"]
 COMMAND = " ".join(DEMO)
-
 SERVER = {"command": DEMO[0], "args": DEMO[1:]}
 
 
@@ -81,11 +75,6 @@ def test_what_is_odd_in_a_configuration_is_told(config, capfd, tmp_path):
     assert "colour" in odd
 
 
-def test_its_help_shows_the_options(capfd):
-    assert main(["gateway", "--help"]) == 0
-    assert "--session-key-env" in capfd.readouterr().out
-
-
 def test_an_address_that_is_taken_is_one_sentence(capfd):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -115,7 +104,7 @@ async def test_on_stdio_it_is_all_its_servers(tmp_path):
     assert "tools/list" in methods
 
 
-URL = re.compile(r"(http://127\.0\.0\.1:\d+)/here")
+URL = r"(http://127\.0\.0\.1:\d+)/here"
 
 
 @pytest.mark.anyio
@@ -123,44 +112,18 @@ async def test_over_http_it_reloads_and_ends_with_sigterm(config):
     path = config("one")
     words = ["--config", path, "--http", ":0", "--path", "/here", "--watch"]
     words += ["--path-per-server", "--status", "/status", "--session-key-env", "KEYS"]
-    process = started(*words, KEYS=b64encode(b"k" * 32).decode())
-    try:
-        base = (await asyncio.to_thread(found, process, URL))[1]
+    with serving("gateway", *words, KEYS=b64encode(b"k" * 32).decode()) as it:
+        base = (await asyncio.to_thread(it.line, URL))[1]
         async with mcpwire.Client(f"{base}/here", mode="2025-11-25") as client:
             one = {tool.name for tool in await client.list_tools()}
             assert len(client.session_id) > 200  # it is sealed
             config("one", "two")
-            line = await asyncio.to_thread(found, process, re.compile("reloaded"))
+            line = await asyncio.to_thread(it.line, "reloaded")
             assert line.string.strip().endswith("reloaded: added two")
             both = {tool.name for tool in await client.list_tools()}
             assert both - one == {name.replace("one_", "two_") for name in one}
         async with mcpwire.Client(f"{base}/here/two") as client:
             names = {f"one_{tool.name}" for tool in await client.list_tools()}
             assert names == one
-        process.send_signal(signal.SIGTERM)
-        assert await asyncio.to_thread(process.wait, PATIENCE) in {0, 128 + 15, -15}
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        process.wait(PATIENCE)
-        process.stderr.close()
-
-
-def started(*words, **env):
-    command = [sys.executable, "-u", "-m", "mcpwire", "gateway", *words]
-    return subprocess.Popen(
-        command,
-        stderr=subprocess.PIPE,
-        stdin=subprocess.DEVNULL,
-        text=True,
-        env={**os.environ, **env},
-    )
-
-
-def found(process, pattern):
-    """Return the match of the next line of stderr that has one."""
-    for line in process.stderr:
-        match = pattern.search(line)
-        if match is not None:
-            return match
-    raise AssertionError(f"no line like {pattern.pattern!r} came")
+        it.process.send_signal(signal.SIGTERM)
+        assert await asyncio.to_thread(it.process.wait, PATIENCE) in {0, 128 + 15, -15}

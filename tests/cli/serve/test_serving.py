@@ -1,7 +1,6 @@
 """``mcpwire serve``: a server object becomes a process."""
 
 import asyncio
-import contextlib
 import fcntl
 import os
 import re
@@ -12,13 +11,13 @@ import sys
 import time
 
 import pytest
+from cli_servers import PATIENCE, serving
 
 import mcpwire
 from mcpwire.cli.failures import UsageError
 from mcpwire.cli.main import main
 from mcpwire.cli.serve import changed, load_server, sources, split_target
 
-PATIENCE = 30.0
 PIPE_BYTES = 4096
 
 SOURCE = """
@@ -176,11 +175,6 @@ def test_an_address_that_is_taken_is_one_sentence(module, capfd):
     assert f"mcpwire: cannot listen on '127.0.0.1', port {port}: " in line
 
 
-def test_its_help_shows_the_options(capfd):
-    assert main(["serve", "--help"]) == 0
-    assert "--allow-origin" in capfd.readouterr().out
-
-
 @pytest.mark.anyio
 @pytest.mark.case("A02")
 async def test_on_stdio_it_is_a_server_like_any_other(module):
@@ -192,45 +186,13 @@ async def test_on_stdio_it_is_a_server_like_any_other(module):
         assert result.structured_content == {"result": 3}
 
 
-class Served:
-    """A process that serves HTTP; knows the URL that it announced."""
-
-    def __init__(self, *words):
-        command = [sys.executable, "-u", "-m", "mcpwire", "serve", *words]
-        self.process = subprocess.Popen(
-            command, stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL
-        )
-
-    def line(self, pattern):
-        """Return the match of the next line of stderr that has one."""
-        for line in self.process.stderr:
-            found = re.search(pattern, line)
-            if found is not None:
-                return found
-        raise AssertionError(f"no line like {pattern!r} came")
-
-
-@contextlib.contextmanager
-def served(*words):
-    it = Served(*words)
-    try:
-        yield it
-    finally:
-        it.process.terminate()
-        with it.process.stderr:
-            try:
-                it.process.wait(PATIENCE)
-            finally:
-                it.process.kill()
-
-
 URL = r"(http://127\.0\.0\.1:\d+/\S*)"
 
 
 @pytest.mark.anyio
 async def test_over_http_it_announces_where_and_ends_with_sigterm(module):
     path = module()
-    with served(str(path), "--http", ":0", "--path", "/here") as it:
+    with serving("serve", str(path), "--http", ":0", "--path", "/here") as it:
         url = (await asyncio.to_thread(it.line, URL))[1]
         assert url.endswith("/here")
         async with mcpwire.Client(url) as client:
@@ -242,7 +204,7 @@ async def test_over_http_it_announces_where_and_ends_with_sigterm(module):
 
 @pytest.mark.anyio
 async def test_over_http_it_says_one_line_on_start_and_one_for_each_request(module):
-    with served(str(module()), "--http", ":0") as it:
+    with serving("serve", str(module()), "--http", ":0") as it:
         url = await asyncio.to_thread(it.line, URL)
         names = ", ".join(revision.name for revision in mcpwire.REVISIONS)
         assert url.string == f"mcpwire: serving {url[1]} (served, {names})\n"
@@ -262,7 +224,7 @@ async def test_over_http_it_says_one_line_on_start_and_one_for_each_request(modu
 
 @pytest.mark.anyio
 async def test_a_full_pipe_of_stderr_stops_no_call(module):
-    with served(str(module()), "--http", ":0") as it:
+    with serving("serve", str(module()), "--http", ":0") as it:
         url = (await asyncio.to_thread(it.line, URL))[1]
         if hasattr(fcntl, "F_SETPIPE_SZ"):  # Linux
             fcntl.fcntl(it.process.stderr, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
@@ -320,7 +282,7 @@ def test_quiet_says_nothing_and_a_programs_own_logging_is_left_alone(words, said
 
 
 def test_quiet_is_an_option_of_the_command(module):
-    with served(str(module()), "--http", ":0", "--quiet") as it:
+    with serving("serve", str(module()), "--http", ":0", "--quiet") as it:
         it.process.terminate()
         assert it.process.stderr.read() == ""
 
@@ -328,7 +290,7 @@ def test_quiet_is_an_option_of_the_command(module):
 @pytest.mark.anyio
 async def test_a_changed_file_starts_it_again(module):
     path = module()
-    with served(str(path), "--http", ":0", "--reload") as it:
+    with serving("serve", str(path), "--http", ":0", "--reload") as it:
         url = (await asyncio.to_thread(it.line, URL))[1]
         async with mcpwire.Client(url) as client:
             assert client.server_info.version == "1"

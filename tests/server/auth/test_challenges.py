@@ -49,13 +49,6 @@ def test_a_challenge_of_nothing_is_its_scheme():
     assert format_challenge("Bearer", {"scope": None, "error": ""}) == "Bearer"
 
 
-@pytest.mark.rule("FLOW-11", "AUTH-06", "AUTH-05")
-def test_who_shows_nothing_is_told_where_tokens_come_from_and_no_code():
-    assert Realm(metadata_url=KNOWN, required=("read", "list")).challenge() == (
-        f'Bearer scope="read list", resource_metadata="{KNOWN}"'
-    )
-
-
 def test_who_shows_what_is_wrong_is_told_a_code_and_always_the_same_words():
     assert REALM.challenge("invalid_token") == (
         'Bearer error="invalid_token", '

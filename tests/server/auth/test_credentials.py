@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from mcpwire.server.auth.resource_server import (
     Credentials,
     MalformedCredentials,
-    has_query_token,
     read_credentials,
     safe_headers,
 )
@@ -47,23 +46,6 @@ def test_what_is_read_is_a_token_or_nothing(value):
         assert found.token in value
         assert found.token.isascii()
         assert not set(found.token) & set(' ,;"\\\t\r\n')
-
-
-@pytest.mark.parametrize(
-    ("target", "has_token"),
-    [
-        ("/mcp", False),
-        ("/mcp?access_token", True),
-        ("/mcp?a=access_token", False),
-        ("/mcp?a=b&access_token=c", True),
-        ("/mcp?%61ccess_token=c", True),
-        ("/mcp#?access_token=c", True),
-        ("/mcp?Access_Token=c", False),
-        ("/access_token=c", False),
-    ],
-)
-def test_a_token_in_the_query_is_seen(target, has_token):
-    assert has_query_token(target) is has_token
 
 
 @pytest.mark.rule("FLOW-24", "SEC-03")

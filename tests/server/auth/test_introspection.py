@@ -14,7 +14,6 @@ from mcpwire.server.auth import (
     InvalidToken,
     Principal,
 )
-from mcpwire.server.auth.verifiers import MOST_AT_ONCE
 from mcpwire.transports.http.target import Http
 
 ENDPOINT = "https://login.example/introspect"
@@ -138,16 +137,6 @@ def test_a_no_is_remembered_for_a_shorter_moment():
     assert asking.verify().subject == "ann"
 
 
-def test_what_is_remembered_is_bounded():
-    asking = Asking(ACTIVE)
-    asking.verifier._believed._most = 10
-    for number in range(50):
-        asking.verify(f"t{number}")
-    assert len(asking.verifier._believed) == 10
-    asking.verify("t49")
-    assert len(asking.site.asked) == 50
-
-
 @pytest.mark.parametrize(
     "page", [AuthTemporarilyUnavailable("down"), 503, 401, 302, 404, [], "text"]
 )
@@ -159,30 +148,6 @@ def test_an_answer_that_is_none_says_nothing_of_the_token(page):
     with pytest.raises(AuthenticationRefused) as refused:
         ask(resource(asking.verifier), authorization="Bearer t")
     assert refused.value.http_status == 503
-
-
-def test_the_issuer_is_not_asked_more_than_it_can_bear():
-    asking = Asking(ACTIVE)
-    goes_on = asyncio.Event()
-
-    async def slow(step):
-        await goes_on.wait()
-        return await asking.site(step)
-
-    asking.verifier._fetch = slow
-
-    async def main():
-        waiting = [
-            asyncio.ensure_future(asking.verifier.verify(f"t{number}"))
-            for number in range(MOST_AT_ONCE + 1)
-        ]
-        with pytest.raises(AuthTemporarilyUnavailable):
-            await waiting[-1]
-        goes_on.set()
-        await asyncio.gather(*waiting[:-1])
-        return await asking.verifier.verify("another")
-
-    assert asyncio.run(main()).subject == "ann"
 
 
 @pytest.mark.parametrize(

@@ -37,43 +37,36 @@ class Believing:
         return asyncio.run(self.verifier.verify(made))
 
 
-def test_keys_are_fetched_once_and_kept():
-    believing = Believing({PLACE: jwks(a=EC)})
-    believing.verify()
-    believing.now += 3_599
+@pytest.fixture
+def believing():
+    """Give a verifier that has fetched its keys."""
+    made = Believing({PLACE: jwks(a=EC)})
+    made.verify()
+    return made
+
+
+@pytest.mark.parametrize(("seconds", "times"), [(3_599, 1), (3_600, 2)])
+def test_keys_are_fetched_once_and_kept_until_they_are_old(believing, seconds, times):
+    believing.now += seconds
     believing.verify(exp=believing.now + 60)
-    assert believing.site.urls == [PLACE]
+    assert believing.site.urls == [PLACE] * times
     assert not believing.site.asked[0].may_redirect
 
 
-def test_keys_are_fetched_anew_when_they_are_old():
-    believing = Believing({PLACE: jwks(a=EC)})
-    believing.verify()
-    believing.now += 3_600
-    believing.verify(exp=believing.now + 60)
-    assert believing.site.urls == [PLACE] * 2
-
-
-def test_a_key_that_is_not_known_is_looked_for():
-    believing = Believing({PLACE: jwks(a=EC)})
-    believing.verify()
+def test_a_key_that_is_not_known_is_looked_for(believing):
     believing.site.pages[PLACE] = jwks(b=OTHER_EC)
     believing.now += 30
     assert believing.verify("b", OTHER_EC).subject == "ann"
     assert len(believing.site.asked) == 2
 
 
-def test_a_key_that_took_the_name_of_another_is_looked_for():
-    believing = Believing({PLACE: jwks(a=EC)})
-    believing.verify()
+def test_a_key_that_took_the_name_of_another_is_looked_for(believing):
     believing.site.pages[PLACE] = jwks(a=OTHER_EC)
     believing.now += 30
     assert believing.verify("a", OTHER_EC).subject == "ann"
 
 
-def test_keys_that_are_taken_back_take_back_what_is_remembered():
-    believing = Believing({PLACE: jwks(a=EC)})
-    believing.verify()
+def test_keys_that_are_taken_back_take_back_what_is_remembered(believing):
     believing.verify()
     believing.site.pages[PLACE] = jwks(b=OTHER_EC)
     believing.now += 30
@@ -103,9 +96,9 @@ def test_an_issuer_that_is_down_is_left_alone_for_a_while():
 
 
 @pytest.mark.parametrize("page", [DOWN, 404, 302, 503, {"keys": 5}, []])
-def test_the_keys_of_before_are_good_for_a_day_where_there_are_no_others(page):
-    believing = Believing({PLACE: jwks(a=EC)})
-    believing.verify()
+def test_the_keys_of_before_are_good_for_a_day_where_there_are_no_others(
+    believing, page
+):
     believing.site.pages[PLACE] = page
     for hours in (1, 2, 23):
         believing.now = NOW + hours * 3_600
@@ -139,9 +132,7 @@ def test_requests_at_once_ask_once():
     assert len(believing.site.asked) == 1
 
 
-def test_one_request_waits_for_newer_keys_and_no_other():
-    believing = Believing({PLACE: jwks(a=EC)})
-    believing.verify()
+def test_one_request_waits_for_newer_keys_and_no_other(believing):
     believing.now += 3_600
     goes_on = asyncio.Event()
 
@@ -165,9 +156,7 @@ def test_one_request_waits_for_newer_keys_and_no_other():
     assert len(asyncio.run(main())) == 2
 
 
-def test_requests_with_unknown_keys_at_once_ask_once():
-    believing = Believing({PLACE: jwks(a=EC)})
-    believing.verify()
+def test_requests_with_unknown_keys_at_once_ask_once(believing):
     believing.site.pages[PLACE] = jwks(b=OTHER_EC)
     believing.now += 30
 

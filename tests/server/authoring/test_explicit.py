@@ -1,7 +1,6 @@
-"""Schemas that are written by hand are held to, with and without jsonschema-rs."""
+"""Schemas that are written by hand are held to (by hand: see test_arguments)."""
 
 import re
-import sys
 
 import pytest
 
@@ -23,10 +22,8 @@ SCHEMA = {
 }
 
 
-@pytest.fixture(params=["jsonschema-rs", "without"])
-def parameters(request, monkeypatch):
-    if request.param == "without":
-        monkeypatch.setitem(sys.modules, "jsonschema_rs", None)
+@pytest.fixture
+def parameters():
     return ExplicitParameters(SCHEMA, "arguments")
 
 

@@ -167,6 +167,9 @@ def doubling_inside(b: list[Doubling]): ...
 def no_text(a: Annotated[int, Arg(pattern="a")]): ...
 
 
+def no_length(a: Annotated[int | None, Arg(min_length=1)]): ...
+
+
 def old_style(a: int = pydantic.Field(default=1)): ...
 
 
@@ -188,6 +191,7 @@ def old_style(a: int = pydantic.Field(default=1)): ...
         (doubling, "the parameter 'a': the pattern '(a+)+' repeats '(a+)' without"),
         (doubling_inside, "the parameter 'b': the pattern '(a+)+' repeats '(a+)'"),
         (no_text, "the parameter 'a': Can only set `pattern` on a str type"),
+        (no_length, "the parameter 'a': Can only set `min_length` on"),
         (old_style, "'a' has a Field for its default: put it into Annotated"),
         (7, "it cannot be called"),
     ],
@@ -288,20 +292,18 @@ def takes_more(first, second): ...
 def takes_one_and_a_default(given, scale=2): ...
 
 
-def test_with_a_schema_the_function_takes_one_dict():
-    signature = read_signature(takes_dict, input_schema=SCHEMA)
-    assert signature.parameters.convert({"a": 1}) == {"arguments": {"a": 1}}
-
-
-def test_with_a_schema_the_function_may_take_nothing():
-    signature = read_signature(takes_nothing, input_schema=SCHEMA)
-    assert signature.parameters.convert({"a": 1}) == {}
-    assert signature.injected == {"ctx": CONTEXT}
-
-
-def test_with_a_schema_what_has_a_default_keeps_it():
-    parameters = read_signature(takes_one_and_a_default, input_schema=SCHEMA).parameters
-    assert parameters.convert({}) == {"given": {}}
+@pytest.mark.parametrize(
+    ("function", "made"),
+    [
+        (takes_dict, {"arguments": {"a": 1}}),
+        (takes_nothing, {}),
+        (takes_one_and_a_default, {"given": {"a": 1}}),
+    ],
+)
+def test_with_a_schema_the_function_takes_one_dict_or_nothing(function, made):
+    signature = read_signature(function, input_schema=SCHEMA)
+    assert signature.parameters.convert({"a": 1}) == made
+    assert signature.injected.keys() <= {"ctx"}
 
 
 def test_with_a_schema_two_parameters_are_one_too_many():
@@ -366,11 +368,4 @@ def test_a_local_class_whose_own_hints_are_lost_is_refused():
     def function(a: Outer): ...
 
     with pytest.raises(TypeError, match="'a': a hint in Outer names 'Inner'"):
-        read_signature(function)
-
-
-def test_a_constraint_that_msgspec_refuses_is_told_with_its_place():
-    def function(a: Annotated[int | None, Arg(min_length=1)]): ...
-
-    with pytest.raises(TypeError, match="the parameter 'a': Can only set"):
         read_signature(function)

@@ -76,6 +76,11 @@ class Visit:
         async with asyncio.timeout(PATIENCE), self._news:
             await self._news.wait_for(lambda: is_so(self))
 
+    async def left(self):
+        """Close the connection, and wait for the end of what serves it."""
+        self.leave()
+        return await self.done()
+
     async def done(self):
         async with asyncio.timeout(PATIENCE):
             await self.task

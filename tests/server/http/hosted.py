@@ -6,6 +6,7 @@ import by_hand
 from asgi_driver import Visit, scope, visit
 
 from mcpwire.server.http.app import AsgiApp
+from mcpwire.server.notifications import Listens, Subscriptions
 from mcpwire.versions import REVISIONS
 
 NEW = "2026-07-28"
@@ -22,6 +23,17 @@ def tools(call, **options):
         **options,
     }
     return by_hand.server(**options)
+
+
+def subscribed(call):
+    """Return such a dispatcher whose clients may listen to changes of its tools."""
+    capabilities = {"tools": {"listChanged": True}, "logging": {}}
+    dispatcher = tools(call, capabilities=capabilities)
+    subscriptions = Subscriptions(
+        dispatcher.hub, listens=Listens(2), capabilities=lambda: capabilities
+    )
+    dispatcher.declare(capabilities, {"tools/call": call, **subscriptions.methods()})
+    return dispatcher
 
 
 async def echo(params, request):

@@ -78,6 +78,11 @@ class Visit:
         self.task = asyncio.get_running_loop().create_task(run())
         return self
 
+    async def left(self):
+        """Close the connection, and wait for the end of what serves it."""
+        self.leave()
+        return await self.done()
+
     async def done(self):
         async with asyncio.timeout(PATIENCE):
             await self.task
@@ -146,6 +151,12 @@ class Hand:
         visit = self.visit("GET", **headers)
         return visit.begin(self.sessions.serve_get(visit.exchange))
 
+    async def listen(self, **headers):
+        """GET a stream, and wait for the event that it begins with."""
+        visit = self.get(**headers)
+        await visit.until(lambda: visit.events)
+        return visit
+
     def delete(self, **headers):
         visit = self.visit("DELETE", **headers)
         return visit.begin(self.sessions.serve_delete(visit.exchange))
@@ -200,10 +211,18 @@ def call(id, **arguments):
 
 
 @contextlib.asynccontextmanager
-async def called(work, **options):
-    """Give a server, a client with a session there, and a call that it has posted."""
+async def in_session(
+    work=None, version="2025-11-25", *, principal=None, timeouts=None, **options
+):
+    """Give a server, and a client with a session there."""
     async with Bench(work, **options) as bench:
-        hand = await bench.open()
+        yield bench, await bench.open(version, principal=principal, timeouts=timeouts)
+
+
+@contextlib.asynccontextmanager
+async def called(work, **options):
+    """Give such a server and client, and a call that it has posted."""
+    async with in_session(work, **options) as (bench, hand):
         yield bench, hand, hand.post(call(1))
 
 

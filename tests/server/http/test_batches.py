@@ -2,22 +2,21 @@
 
 import pytest
 from by_hand import notice, request, success
-from http_hand import Bench, Work, call, content, progress
+from http_hand import Work, call, content, in_session, progress
 
 pytestmark = pytest.mark.anyio
 
 INITIALIZED = notice("notifications/initialized")
 
 
-def batching(work=None):
-    return Bench(work or progress(0))
+def batching(work=None, version="2025-03-26"):
+    return in_session(work or progress(0), version)
 
 
 @pytest.mark.rule("RPC-13", "LHTTP-35")
 @pytest.mark.case("B05")
 async def test_a_batch_is_answered_by_an_array():
-    async with batching() as bench:
-        hand = await bench.open("2025-03-26")
+    async with batching() as (_, hand):
         visit = await hand.post(
             [request("a", "ping"), INITIALIZED, call(2), request(3, "no/method")]
         ).done()
@@ -32,8 +31,7 @@ async def test_a_batch_is_answered_by_an_array():
 @pytest.mark.rule("LHTTP-35")
 @pytest.mark.case("B05")
 async def test_a_batch_without_requests_is_accepted():
-    async with batching() as bench:
-        hand = await bench.open("2025-03-26")
+    async with batching() as (_, hand):
         for batch in ([INITIALIZED, success(9, {}), 1], [1, INITIALIZED]):
             visit = await hand.post(batch).done()
             assert (visit.status, visit.body) == (202, b"")
@@ -41,8 +39,7 @@ async def test_a_batch_without_requests_is_accepted():
 
 @pytest.mark.case("B05")
 async def test_initialize_in_a_batch_is_refused_and_the_rest_is_answered():
-    async with batching() as bench:
-        hand = await bench.open("2025-03-26")
+    async with batching() as (bench, hand):
         visit = await hand.post([request(1, "initialize"), request(2, "ping")]).done()
         refused, pong = visit.json
         assert (refused["id"], refused["error"]["code"]) == (1, -32600)
@@ -56,8 +53,7 @@ async def test_initialize_in_a_batch_is_refused_and_the_rest_is_answered():
 @pytest.mark.case("B05")
 @pytest.mark.parametrize("batch", [[], [{}], [1, 2], [INITIALIZED] * 1_001])
 async def test_a_batch_that_is_empty_or_too_long_or_nothing_is_refused(batch):
-    async with batching() as bench:
-        hand = await bench.open("2025-03-26")
+    async with batching() as (_, hand):
         visit = await hand.post(batch).done()
         assert visit.status == 400
         assert visit.json["error"]["code"] == -32600
@@ -67,16 +63,14 @@ async def test_a_batch_that_is_empty_or_too_long_or_nothing_is_refused(batch):
 @pytest.mark.case("B06")
 @pytest.mark.parametrize("version", ["2024-11-05", "2025-06-18", "2025-11-25"])
 async def test_other_revisions_have_no_batches(version):
-    async with batching() as bench:
-        hand = await bench.open(version)
+    async with batching(version=version) as (_, hand):
         visit = await hand.post([request(1, "ping")]).done()
         assert visit.status == 400
         assert visit.json["error"]["code"] == -32600
 
 
 async def test_what_in_a_batch_is_no_message_is_answered_by_itself():
-    async with batching() as bench:
-        hand = await bench.open("2025-03-26")
+    async with batching() as (_, hand):
         bad = {"jsonrpc": "2.0", "id": 5, "method": 5}
         visit = await hand.post([bad, 3, request(6, "ping")]).done()
         refused, pong = visit.json
@@ -89,8 +83,7 @@ async def test_what_stands_alone_is_not_part_of_a_batch():
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {},
     }
-    async with batching() as bench:
-        hand = await bench.open("2025-03-26")
+    async with batching() as (_, hand):
         visit = await hand.post([request(1, "tools/list", meta=meta)]).done()
         assert visit.json[0]["error"]["code"] == -32600
 
@@ -106,8 +99,7 @@ async def test_a_batch_in_which_something_is_said_is_a_stream_that_ends_with_the
             params, request
         )
 
-    async with batching(work) as bench:
-        hand = await bench.open("2025-03-26")
+    async with batching(work) as (_, hand):
         visit = hand.post(
             [
                 request(0, "ping"),
@@ -130,7 +122,6 @@ async def test_a_batch_in_which_something_is_said_is_a_stream_that_ends_with_the
 async def test_ids_of_one_batch_are_used_once():
     work = Work()
     work.go_on.set()
-    async with batching(work) as bench:
-        hand = await bench.open("2025-03-26")
+    async with batching(work) as (_, hand):
         visit = await hand.post([call(1), call(1)]).done()
         assert sorted("error" in answer for answer in visit.json) == [False, True]

@@ -11,7 +11,6 @@ from hosted import (
     ask,
     call,
     echo,
-    fields,
     opened,
     opening,
     post,
@@ -26,11 +25,6 @@ pytestmark = pytest.mark.anyio
 
 ACCEPT = ("accept", "text/event-stream")
 HOST = ("host", "127.0.0.1:8000")
-
-
-@pytest.fixture
-def anyio_backend():
-    return "asyncio"
 
 
 @pytest.fixture
@@ -98,20 +92,6 @@ async def test_get_and_delete_go_to_the_session(both):
     assert (await ask(both, "GET", headers=[*head, ACCEPT])).status == 404
 
 
-async def test_streams_of_sessions_end_when_the_server_does(both):
-    session = await opened(both)
-    head = [HOST, ACCEPT, ("mcp-session-id", session["mcp_session_id"])]
-    visit = posted(call())
-    visit.scope["method"] = "GET"
-    visit.scope["headers"] = [(k.encode(), v.encode()) for k, v in head]
-    visit.begin(both)
-    await visit.until(lambda v: v.events[1:])
-    await both.aclose()
-    await visit.done()
-    assert visit.headers["content-type"] == "text/event-stream"
-    assert visit.is_complete
-
-
 # The transport of 2024-11-05...
 
 
@@ -138,8 +118,7 @@ async def test_the_oldest_transport_is_there_when_it_is_asked_for(oldest):
     await said.begin(oldest).done()
     assert said.status == 202
     await stream.until(lambda v: b"protocolVersion" in v.body)
-    stream.leave()
-    await stream.done()
+    await stream.left()
 
 
 @pytest.mark.parametrize(
@@ -157,16 +136,6 @@ async def test_each_of_its_places_has_one_verb(oldest, verb, path, status):
 async def test_it_is_not_there_otherwise(both):
     assert (await ask(both, "GET", "/mcp/sse")).status == 404
     assert (await ask(both, "POST", "/mcp/messages")).status == 404
-
-
-async def test_nothing_is_left_of_a_session_that_was_ended(both):
-    before = asyncio.all_tasks()
-    session = await opened(both)
-    head = fields(None, **session)
-    await post(both, by_hand.request(2, "ping"), **session)
-    await ask(both, "DELETE", headers=head)
-    await both.aclose()
-    assert asyncio.all_tasks() == before
 
 
 @pytest.mark.case("D17")

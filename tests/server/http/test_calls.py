@@ -11,6 +11,7 @@ from http_hand import (
     call,
     called,
     content,
+    in_session,
     progress,
     running,
     turns,
@@ -36,8 +37,7 @@ def with_token(id, **arguments):
 
 @pytest.mark.rule("LHTTP-05")
 async def test_a_quick_answer_is_json():
-    async with Bench(progress(3)) as bench:
-        hand = await bench.open()
+    async with in_session(progress(3)) as (_, hand):
         visit = await hand.post(call(1)).done()
         assert visit.headers["content-type"] == "application/json"
         assert visit.json == success(1, content())
@@ -46,8 +46,7 @@ async def test_a_quick_answer_is_json():
 
 @pytest.mark.rule("LHTTP-06", "LHTTP-09", "LHTTP-11")
 async def test_what_is_said_before_the_answer_makes_it_a_stream_that_ends():
-    async with Bench(progress(2)) as bench:
-        hand = await bench.open()
+    async with in_session(progress(2)) as (_, hand):
         visit = await hand.post(with_token("a")).done()
         assert visit.status == 200
         assert visit.headers["cache-control"] == "no-cache"
@@ -64,22 +63,9 @@ async def test_what_is_said_before_the_answer_makes_it_a_stream_that_ends():
         assert len(set(visit.ids)) == len(rest) + 1
 
 
-async def test_a_slow_answer_is_a_stream():
-    work = Work()
-    async with Bench(work) as bench:
-        hand = await bench.open(timeouts=Timeouts(body=30, stream_after=QUICK))
-        visit = hand.post(call(1))
-        await visit.until(lambda: visit.is_stream and visit.events)
-        work.go_on.set()
-        assert await visit.next() == success(1, content())
-        await visit.done()
-        assert visit.is_complete
-
-
 @pytest.mark.parametrize("version", ["2025-06-18", "2025-03-26", "2024-11-05"])
 async def test_older_revisions_get_ids_and_no_event_without_data(version):
-    async with Bench(progress(1)) as bench:
-        hand = await bench.open(version)
+    async with in_session(progress(1), version=version) as (_, hand):
         visit = await hand.post(with_token(1)).done()
         assert all(event.data and event.id for event in visit.events)
         stream = hand.get()
@@ -88,8 +74,7 @@ async def test_older_revisions_get_ids_and_no_event_without_data(version):
 
 
 async def test_without_a_store_events_have_no_ids():
-    async with Bench(progress(1), event_store=False) as bench:
-        hand = await bench.open()
+    async with in_session(progress(1), event_store=False) as (_, hand):
         visit = await hand.post(with_token(1)).done()
         assert visit.ids == ["", ""]
         visit = await hand.get(last_event_id="a.1.1").done()
@@ -112,21 +97,10 @@ async def test_an_answer_that_is_no_json_is_an_error(caplog):
     async def work(params, request):
         return {"content": [object()]}
 
-    async with Bench(work) as bench:
-        hand = await bench.open()
+    async with in_session(work) as (_, hand):
         answer = await hand.ask(1, "tools/call", {})
         assert answer == failure(1, -32603, "the handler failed")
         assert "cannot be sent" in caplog.text
-
-
-@pytest.mark.case("B03")
-async def test_ids_keep_their_type_and_value():
-    async with Bench(progress(0)) as bench:
-        hand = await bench.open()
-        for id in (0, "", "1", 1, 2**53 + 1, -7, "x" * 300):
-            assert (await hand.ask(id, "ping")) == success(id, {})
-            answer = await hand.ask(id, "tools/call", {})
-            assert (type(answer["id"]), answer["id"]) == (type(id), id)
 
 
 # Several at once...
@@ -135,8 +109,7 @@ async def test_ids_keep_their_type_and_value():
 @pytest.mark.case("B04")
 async def test_an_id_that_is_in_use_is_refused_and_the_first_goes_on():
     work = Work()
-    async with Bench(work) as bench:
-        hand = await bench.open()
+    async with in_session(work) as (_, hand):
         first = hand.post(call(1))
         await work.began.wait()
         second = await hand.post(call(1, text="2")).done()
@@ -159,8 +132,7 @@ async def test_a_thousand_calls_at_once_on_one_session_are_all_answered():
         await asyncio.sleep(0)  # a turn of the loop
         return content(params["arguments"]["text"])
 
-    async with Bench(work) as bench:
-        hand = await bench.open()
+    async with in_session(work) as (bench, hand):
         visits = [hand.post(call(id, text=str(id))) for id in range(1_000)]
         for id, visit in enumerate(visits):
             assert (await visit.done()).json == success(id, content(str(id)))
@@ -169,8 +141,7 @@ async def test_a_thousand_calls_at_once_on_one_session_are_all_answered():
 
 async def test_what_waits_in_line_counts_as_running_and_can_be_cancelled():
     work = Work()
-    async with Bench(work) as bench:
-        hand = await bench.open()
+    async with in_session(work) as (bench, hand):
         visits = [hand.post(call(id)) for id in range(20)]
         await turns(10)
         assert (running(bench.sessions), len(work.requests)) == (20, 16)
@@ -210,8 +181,7 @@ async def test_a_cancelled_request_stops_and_is_not_answered():
 async def test_why_a_request_is_cancelled_is_logged(caplog):
     caplog.set_level("DEBUG", "mcpwire")
     work = Work()
-    async with Bench(work) as bench:
-        hand = await bench.open()
+    async with in_session(work) as (_, hand):
         visit = hand.post(call("the-id"))
         await work.began.wait()
         reason = "nobody wants it\n" + "x" * 1_000
@@ -227,8 +197,10 @@ async def test_why_a_request_is_cancelled_is_logged(caplog):
 
 async def test_a_stream_that_was_cancelled_cannot_be_gone_on_with():
     work = Work()
-    async with Bench(work) as bench:
-        hand = await bench.open(timeouts=Timeouts(body=30, stream_after=QUICK))
+    async with in_session(work, timeouts=Timeouts(body=30, stream_after=QUICK)) as (
+        _,
+        hand,
+    ):
         visit = hand.post(call(1))
         await visit.until(lambda: visit.events)
         await hand.tell(notice("notifications/cancelled", requestId=1))
@@ -242,12 +214,13 @@ async def test_a_stream_that_was_cancelled_cannot_be_gone_on_with():
 @pytest.mark.case("D11")
 async def test_a_client_that_goes_away_cancels_nothing():
     work = Work()
-    async with Bench(work) as bench:
-        hand = await bench.open(timeouts=Timeouts(body=30, stream_after=QUICK))
+    async with in_session(work, timeouts=Timeouts(body=30, stream_after=QUICK)) as (
+        bench,
+        hand,
+    ):
         visit = hand.post(call(1))
         await visit.until(lambda: visit.events)
-        visit.leave()
-        await visit.done()
+        await visit.left()
         assert running(bench.sessions) == 1
         work.go_on.set()
         await bench.sessions.settle(30)
@@ -295,8 +268,7 @@ async def test_deleting_a_session_cancels_its_calls_and_ends_its_streams():
     work = Work()
     async with called(work) as (_bench, hand, visit):
         await work.began.wait()
-        stream = hand.get()
-        await stream.until(lambda: stream.events)
+        stream = await hand.listen()
         assert (await hand.delete().done()).status == 204
         assert (await stream.done()).is_complete
         assert (await visit.done()).json == failure(1, -32603, ENDED)

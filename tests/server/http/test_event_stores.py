@@ -6,9 +6,10 @@ import sqlite3
 import time
 from contextlib import closing
 
-import httpx
 import pytest
-from http_hand import Bench, call, content
+from by_hand import request
+from hosted import opening, posted
+from http_hand import call, content, in_session
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,7 +21,6 @@ from mcpwire.server.http.event_store import (
     SQLiteEventStore,
     parse_event_id,
 )
-from mcpwire.testing import AsgiTransport
 
 pytestmark = pytest.mark.anyio
 
@@ -310,21 +310,16 @@ async def test_the_events_of_one_address_leave_those_of_another():
         ctx.info("begun")
 
     app = server.asgi(event_store=Store())
-    hello = {"protocolVersion": "2025-11-25", "capabilities": {}}
-    hello["clientInfo"] = {"name": "c", "version": "1"}
-    fields = {"accept": "application/json, text/event-stream"}
-    url = "http://127.0.0.1/mcp"
+
+    async def post(address, message, **fields):
+        visit = posted(message, mcp_protocol_version=None, **fields)
+        visit.scope["client"] = (address, 50_000)
+        return await visit.begin(app).done()
+
+    asked = request(1, "tools/call", {"name": "tell", "arguments": {}})
     for address in ("192.0.2.1", "192.0.2.1", "198.51.100.1"):
-        transport = AsgiTransport(app, client=(address, 50_000))
-        async with httpx.AsyncClient(transport=transport, headers=fields) as http:
-            message = {"jsonrpc": "2.0", "id": 1}
-            answer = await http.post(
-                url, json={**message, "method": "initialize", "params": hello}
-            )
-            session = {"mcp-session-id": answer.headers["mcp-session-id"]}
-            params = {"name": "tell", "arguments": {}}
-            asked = {**message, "method": "tools/call", "params": params}
-            await http.post(url, json=asked, headers=session)
+        id = (await post(address, opening())).headers["mcp-session-id"]
+        await post(address, asked, mcp_session_id=id)
     await app.aclose()
     clients = [key.partition(".")[2] for key in dict.fromkeys(kept)]
     assert len(clients) == 3
@@ -348,8 +343,7 @@ async def test_a_session_goes_on_from_a_file(tmp_path):
         return content()
 
     store = SQLiteEventStore(tmp_path / "events.db")
-    async with Bench(log, event_store=store) as bench:
-        hand = await bench.open()
+    async with in_session(log, event_store=store) as (bench, hand):
         visit = await hand.post(call(1)).done()
         again = await hand.get(last_event_id=visit.ids[1]).done()
         assert again.messages == visit.messages[1:]

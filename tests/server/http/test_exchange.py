@@ -21,11 +21,6 @@ from mcpwire.testing import VirtualClockLoop
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend():
-    return "asyncio"
-
-
 def opened(body=None, *, limits=None, **options):
     visit = Visit(scope(**options), body)
     made = Exchange(visit.scope, visit.receive, visit.send, limits or Limits())
@@ -49,36 +44,20 @@ def test_handlers_see_all_fields_but_credentials():
     assert made.info is made.info
 
 
-async def test_a_body_in_one_piece_is_read():
-    _, made = opened(b"abc")
-    assert await made.body() == b"abc"
-
-
-async def test_a_body_in_pieces_is_joined():
-    visit, made = opened()
-    visit.give(b"ab", more=True)
-    visit.give(b"", more=True)
-    visit.give(b"c")
-    assert await made.body() == b"abc"
-
-
 @pytest.mark.case("D14")
 @pytest.mark.attack("S13")
-async def test_a_body_that_announces_too_much_is_refused_unread():
-    visit, made = opened(limits=Limits(body=10), headers=[("Content-Length", "11")])
+@pytest.mark.parametrize(
+    "length",
+    ["11", "9" * 5000, "1" + "0" * 16],
+    ids=["one more", "5,000 digits", "17 digits"],
+)
+async def test_a_body_that_announces_too_much_is_refused_unread(length):
+    visit, made = opened(limits=Limits(body=10), headers=[("Content-Length", length)])
     with pytest.raises(HttpProblem) as caught:
         await made.body()
     assert caught.value.status == 413
     assert caught.value.headers == (("connection", "close"),)
     assert visit.asked == 0
-
-
-@pytest.mark.parametrize("length", ["9" * 5000, "1" + "0" * 16])
-async def test_a_length_of_many_digits_is_too_much(length):
-    _, made = opened(headers=[("Content-Length", length)])
-    with pytest.raises(HttpProblem) as caught:
-        await made.body()
-    assert caught.value.status == 413
 
 
 @pytest.mark.case("D14")
@@ -110,19 +89,6 @@ async def test_a_body_in_one_piece_that_lied_about_its_length_is_refused():
     assert caught.value.status == 413
 
 
-@pytest.mark.case("D14")
-@pytest.mark.attack("S13")
-async def test_a_body_that_comes_too_slowly_is_refused_in_time():
-    visit, made = opened(limits=Limits(body_timeout=0.01))
-    visit.give(b"a", more=True)
-    with pytest.raises(HttpProblem) as caught:
-        await made.body()
-    assert caught.value.status == 408
-    task = asyncio.current_task()
-    assert task is not None
-    assert task.cancelling() == 0
-
-
 async def test_a_body_may_be_refused_in_the_turn_in_which_its_time_is_over():
     _, made = opened(limits=Limits(body_timeout=0.001))
     task = asyncio.get_running_loop().create_task(made.body())
@@ -137,20 +103,13 @@ async def test_a_body_may_be_refused_in_the_turn_in_which_its_time_is_over():
     assert caught.value.status == 503
 
 
-async def test_a_cancelled_reader_stays_cancelled():
+@pytest.mark.parametrize("is_late", [False, True])
+async def test_a_cancelled_reader_stays_cancelled(is_late):
     _, made = opened()
     task = asyncio.get_running_loop().create_task(made.body())
     await asyncio.sleep(0)  # until it reads
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-
-
-async def test_a_reader_that_is_late_and_cancelled_stays_cancelled():
-    _, made = opened()
-    task = asyncio.get_running_loop().create_task(made.body())
-    await asyncio.sleep(0)  # until it reads
-    made.stop_reading(503, "no")
+    if is_late:
+        made.stop_reading(503, "no")
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -242,14 +201,6 @@ async def test_a_stream_is_neither_cached_nor_held_back():
     }
     assert [event["more_body"] for event in visit.events[1:]] == [True, False]
     assert visit.body == b"ab"
-
-
-async def test_a_server_that_says_the_client_is_gone_is_believed():
-    visit, made = opened()
-    visit.send_error = BrokenPipeError()
-    with pytest.raises(ClientGone):
-        await made.write(b"a")
-    assert made.is_gone
 
 
 def test_a_problem_has_an_error_of_its_kind():

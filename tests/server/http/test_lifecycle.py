@@ -1,35 +1,31 @@
 """When the application starts, and how it ends."""
 
 import asyncio
-import logging
 
 import by_hand
 import pytest
 from asgi_driver import Visit
-from hosted import app, ask, call, echo, post, posted, text, tools
+from hosted import app, ask, call, echo, post, posted, subscribed, text, tools
+from http_hand import Work
 
-from mcpwire.server.http.app import AsgiApp
-from mcpwire.server.notifications import Listens
+from mcpwire.server.notifications import TOOLS
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend():
-    return "asyncio"
 
 
 # Its life...
 
 
 class Counting:
-    """Counts how often a dispatcher was started and closed."""
+    """An application that counts how often its dispatcher was started and closed."""
 
-    def __init__(self, dispatcher, error=None):
+    def __init__(self, error=None):
         self.started = self.closed = 0
         self.error = error
+        dispatcher = tools(echo)
         dispatcher.start = self.start
         dispatcher.aclose = self.aclose
+        self.app = app(dispatcher=dispatcher)
 
     async def start(self):
         self.started += 1
@@ -48,38 +44,32 @@ def life_of(made):
 
 
 async def test_the_first_request_starts_it_once():
-    dispatcher = tools(echo)
-    counting = Counting(dispatcher)
-    made = app(dispatcher=dispatcher)
-    visits = [posted(call(n)).begin(made) for n in range(5)]
+    counting = Counting()
+    visits = [posted(call(n)).begin(counting.app) for n in range(5)]
     assert [(await v.done()).status for v in visits] == [200] * 5
     assert counting.started == 1
-    await made.aclose()
+    await counting.app.aclose()
     assert counting.closed == 1
-    await made.aclose()
+    await counting.app.aclose()
     assert counting.closed == 1
 
 
 async def test_a_start_that_fails_is_tried_again(caplog):
-    dispatcher = tools(echo)
-    counting = Counting(dispatcher, ValueError("no"))
-    made = app(dispatcher=dispatcher)
-    visits = [posted(call(n)).begin(made) for n in range(2)]
+    counting = Counting(ValueError("no"))
+    visits = [posted(call(n)).begin(counting.app) for n in range(2)]
     assert [(await v.done()).status for v in visits] == [500, 500]
     counting.error = None
-    assert (await post(made, call())).status == 200
+    assert (await post(counting.app, call())).status == 200
     assert counting.started == 2
 
 
 async def test_the_lifespan_of_a_web_server_is_used():
-    dispatcher = tools(echo)
-    counting = Counting(dispatcher)
-    made = app(dispatcher=dispatcher)
+    counting = Counting()
     for rounds in (1, 2):
-        life = life_of(made)
+        life = life_of(counting.app)
         await life.until(lambda v: v.events)
         assert life.events == [{"type": "lifespan.startup.complete"}]
-        assert (await post(made, call())).status == 200
+        assert (await post(counting.app, call())).status == 200
         assert counting.started == rounds
         life.incoming.put_nowait({"type": "lifespan.shutdown"})
         await life.done()
@@ -88,9 +78,7 @@ async def test_the_lifespan_of_a_web_server_is_used():
 
 
 async def test_a_lifespan_that_cannot_begin_says_so(caplog):
-    dispatcher = tools(echo)
-    Counting(dispatcher, ValueError("secret"))
-    life = await life_of(app(dispatcher=dispatcher)).done()
+    life = await life_of(Counting(ValueError("secret")).app).done()
     assert life.events == [
         {
             "type": "lifespan.startup.failed",
@@ -100,11 +88,9 @@ async def test_a_lifespan_that_cannot_begin_says_so(caplog):
 
 
 def test_another_loop_starts_it_anew():
-    dispatcher = tools(echo)
-    counting = Counting(dispatcher)
-    made = app(dispatcher=dispatcher)
+    counting = Counting()
     for _ in range(2):
-        assert asyncio.run(post(made, call())).status == 200
+        assert asyncio.run(post(counting.app, call())).status == 200
     assert counting.started == 2
 
 
@@ -113,17 +99,10 @@ def test_another_loop_starts_it_anew():
 
 @pytest.mark.case("D17")
 async def test_draining_lets_calls_end_and_takes_no_more():
-    go_on = asyncio.Event()
-    entered = asyncio.Event()
-
-    async def slow(params, request):
-        entered.set()
-        await go_on.wait()
-        return {"content": []}
-
-    made = app(slow)
+    work = Work()
+    made = app(work)
     running = posted(call()).begin(made)
-    await entered.wait()
+    await work.began.wait()
     draining = asyncio.get_running_loop().create_task(made.drain(30))
     await asyncio.sleep(0)  # until it drains
     refused = await post(made, call())
@@ -132,47 +111,30 @@ async def test_draining_lets_calls_end_and_takes_no_more():
     assert (await ask(made, "GET", "/ready")).status == 503
     assert (await ask(made, "GET", "/health")).status == 200
     assert not draining.done()
-    go_on.set()
+    work.go_on.set()
     await asyncio.wait_for(draining, 30)
     assert (await running.done()).status == 200
 
 
 @pytest.mark.case("D17")
 async def test_what_does_not_end_in_time_is_answered_with_an_error():
-    entered = asyncio.Event()
-    cancelled = []
-
-    async def hangs(params, request):
-        entered.set()
-        try:
-            await asyncio.Event().wait()
-        except asyncio.CancelledError:
-            cancelled.append(request.is_cancelled)
-            raise
-
-    made = app(hangs)
+    work = Work()
+    made = app(work)
     running = posted(call()).begin(made)
-    await entered.wait()
+    await work.began.wait()
     await made.drain(0.01)
     await running.done()
-    assert cancelled == [True]
+    assert (work.outcomes, work.requests[0].is_cancelled) == (["cancelled"], True)
     assert running.json()["error"]["message"] == "the server is shutting down"
     assert running.task.cancelling() == 0
 
 
 async def test_what_ends_in_the_turn_in_which_it_is_stopped_is_answered():
-    entered = asyncio.Event()
-    ended = asyncio.get_running_loop().create_future()
-
-    async def quick(params, request):
-        entered.set()
-        await ended
-        return {"content": []}
-
-    made = app(quick)
+    work = Work()
+    made = app(work)
     running = posted(call()).begin(made)
-    await entered.wait()
-    ended.set_result(None)
+    await work.began.wait()
+    work.go_on.set()
     made._stateless.stop_all()
     made._stateless.stop_all()
     await running.done()
@@ -204,15 +166,10 @@ async def test_a_handler_that_is_cancelled_while_it_stops_the_server_ends():
 
 
 async def test_a_call_that_is_stopped_twice_stays_cancelled():
-    entered = asyncio.Event()
-
-    async def hangs(params, request):
-        entered.set()
-        await asyncio.Event().wait()
-
-    made = app(hangs)
+    work = Work()
+    made = app(work)
     running = posted(call()).begin(made)
-    await entered.wait()
+    await work.began.wait()
     made._stateless.stop_all()
     running.task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -222,14 +179,7 @@ async def test_a_call_that_is_stopped_twice_stays_cancelled():
 @pytest.mark.case("D17", "D18")
 @pytest.mark.rule("SUB-11")
 async def test_draining_ends_subscriptions_with_their_result():
-    from mcpwire.server.notifications import TOOLS, Subscriptions
-
-    capabilities = {"tools": {"listChanged": True}}
-    dispatcher = tools(echo, capabilities=capabilities)
-    subscriptions = Subscriptions(
-        dispatcher.hub, listens=Listens(2), capabilities=lambda: capabilities
-    )
-    dispatcher.declare(capabilities, {"tools/call": echo, **subscriptions.methods()})
+    dispatcher = subscribed(echo)
     made = app(dispatcher=dispatcher)
     wanted = {"notifications": {"toolsListChanged": True}}
     listening = posted(by_hand.modern(5, "subscriptions/listen", wanted)).begin(made)
@@ -243,17 +193,9 @@ async def test_draining_ends_subscriptions_with_their_result():
     assert last["result"]["resultType"] == "complete"
 
 
-async def test_the_app_is_made_of_a_dispatcher_and_options():
-    made = AsgiApp(tools(echo), cors=None)
-    assert (await post(made, call())).status == 200
-    assert logging.getLogger("mcpwire.access").name == "mcpwire.access"
-
-
 async def test_it_can_be_started_before_the_first_request():
-    dispatcher = tools(echo)
-    counting = Counting(dispatcher)
-    made = app(dispatcher=dispatcher)
-    await made.start()
-    await made.start()
-    assert (await post(made, call())).status == 200
+    counting = Counting()
+    await counting.app.start()
+    await counting.app.start()
+    assert (await post(counting.app, call())).status == 200
     assert counting.started == 1

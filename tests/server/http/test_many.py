@@ -6,20 +6,15 @@ import json
 import by_hand
 import pytest
 from asgi_driver import Visit, scope
-from hosted import app, ask, call, echo, fields, post, posted, text, tools
+from hosted import app, ask, call, echo, fields, post, posted, subscribed, text, tools
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpwire.errors import LocalProtocolError
-from mcpwire.server.notifications import TOOLS, Listens, Subscriptions
+from mcpwire.server.notifications import TOOLS
 from mcpwire.versions import REVISIONS
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend():
-    return "asyncio"
 
 
 @pytest.mark.case("B04", "D15")
@@ -69,13 +64,7 @@ async def test_what_a_call_tells_is_on_no_subscription():
         request.log("info", "x")
         return {"content": []}
 
-    capabilities = {"tools": {"listChanged": True}, "logging": {}}
-    dispatcher = tools(tells, capabilities=capabilities)
-    subscriptions = Subscriptions(
-        dispatcher.hub, listens=Listens(2), capabilities=lambda: capabilities
-    )
-    handlers = {"tools/call": tells, **subscriptions.methods()}
-    dispatcher.declare(capabilities, handlers)
+    dispatcher = subscribed(tells)
     made = app(dispatcher=dispatcher)
     wanted = {"notifications": {"toolsListChanged": True}}
     meta = {"progressToken": "t", by_hand.LOG_KEY: "debug"}

@@ -103,12 +103,16 @@ class Later(Dispatcher):
 
 
 @pytest.fixture
-async def served():
-    dispatcher = Later()
-    app = AsgiApp(dispatcher, max_sessions=2, stream_after=30.0)
-    yield dispatcher, app
+def dispatcher():
+    return Later()
+
+
+@pytest.fixture
+async def app(dispatcher):
+    made = AsgiApp(dispatcher, max_sessions=2, stream_after=30.0)
+    yield made
     dispatcher.may_open.set()
-    await app.aclose()
+    await made.aclose()
 
 
 def begun(app, message, verb="POST", **more):
@@ -126,8 +130,7 @@ async def post(app, message, **more):
     return await begun(app, message, **more).done()
 
 
-async def test_a_session_opens_in_its_own_time_with_the_dispatchers_id(served):
-    dispatcher, app = served
+async def test_a_session_opens_in_its_own_time_with_the_dispatchers_id(dispatcher, app):
     dispatcher.id = "of-the-dispatcher"
     dispatcher.may_open.clear()
     visit = begun(app, INITIALIZE)
@@ -140,13 +143,11 @@ async def test_a_session_opens_in_its_own_time_with_the_dispatchers_id(served):
     assert (answer.status, answer.json()["result"]) == (200, {"tools": []})
 
 
-async def test_a_client_that_goes_away_meanwhile_leaves_nothing_behind(served):
-    dispatcher, app = served
+async def test_a_client_that_goes_away_meanwhile_leaves_nothing_behind(dispatcher, app):
     dispatcher.may_open.clear()
     visit = begun(app, INITIALIZE)
     await dispatcher.opening.wait()
-    visit.leave()
-    await visit.done()
+    await visit.left()
     assert dispatcher.cancelled == 1
     assert visit.status is None
     dispatcher.may_open.set()
@@ -154,8 +155,7 @@ async def test_a_client_that_goes_away_meanwhile_leaves_nothing_behind(served):
         assert (await post(app, INITIALIZE)).status == 200
 
 
-async def test_what_opened_for_nobody_is_let_go_of(served):
-    dispatcher, app = served
+async def test_what_opened_for_nobody_is_let_go_of(dispatcher, app):
 
     async def stubborn(params, session, info):
         opened = Dispatcher.initialize(dispatcher, params, session, info)
@@ -168,13 +168,11 @@ async def test_what_opened_for_nobody_is_let_go_of(served):
     dispatcher.open_session = stubborn
     visit = begun(app, INITIALIZE)
     await dispatcher.opening.wait()
-    visit.leave()
-    await visit.done()
+    await visit.left()
     assert len(dispatcher.left) == 1
 
 
-async def test_those_on_their_way_in_take_places(served):
-    dispatcher, app = served
+async def test_those_on_their_way_in_take_places(dispatcher, app):
     dispatcher.may_open.clear()
     visits = [begun(app, INITIALIZE) for _ in range(3)]
     answer = await visits[2].done()
@@ -183,15 +181,13 @@ async def test_those_on_their_way_in_take_places(served):
     assert [(await visit.done()).status for visit in visits[:2]] == [200, 200]
 
 
-async def test_a_refusal_is_the_answer(served):
-    dispatcher, app = served
+async def test_a_refusal_is_the_answer(dispatcher, app):
     dispatcher.refusal = InternalError("the upstream 'a' is not there")
     answer = await post(app, INITIALIZE)
     assert (answer.status, answer.json()["error"]["code"]) == (200, -32603)
 
 
-async def test_a_session_that_gets_no_id_is_let_go_of(served):
-    dispatcher, app = served
+async def test_a_session_that_gets_no_id_is_let_go_of(dispatcher, app):
     dispatcher.id = InvalidRequest("the id would be too long")
     answer = await post(app, INITIALIZE)
     assert answer.json()["error"]["code"] == -32600
@@ -199,8 +195,7 @@ async def test_a_session_that_gets_no_id_is_let_go_of(served):
 
 
 @pytest.mark.system("O29")
-async def test_all_who_come_with_one_unknown_id_wait_for_the_first(served):
-    dispatcher, app = served
+async def test_all_who_come_with_one_unknown_id_wait_for_the_first(dispatcher, app):
     dispatcher.may_open.clear()
     visits = [begun(app, INITIALIZE, mcp_session_id=KNOWN) for _ in range(2)]
     visits += [begun(app, {**LIST, "id": id}, mcp_session_id=KNOWN) for id in (7, 8)]
@@ -215,16 +210,14 @@ async def test_all_who_come_with_one_unknown_id_wait_for_the_first(served):
 
 
 @pytest.mark.system("O53")
-async def test_an_id_that_the_dispatcher_does_not_know_is_unknown(served):
-    _, app = served
+async def test_an_id_that_the_dispatcher_does_not_know_is_unknown(app):
     for message in (INITIALIZE, LIST):
         assert (await post(app, message, mcp_session_id="unknown")).status == 404
     assert (await begun(app, None, "GET", mcp_session_id="x").done()).status == 404
     assert (await begun(app, None, "DELETE", mcp_session_id="x").done()).status == 404
 
 
-async def test_unknown_ids_take_nobodys_place(served):
-    _, app = served
+async def test_unknown_ids_take_nobodys_place(app):
     answers = [await post(app, INITIALIZE) for _ in range(2)]
     await post(app, LIST, mcp_session_id="unknown")
     for answer in answers:
@@ -232,8 +225,7 @@ async def test_unknown_ids_take_nobodys_place(served):
         assert (await post(app, LIST, mcp_session_id=id)).status == 200
 
 
-async def test_what_is_resumed_makes_room_or_is_let_go_of_again(served):
-    dispatcher, app = served
+async def test_what_is_resumed_makes_room_or_is_let_go_of_again(dispatcher, app):
     first = (await post(app, INITIALIZE)).headers["mcp-session-id"]
     assert (await post(app, LIST, mcp_session_id=f"{KNOWN}-1")).status == 200
     assert (await post(app, LIST, mcp_session_id=f"{KNOWN}-2")).status == 200
@@ -250,16 +242,14 @@ async def test_what_is_resumed_makes_room_or_is_let_go_of_again(served):
     assert [(await visit.done()).status for visit in busy] == [200, 200]
 
 
-async def test_a_refusal_to_resume_is_the_answer_for_all_who_wait(served):
-    dispatcher, app = served
+async def test_a_refusal_to_resume_is_the_answer_for_all_who_wait(dispatcher, app):
     dispatcher.refusal = InternalError("the upstream 'a' is not there")
     visits = [begun(app, LIST, mcp_session_id=KNOWN) for _ in range(2)]
     for visit in visits:
         assert (await visit.done()).json()["error"]["code"] == -32603
 
 
-async def test_who_waits_when_the_server_ends_is_not_left_waiting(served):
-    dispatcher, app = served
+async def test_who_waits_when_the_server_ends_is_not_left_waiting(dispatcher, app):
     dispatcher.may_open.clear()
     visit = begun(app, LIST, mcp_session_id=KNOWN)
     await dispatcher.opening.wait()
@@ -268,18 +258,15 @@ async def test_who_waits_when_the_server_ends_is_not_left_waiting(served):
     assert dispatcher.cancelled == 1
 
 
-async def test_a_get_goes_on_with_a_session_of_another_process(served):
-    dispatcher, app = served
+async def test_a_get_goes_on_with_a_session_of_another_process(dispatcher, app):
     visit = begun(app, None, "GET", mcp_session_id=KNOWN)
     await visit.until(lambda visit: visit.status == 200)
-    visit.leave()
-    await visit.done()
+    await visit.left()
     assert dispatcher.resumed == [KNOWN]
 
 
 @pytest.mark.system("O57")
-async def test_a_delete_withdraws_the_id_and_waits_until_all_has_ended(served):
-    dispatcher, app = served
+async def test_a_delete_withdraws_the_id_and_waits_until_all_has_ended(dispatcher, app):
     id = (await post(app, INITIALIZE)).headers["mcp-session-id"]
     assert (await begun(app, None, "DELETE", mcp_session_id=id).done()).status == 204
     assert dispatcher.withdrawn == [id]
@@ -289,22 +276,23 @@ async def test_a_delete_withdraws_the_id_and_waits_until_all_has_ended(served):
 
 
 @pytest.mark.system("O57")
-async def test_a_delete_of_an_id_that_the_dispatcher_knows_needs_no_session(served):
-    dispatcher, app = served
+async def test_a_delete_of_an_id_that_the_dispatcher_knows_needs_no_session(
+    dispatcher, app
+):
     assert (await begun(app, None, "DELETE", mcp_session_id=KNOWN).done()).status == 204
     assert dispatcher.resumed == []
 
 
-async def test_two_sessions_never_have_one_id(served):
-    dispatcher, app = served
+async def test_two_sessions_never_have_one_id(dispatcher, app):
     dispatcher.id = "twice"
     assert (await post(app, INITIALIZE)).status == 200
     assert (await post(app, INITIALIZE)).status == 500
 
 
 @pytest.mark.system("O60")
-async def test_a_cancelled_request_is_answered_where_the_dispatcher_wants_it(served):
-    dispatcher, app = served
+async def test_a_cancelled_request_is_answered_where_the_dispatcher_wants_it(
+    dispatcher, app
+):
     id = (await post(app, INITIALIZE)).headers["mcp-session-id"]
     dispatcher.may_answer.clear()
     visit = begun(app, LIST, mcp_session_id=id)
@@ -315,8 +303,7 @@ async def test_a_cancelled_request_is_answered_where_the_dispatcher_wants_it(ser
     assert answer.json()["error"] == {"code": -32800, "message": "request cancelled"}
 
 
-async def test_what_a_client_tells_reaches_the_dispatcher(served):
-    dispatcher, app = served
+async def test_what_a_client_tells_reaches_the_dispatcher(dispatcher, app):
     id = (await post(app, INITIALIZE)).headers["mcp-session-id"]
     for method in ("notifications/initialized", "notifications/roots/list_changed"):
         await post(app, {"jsonrpc": "2.0", "method": method}, mcp_session_id=id)
@@ -326,8 +313,7 @@ async def test_what_a_client_tells_reaches_the_dispatcher(served):
     ]
 
 
-async def test_the_client_is_asked_outside_of_any_request(served):
-    dispatcher, app = served
+async def test_the_client_is_asked_outside_of_any_request(dispatcher, app):
     id = (await post(app, INITIALIZE)).headers["mcp-session-id"]
     stream = begun(app, None, "GET", mcp_session_id=id)
     await stream.until(lambda visit: visit.status == 200)
@@ -337,12 +323,10 @@ async def test_the_client_is_asked_outside_of_any_request(served):
     answer = {"jsonrpc": "2.0", "id": 1, "result": {"roots": []}}
     await post(app, answer, mcp_session_id=id)
     assert await asking == {"roots": []}
-    stream.leave()
-    await stream.done()
+    await stream.left()
 
 
-async def test_the_server_can_end_a_session_as_its_client_could(served):
-    dispatcher, app = served
+async def test_the_server_can_end_a_session_as_its_client_could(dispatcher, app):
     id = (await post(app, INITIALIZE)).headers["mcp-session-id"]
     (session,) = dispatcher.opened
     session.end()

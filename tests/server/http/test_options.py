@@ -46,14 +46,6 @@ async def test_a_refused_batch_without_sessions_leaves_nothing(version, batch):
     await app.aclose()
 
 
-async def test_when_there_are_too_many_sessions_the_longest_idle_goes():
-    app = server.asgi(max_sessions=1)
-    first, second = await opened(app), await opened(app)
-    assert (await post(app, CALL, **first)).status == 404
-    assert (await post(app, CALL, **second)).status == 200
-    await app.aclose()
-
-
 async def test_events_have_ids_and_a_time_to_come_back_where_they_are_kept():
     app = server.asgi(retry=0.25)
     answer = await post(app, CALL, **await opened(app))

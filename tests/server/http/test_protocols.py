@@ -18,9 +18,13 @@ NAMES = ["auto", "httptools", "h11"]
 HEAD_MOST = 2_048
 
 
-@pytest.fixture
-def anyio_backend():
-    return "asyncio"
+@pytest.fixture(params=NAMES)
+async def connection(request):
+    async with (
+        served(Small(), uvicorn={"http": request.param}) as (url, _),
+        connected(port_of(url)) as both,
+    ):
+        yield both
 
 
 def kept(id, **more):
@@ -31,57 +35,41 @@ async def ids(reader, count):
     return [json.loads((await answer(reader))[1])["id"] for _ in range(count)]
 
 
-@pytest.mark.parametrize("name", NAMES)
-async def test_requests_of_one_connection_are_answered_in_their_order(name):
-    async with (
-        served(Small(), uvicorn={"http": name}) as (url, _),
-        connected(port_of(url)) as (reader, writer),
-    ):
-        for id in range(3):
-            writer.write(kept(id))
-            assert await ids(reader, 1) == [id]
-        writer.write(b"".join(kept(id) for id in range(5)))
-        assert await ids(reader, 5) == list(range(5))
+async def test_requests_of_one_connection_are_answered_in_their_order(connection):
+    reader, writer = connection
+    for id in range(3):
+        writer.write(kept(id))
+        assert await ids(reader, 1) == [id]
+    writer.write(b"".join(kept(id) for id in range(5)))
+    assert await ids(reader, 5) == list(range(5))
 
 
-@pytest.mark.parametrize("name", NAMES)
-async def test_requests_may_come_in_any_pieces(name):
-    async with (
-        served(Small(), uvicorn={"http": name}) as (url, _),
-        connected(port_of(url)) as (reader, writer),
-    ):
-        data = kept(1) + kept(2)
-        for at in range(0, len(data), 97):
-            writer.write(data[at : at + 97])
-            await writer.drain()
-            await asyncio.sleep(0)  # what is written by itself is read by itself
-        assert await ids(reader, 2) == [1, 2]
+async def test_requests_may_come_in_any_pieces(connection):
+    reader, writer = connection
+    data = kept(1) + kept(2)
+    for at in range(0, len(data), 97):
+        writer.write(data[at : at + 97])
+        await writer.drain()
+        await asyncio.sleep(0)  # what is written by itself is read by itself
+    assert await ids(reader, 2) == [1, 2]
 
 
-@pytest.mark.parametrize("name", NAMES)
-async def test_who_waits_to_be_told_to_go_on_is_told(name):
-    async with (
-        served(Small(), uvicorn={"http": name}) as (url, _),
-        connected(port_of(url)) as (reader, writer),
-    ):
-        head, _, body = kept(1, expect="100-continue").partition(b"\r\n\r\n")
-        writer.write(head + b"\r\n\r\n")
-        told = await reader.readuntil(b"\r\n\r\n")
-        assert told.startswith(b"HTTP/1.1 100")
-        writer.write(body)
-        assert await ids(reader, 1) == [1]
+async def test_who_waits_to_be_told_to_go_on_is_told(connection):
+    reader, writer = connection
+    head, _, body = kept(1, expect="100-continue").partition(b"\r\n\r\n")
+    writer.write(head + b"\r\n\r\n")
+    told = await reader.readuntil(b"\r\n\r\n")
+    assert told.startswith(b"HTTP/1.1 100")
+    writer.write(body)
+    assert await ids(reader, 1) == [1]
 
 
-@pytest.mark.parametrize("name", NAMES)
-async def test_an_answer_without_a_body_comes_at_once(name):
-    async with (
-        served(Small(), uvicorn={"http": name}) as (url, _),
-        connected(port_of(url)) as (reader, writer),
-    ):
-        for _ in range(2):
-            writer.write(b"HEAD /health HTTP/1.1\r\nhost: localhost\r\n\r\n")
-            head = await reader.readuntil(b"\r\n\r\n")
-            assert head.startswith(b"HTTP/1.1 200")
+async def test_an_answer_without_a_body_comes_at_once(connection):
+    reader, writer = connection
+    for _ in range(2):
+        writer.write(b"HEAD /health HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        head = await reader.readuntil(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 200")
 
 
 @pytest.mark.attack("S13")

@@ -1,10 +1,11 @@
 """What a session asks its client, and what becomes of it."""
 
 import asyncio
+import contextlib
 
 import pytest
 from by_hand import failure, notice, success
-from http_hand import QUICK, Bench, call, content, turns
+from http_hand import QUICK, call, called, content, in_session, turns
 
 from mcpwire.errors import (
     ConnectionClosed,
@@ -24,10 +25,8 @@ async def test_what_a_call_asks_goes_on_its_own_stream_and_is_answered_by_a_post
         answer = await request.ask("roots/list", {})
         return content(str(answer["roots"]))
 
-    async with Bench(work) as bench:
-        hand = await bench.open()
-        stream = hand.get()
-        await stream.until(lambda: stream.events)
+    async with in_session(work) as (_, hand):
+        stream = await hand.listen()
         one, two = hand.post(call(1)), hand.post(call(2))
         asked, other = await one.next(), await two.next()
         assert asked["method"] == other["method"] == "roots/list"
@@ -42,13 +41,6 @@ async def test_what_a_call_asks_goes_on_its_own_stream_and_is_answered_by_a_post
         assert stream.messages == []
 
 
-async def ask_once(bench):
-    """Return the question of a call, its visit and who asked."""
-    hand = await bench.open()
-    visit = hand.post(call(1))
-    return hand, visit, await visit.next()
-
-
 def asking(outcome):
     async def work(params, request):
         try:
@@ -61,10 +53,17 @@ def asking(outcome):
     return work
 
 
-async def test_an_error_is_an_answer_too():
+@contextlib.asynccontextmanager
+async def one_asked(**options):
+    """Give a client, its call, what that asks, and a list of how the asking ends."""
     outcome = []
-    async with Bench(asking(outcome)) as bench:
-        hand, visit, asked = await ask_once(bench)
+    async with in_session(asking(outcome), **options) as (_, hand):
+        visit = hand.post(call(1))
+        yield hand, visit, await visit.next(), outcome
+
+
+async def test_an_error_is_an_answer_too():
+    async with one_asked() as (hand, visit, asked, outcome):
         await hand.tell(failure(asked["id"], -32601, "no roots", {"why": 1}))
         await visit.done()
         (error,) = outcome
@@ -73,9 +72,7 @@ async def test_an_error_is_an_answer_too():
 
 
 async def test_a_malformed_answer_fails_the_question_and_is_refused():
-    outcome = []
-    async with Bench(asking(outcome)) as bench:
-        hand, visit, asked = await ask_once(bench)
+    async with one_asked() as (hand, visit, asked, outcome):
         bad = {"jsonrpc": "2.0", "id": asked["id"], "result": []}
         refused = await hand.post(bad).done()
         assert refused.status == 400
@@ -84,9 +81,7 @@ async def test_a_malformed_answer_fails_the_question_and_is_refused():
 
 
 async def test_a_question_that_is_not_answered_is_withdrawn():
-    outcome = []
-    async with Bench(asking(outcome), ask_timeout=QUICK) as bench:
-        _, visit, asked = await ask_once(bench)
+    async with one_asked(ask_timeout=QUICK) as (_, visit, asked, outcome):
         withdrawn = await visit.next()
         assert withdrawn["method"] == "notifications/cancelled"
         assert withdrawn["params"] == {"requestId": asked["id"], "reason": "timeout"}
@@ -97,9 +92,7 @@ async def test_a_question_that_is_not_answered_is_withdrawn():
 
 
 async def test_a_question_of_a_call_that_is_cancelled_is_withdrawn_beside_it():
-    outcome = []
-    async with Bench(asking(outcome)) as bench:
-        hand, visit, asked = await ask_once(bench)
+    async with one_asked() as (hand, visit, asked, outcome):
         await hand.tell(notice("notifications/cancelled", requestId=1))
         await visit.done()
         stream = hand.get()
@@ -109,16 +102,14 @@ async def test_a_question_of_a_call_that_is_cancelled_is_withdrawn_beside_it():
 
 
 async def test_a_question_that_is_answered_is_not_withdrawn_whatever_comes_then():
-    outcome = []
-    async with Bench(asking(outcome)) as bench:
-        hand, visit, asked = await ask_once(bench)
+    async with one_asked() as (hand, visit, asked, outcome):
         # Both come before the handler could go on.
         answer = hand.post(success(asked["id"], {}))
         cancel = hand.post(notice("notifications/cancelled", requestId=1))
         for told in (answer, cancel, visit):
             await told.done()
         assert isinstance(outcome[0], asyncio.CancelledError)
-        (session,) = bench.sessions
+        (session,) = hand.sessions
         assert session.server_stream.last == 0
         assert len(session._server_requests) == 0
 
@@ -133,8 +124,7 @@ async def test_a_question_that_is_no_json_is_not_sent():
             outcome.append(error)
         return content()
 
-    async with Bench(work) as bench:
-        hand = await bench.open()
+    async with in_session(work) as (_, hand):
         assert (await hand.ask(1, "tools/call", {}))["result"] == content()
         assert len(outcome) == 1
 
@@ -148,8 +138,8 @@ async def test_questions_of_a_session_that_ends_fail():
         asked.add_done_callback(lambda done: outcome.append(done.exception()))
         await asyncio.wait([asked])
 
-    async with Bench(work) as bench:
-        hand, visit, _ = await ask_once(bench)
+    async with called(work) as (_, hand, visit):
+        await visit.next()
         await hand.delete().done()
         await visit.done()
         await turns()

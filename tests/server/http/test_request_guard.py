@@ -12,11 +12,6 @@ from mcpwire.server.auth.resource_server import HttpRefusal
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend():
-    return "asyncio"
-
-
 # Who comes in...
 
 
@@ -88,14 +83,6 @@ async def test_who_was_let_in_before_is_let_in_again_only_with_the_same_head(
         assert (await post(made, call(), **{**good, **changed})).status == status
 
 
-async def test_browsers_are_told_the_same_each_time():
-    made = app(cors=["http://page.example"])
-    for _ in range(2):
-        seen = await post(made, call(), origin="http://page.example")
-        assert seen.headers["access-control-allow-origin"] == "http://page.example"
-        assert "access-control-allow-origin" not in (await post(made, call())).headers
-
-
 @pytest.mark.parametrize(
     ("options", "headers", "status"),
     [
@@ -148,14 +135,14 @@ async def test_a_browser_is_told_that_it_may_ask():
     }
 
 
-async def test_a_page_may_read_answers_and_refusals():
+async def test_a_page_may_read_answers_and_refusals_each_time():
     made = app(cors="https://a.example")
-    for headers, status in (({}, 200), ({"content_type": "text/plain"}, 415)):
+    for headers, status in [({}, 200), ({"content_type": "text/plain"}, 415)] * 2:
         seen = await post(made, call(), origin="https://a.example", **headers)
         assert seen.status == status
         assert seen.headers["access-control-allow-origin"] == "https://a.example"
-    plain = await post(made, call())
-    assert "access-control-allow-origin" not in plain.headers
+        plain = await post(made, call())
+        assert "access-control-allow-origin" not in plain.headers
 
 
 async def test_pages_that_may_not_ask_are_told_nothing():
@@ -210,7 +197,8 @@ class Guard:
 
 async def told(params, request):
     info = request.info
-    return {"content": [], "seen": [info.principal.name, sorted(info.headers)]}
+    seen = [info.transport, info.principal.name, sorted(info.headers)]
+    return {"content": [], "seen": seen}
 
 
 @pytest.mark.rule("TR-HTTP-05")
@@ -218,8 +206,8 @@ async def test_who_asks_is_known_and_how_it_was_proved_is_not():
     guard = Guard()
     made = app(dispatcher=tools(told, auth=guard))
     seen = await post(made, call(), x_key="open")
-    name, headers = seen.json()["result"]["seen"]
-    assert name == "ada"
+    transport, name, headers = seen.json()["result"]["seen"]
+    assert (transport, name) == ("http", "ada")
     assert "x-key" not in headers
     assert "mcp-method" in headers
     assert guard.urls == ["POST http://127.0.0.1:8000/mcp"]

@@ -48,8 +48,7 @@ class Reader:
 
     async def go_on(self):
         """Close the connection, take what it brought, ask for the rest."""
-        self.visit.leave()
-        await self.visit.done()
+        await self.visit.left()
         self.look()
         self.visit, self.taken = self.hand.get(last_event_id=self.place), 0
 

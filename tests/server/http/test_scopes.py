@@ -11,11 +11,6 @@ from mcpwire import ApiKeys, Principal, ResourceServer, Server
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend():
-    return "asyncio"
-
-
 def guarded(called):
     auth = ResourceServer(
         "https://mcp.example/mcp",

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from by_hand import success
-from http_hand import Bench, Steps, call, called, content, data_of, turns
+from http_hand import Bench, Steps, call, called, content, data_of, in_session, turns
 
 from mcpwire.limits import Limits
 from mcpwire.server.http.event_store import MemoryEventStore
@@ -61,8 +61,7 @@ async def test_sending_does_not_wait_for_the_store_and_nothing_is_missing():
         store.gate.clear()
         steps.log("b", "c")
         await visit.until(lambda: len(visit.messages) == 3)
-        visit.leave()
-        await visit.done()
+        await visit.left()
         steps.log("d")
         await turns()
         again = hand.get(last_event_id=visit.ids[0])
@@ -156,8 +155,7 @@ async def test_a_session_may_end_while_its_stream_is_looked_for():
 
 async def test_who_gives_up_while_a_stream_is_looked_for_takes_nobodys_place():
     store = SlowStore()
-    async with Bench(event_store=store) as bench:
-        hand = await bench.open()
+    async with in_session(event_store=store) as (bench, hand):
         (session,) = bench.sessions
         session.send("notifications/a", {})
         stream = hand.get()

@@ -4,7 +4,7 @@ import asyncio
 import time
 
 import pytest
-from http_hand import QUICK, Bench, Visit, call, called, content, turns
+from http_hand import QUICK, Bench, Visit, call, called, content, in_session, turns
 
 from mcpwire.errors import RequestTimeout
 from mcpwire.server.http.exchange import Timeouts
@@ -13,15 +13,23 @@ from mcpwire.server.http.streams import DROPPABLE, SseWriter
 pytestmark = pytest.mark.anyio
 
 
-def written(room=1_000, **timeouts):
-    writer = SseWriter(room)
-    visit = Visit("GET", {}, timeouts=Timeouts(body=30, **timeouts))
-    return writer, visit, visit.begin(writer.run(visit.exchange))
+def made(room=1_000, **timeouts):
+    return SseWriter(room), Visit("GET", {}, timeouts=Timeouts(body=30, **timeouts))
+
+
+def written(**timeouts):
+    writer, visit = made(**timeouts)
+    return writer, visit.begin(writer.run(visit.exchange))
+
+
+def never(_):
+    """Send nothing, and never say so."""
+    return asyncio.get_running_loop().create_future()
 
 
 @pytest.mark.case("D16")
 async def test_a_stream_begins_with_bytes_so_that_its_head_is_sent():
-    writer, visit, _ = written()
+    writer, visit = written()
     await visit.until(lambda: visit.body)
     assert visit.body == b": \n\n"
     assert visit.headers["x-accel-buffering"] == "no"
@@ -36,8 +44,7 @@ async def test_a_stream_begins_with_bytes_so_that_its_head_is_sent():
 
 
 async def test_what_is_put_in_while_something_is_written_follows():
-    writer = SseWriter(1_000)
-    visit = Visit("GET", {}, timeouts=Timeouts(body=30))
+    writer, visit = made()
     writer.put(b"data: 1\n\n", 1)
     send = visit.exchange._send
 
@@ -56,8 +63,7 @@ async def test_what_is_put_in_while_something_is_written_follows():
 
 
 async def test_one_that_is_cut_while_it_writes_ends_without_the_rest():
-    writer = SseWriter(1_000)
-    visit = Visit("GET", {}, timeouts=Timeouts(body=30))
+    writer, visit = made()
     send = visit.exchange._send
 
     async def slow(event):
@@ -71,7 +77,7 @@ async def test_one_that_is_cut_while_it_writes_ends_without_the_rest():
 
 
 async def test_a_web_server_that_raises_when_the_client_is_gone_is_understood():
-    writer, visit, _ = written()
+    writer, visit = written()
 
     async def receive():
         raise ConnectionResetError
@@ -82,7 +88,7 @@ async def test_a_web_server_that_raises_when_the_client_is_gone_is_understood():
 
 
 async def test_one_that_nobody_carries_any_more_can_be_cancelled():
-    writer, visit, _ = written(heartbeat=QUICK)
+    writer, visit = written(heartbeat=QUICK)
     await visit.until(lambda: visit.body.count(b":") > 2)
     visit.task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -91,8 +97,7 @@ async def test_one_that_nobody_carries_any_more_can_be_cancelled():
 
 
 async def test_a_slow_client_loses_the_oldest_events_that_may_be_lost():
-    writer = SseWriter(10)
-    visit = Visit("GET", {})
+    writer, visit = made(10)
     for data, sequence in [(b"1234", 0), (b"5678", DROPPABLE), (b"90ab", 0)]:
         writer.put(data, sequence)
     writer.end()
@@ -114,9 +119,8 @@ async def test_a_client_that_does_not_read_what_it_must_counts_as_gone():
 @pytest.mark.attack("S13")
 @pytest.mark.parametrize("ends", [True, False])
 async def test_a_client_that_never_reads_counts_as_gone(ends):
-    writer = SseWriter(1_000)
-    visit = Visit("GET", {}, timeouts=Timeouts(stall=QUICK))
-    visit.exchange._send = lambda _: asyncio.get_running_loop().create_future()
+    writer, visit = made(stall=QUICK)
+    visit.exchange._send = never
     writer.put(b"a")
     if ends:
         writer.end()
@@ -127,9 +131,8 @@ async def test_a_client_that_never_reads_counts_as_gone(ends):
 
 
 async def test_one_that_is_aborted_while_it_writes_ends_at_once():
-    writer = SseWriter(1_000)
-    visit = Visit("GET", {})
-    visit.exchange._send = lambda _: asyncio.get_running_loop().create_future()
+    writer, visit = made()
+    visit.exchange._send = never
     writer.put(b"a", 1)
     visit.begin(writer.run(visit.exchange))
     await turns()
@@ -140,8 +143,7 @@ async def test_one_that_is_aborted_while_it_writes_ends_at_once():
 
 
 async def test_an_error_of_the_web_server_is_not_hidden():
-    writer = SseWriter(1_000)
-    visit = Visit("GET", {})
+    writer, visit = made()
 
     async def send(event):
         raise ZeroDivisionError
@@ -164,8 +166,7 @@ async def test_the_server_may_allow_less_time_for_answers_than_the_application()
     for of_app, of_server in [(QUICK, 600.0), (QUICK, None), (None, QUICK)]:
         dispatcher = Bench(ask).dispatcher
         dispatcher.ask_timeout = of_server
-        async with Bench(dispatcher=dispatcher, ask_timeout=of_app) as bench:
-            hand = await bench.open()
+        async with in_session(dispatcher=dispatcher, ask_timeout=of_app) as (_, hand):
             await hand.post(call(1)).done()
     assert outcome == [QUICK] * 3
 
@@ -195,19 +196,18 @@ async def test_an_error_of_the_kind_of_a_timeout_is_the_clients_answer():
 
 @pytest.mark.attack("S13")
 async def test_a_client_that_does_not_read_the_end_counts_as_gone():
-    writer, visit, _ = written(stall=QUICK)
+    writer, visit = written(stall=QUICK)
     await visit.until(lambda: visit.body)
     await turns()
-    visit.exchange._send = lambda _: asyncio.get_running_loop().create_future()
+    visit.exchange._send = never
     writer.stop()
     await visit.done()
     assert writer.is_over
 
 
 async def test_one_may_be_aborted_in_the_turn_in_which_its_client_counts_as_gone():
-    writer = SseWriter(1_000)
-    visit = Visit("GET", {}, timeouts=Timeouts(stall=QUICK))
-    visit.exchange._send = lambda _: asyncio.get_running_loop().create_future()
+    writer, visit = made(stall=QUICK)
+    visit.exchange._send = never
     writer.put(b"a", 1)
     visit.begin(writer.run(visit.exchange))
     await turns()

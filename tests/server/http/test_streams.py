@@ -5,8 +5,18 @@ import gc
 import weakref
 
 import pytest
-from by_hand import notice, request, success
-from http_hand import QUICK, Bench, Steps, call, called, content, data_of, turns
+from by_hand import notice, success
+from http_hand import (
+    QUICK,
+    Bench,
+    Steps,
+    call,
+    called,
+    content,
+    data_of,
+    in_session,
+    turns,
+)
 
 from mcpwire.limits import Limits
 from mcpwire.server.http.event_store import MemoryEventStore, parse_event_id
@@ -28,8 +38,7 @@ DONE = success(1, content())
 @pytest.mark.case("D07", "D08")
 async def test_what_belongs_to_no_call_goes_on_the_stream_of_the_get_and_only_there():
     steps = Steps()
-    async with Bench(steps) as bench:
-        hand = await bench.open()
+    async with in_session(steps) as (bench, hand):
         other = await bench.open()
         streams = [h.get() for h in (hand, other)]
         for stream in streams:
@@ -51,24 +60,19 @@ async def test_what_belongs_to_no_call_goes_on_the_stream_of_the_get_and_only_th
 @pytest.mark.attack("S09")
 @pytest.mark.case("D07")
 async def test_a_second_get_is_refused_and_takes_nothing():
-    async with Bench() as bench:
-        hand = await bench.open()
-        first = hand.get()
-        await first.until(lambda: first.events)
+    async with in_session() as (bench, hand):
+        first = await hand.listen()
         second = await hand.get().done()
         assert (second.status, second.json["error"]["code"]) == (409, -32600)
         bench.dispatcher.hub.tell(CHANGED)
         assert (await first.next())["method"] == CHANGED
-        first.leave()
-        await first.done()
-        third = hand.get()
-        await third.until(lambda: third.events)
+        await first.left()
+        third = await hand.listen()
         assert third.status == 200
 
 
 async def test_what_is_said_before_there_is_a_stream_waits_for_it():
-    async with Bench() as bench:
-        hand = await bench.open()
+    async with in_session() as (bench, hand):
         (session,) = bench.sessions
         session.send("notifications/a", {})
         session.send("notifications/b", {})
@@ -76,25 +80,20 @@ async def test_what_is_said_before_there_is_a_stream_waits_for_it():
         assert (await stream.next())["method"] == "notifications/a"
         assert (await stream.next())["method"] == "notifications/b"
         # The first event says where it begins, so that nothing is missing after it.
-        stream.leave()
-        await stream.done()
+        await stream.left()
         again = hand.get(last_event_id=stream.ids[0])
         assert (await again.next())["method"] == "notifications/a"
 
 
 async def test_what_waited_and_was_asked_for_does_not_come_again():
-    async with Bench() as bench:
-        hand = await bench.open()
+    async with in_session() as (bench, hand):
         (session,) = bench.sessions
-        first = hand.get()
-        await first.until(lambda: first.events)
-        first.leave()
-        await first.done()
+        first = await hand.listen()
+        await first.left()
         session.send("notifications/a", {})
         again = hand.get(last_event_id=first.ids[0])
         await again.next()
-        again.leave()
-        await again.done()
+        await again.left()
         session.send("notifications/b", {})
         last = hand.get()
         assert (await last.next())["method"] == "notifications/b"
@@ -114,8 +113,7 @@ async def test_what_waits_is_bounded_and_the_oldest_goes():
 
 @pytest.mark.parametrize("store", [None, False], ids=["store", "none"])
 async def test_what_was_not_written_goes_to_the_next_stream(store):
-    async with Bench(event_store=store) as bench:
-        hand = await bench.open("2025-06-18")
+    async with in_session(event_store=store, version="2025-06-18") as (bench, hand):
         (session,) = bench.sessions
         first = hand.get()
         await first.until(lambda: first.body)
@@ -137,8 +135,7 @@ async def test_a_client_that_does_not_read_loses_its_connection_and_no_message()
         bench.dispatcher.limits = Limits(unwritten=2_000)
         hand = await bench.open()
         (session,) = bench.sessions
-        stream = hand.get()
-        await stream.until(lambda: stream.events)
+        stream = await hand.listen()
         for _ in range(3):
             session.send("notifications/a", {"text": "x" * 900})
         await stream.done()
@@ -161,16 +158,14 @@ async def test_a_stream_is_gone_on_with_from_after_the_place_that_is_named():
         steps.log("a", "b", "c")
         await visit.until(lambda: len(visit.messages) == 3)
         # While it was away, the rest came; then it goes on as before.
-        visit.leave()
-        await visit.done()
+        await visit.left()
         steps.log("d")
         await turns()
         for place in (0, 1, 2, 3):
             again = hand.get(last_event_id=visit.ids[place])
             await again.until(lambda v=again, n=4 - place: len(v.messages) == n)
             assert data_of(again) == ["a", "b", "c", "d"][place:]
-            again.leave()
-            await again.done()
+            await again.left()
         last = hand.get(last_event_id=visit.ids[1])
         steps.log("e")
         steps.end()
@@ -194,14 +189,12 @@ async def test_a_stream_is_gone_on_with_from_after_the_place_that_is_named():
 @pytest.mark.case("D07")
 async def test_the_stream_of_a_get_can_be_gone_on_with_beside_others():
     steps = Steps()
-    async with Bench(steps) as bench:
-        hand = await bench.open()
+    async with in_session(steps) as (bench, hand):
         (session,) = bench.sessions
         stream = hand.get()
         session.send("notifications/a", {})
         await stream.next()
-        stream.leave()
-        await stream.done()
+        await stream.left()
         session.send("notifications/b", {})
         visit = hand.post(call(1))
         steps.log("x")
@@ -270,8 +263,7 @@ async def test_what_is_not_kept_any_more_is_refused_and_not_given_with_a_gap():
     ):
         steps.log("a", "b", "c")
         await visit.until(lambda: len(visit.messages) == 3)
-        visit.leave()
-        await visit.done()
+        await visit.left()
         assert (await hand.get(last_event_id=visit.ids[0]).done()).status == 400
         again = hand.get(last_event_id=visit.ids[1])
         await again.until(lambda: len(again.messages) == 2)
@@ -283,8 +275,7 @@ async def test_streams_that_ended_long_ago_are_forgotten():
         request.log("info", "x")
         return content()
 
-    async with Bench(log) as bench:
-        hand = await bench.open()
+    async with in_session(log) as (bench, hand):
         first = await hand.post(call(1)).done()
         for _ in range(ENDED_STREAMS_KEPT):
             await hand.post(call(1)).done()
@@ -339,21 +330,17 @@ async def test_after_500_rounds_the_answer_has_come_once():
 
 
 @pytest.mark.rule("LHTTP-10")
-@pytest.mark.parametrize("version", ["2025-06-18", "2025-03-26"])
-async def test_before_2025_11_25_a_stream_does_not_end_before_its_answer(version):
+@pytest.mark.parametrize(
+    ("version", "store"),
+    [("2025-06-18", None), ("2025-03-26", None), ("2025-11-25", False)],
+    ids=["2025-06-18", "2025-03-26", "no store"],
+)
+async def test_before_2025_11_25_or_without_a_store_no_stream_ends_before_its_answer(
+    version, store
+):
     steps = Steps()
-    async with Bench(steps) as bench:
-        hand = await bench.open(version)
+    async with in_session(steps, event_store=store, version=version) as (_, hand):
         visit = hand.post(call(1))
-        await turns()
-        assert steps.request.info.close_stream is None
-        steps.end()
-        await visit.done()
-
-
-async def test_without_a_store_no_stream_ends_before_its_answer():
-    steps = Steps()
-    async with called(steps, event_store=False) as (_bench, _hand, visit):
         await turns()
         assert steps.request.info.close_stream is None
         steps.end()
@@ -412,7 +399,7 @@ async def test_a_thousand_sessions_leave_nothing_behind():
     await bench.sessions.aclose()
 
 
-async def test_a_stream_that_is_quiet_for_long_is_watched_and_left(monkeypatch):
+async def test_a_stream_that_is_quiet_for_long_is_watched_and_left():
     async with Bench() as bench:
         hand = await bench.open(
             timeouts=Timeouts(body=30, stream_after=30, heartbeat=QUICK)
@@ -421,9 +408,7 @@ async def test_a_stream_that_is_quiet_for_long_is_watched_and_left(monkeypatch):
         await stream.until(lambda: stream.body.count(b"\n: \n") >= 2)
         (session,) = bench.sessions
         assert not session.is_idle()
-        stream.leave()
-        await stream.done()
+        await stream.left()
         assert session.is_idle()
         await hand.tell(notice("x/y"))
         assert await hand.ask(1, "ping") == success(1, {})
-        assert request(1, "ping")

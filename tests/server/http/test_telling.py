@@ -5,6 +5,7 @@ import asyncio
 import by_hand
 import pytest
 from hosted import app, call, echo, post, posted, tools
+from http_hand import Work
 
 from mcpwire import Limits
 from mcpwire.errors import (
@@ -13,11 +14,6 @@ from mcpwire.errors import (
 )
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend():
-    return "asyncio"
 
 
 # What is said before the answer...
@@ -77,34 +73,13 @@ async def test_what_is_told_arrives_before_the_answer():
     assert visit.sse()[-1]["result"]["content"] == []
 
 
-async def test_a_call_that_takes_its_time_is_answered_by_a_stream():
-    go_on = asyncio.Event()
-
-    async def slow(params, request):
-        await go_on.wait()
-        return {"content": []}
-
-    visit = posted(call()).begin(app(slow, stream_after=0.001))
-    await visit.until(lambda v: v.events[1:])
-    assert visit.body == b": \n\n"
-    go_on.set()
-    await visit.done()
-    assert visit.sse()[-1]["id"] == 1
-
-
 @pytest.mark.case("D16")
 @pytest.mark.rule("TR-HTTP-19")
 async def test_a_silent_stream_says_that_it_is_there():
-    go_on = asyncio.Event()
-
-    async def slow(params, request):
-        await go_on.wait()
-        return {"content": []}
-
-    made = app(slow, stream_after=0.001, heartbeat=0.001)
-    visit = posted(call()).begin(made)
+    work = Work()
+    visit = posted(call()).begin(app(work, stream_after=0.001, heartbeat=0.001))
     await visit.until(lambda v: v.body.count(b": \n\n") >= 3)
-    go_on.set()
+    work.go_on.set()
     await visit.done()
     assert visit.sse()[-1]["id"] == 1
 
@@ -141,8 +116,7 @@ async def test_a_client_that_goes_away_cancels_its_call(json_only):
     made = app(slow, stream_after=0.001, json_only=json_only)
     visit = posted(call(progressToken="t")).begin(made)
     await visit.until(lambda v: v.asked == 2)  # it looks for the client
-    visit.leave()
-    await visit.done()
+    await visit.left()
     assert seen == [True]
     assert not visit.is_complete
     assert b"progress" not in visit.body
@@ -158,24 +132,18 @@ async def test_a_handler_that_ignores_its_cancellation_is_not_answered():
             return {"content": []}
 
     visit = posted(call()).begin(app(stubborn, stream_after=0.001))
-    visit.leave()
-    await visit.done()
+    await visit.left()
     assert not visit.is_complete
     assert visit.task.cancelling() == 0
 
 
 async def test_a_handler_that_ends_as_its_client_goes_away_is_not_answered():
-    ended = asyncio.Event()
-
-    async def quick(params, request):
-        await ended.wait()
-        return {"content": []}
-
-    visit = posted(call(progressToken="t")).begin(app(quick, stream_after=0.001))
+    work = Work()
+    visit = posted(call(progressToken="t")).begin(app(work, stream_after=0.001))
     await visit.until(lambda v: v.events[1:])
     # Both are seen in the same turn of the loop, the client first.
     visit.leave()
-    asyncio.get_running_loop().call_soon(ended.set)
+    asyncio.get_running_loop().call_soon(work.go_on.set)
     await visit.done()
     assert visit.task.cancelling() == 0
     assert not visit.is_complete
@@ -200,14 +168,9 @@ async def test_a_client_that_does_not_take_its_answer_is_nobodys_fault(caplog):
 
 
 async def test_a_web_server_that_cancels_a_call_cancels_it():
-    entered = asyncio.Event()
-
-    async def slow(params, request):
-        entered.set()
-        await asyncio.Event().wait()
-
-    visit = posted(call()).begin(app(slow))
-    await entered.wait()
+    work = Work()
+    visit = posted(call()).begin(app(work))
+    await work.began.wait()
     visit.task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await visit.done()

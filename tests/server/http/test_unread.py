@@ -27,11 +27,6 @@ GREEDY, HONEST = "192.0.2.1", "198.51.100.1"
 KINDS = pytest.mark.parametrize("kind", ["stateless", "session", "beside", "legacy"])
 
 
-@pytest.fixture
-def anyio_backend():
-    return "asyncio"
-
-
 class Flood:
     """A tool that sends much: for the call, or on the session's own stream."""
 

@@ -40,19 +40,48 @@ POST = b"POST / HTTP/1.1\r\nhost: x\r\n"
 CHUNKED = POST + b"transfer-encoding: chunked\r\n\r\n"
 
 
-@pytest.fixture
-def anyio_backend():
-    return "asyncio"
-
-
 async def hello(scope, receive, send):
     """Answer with the names of the fields, when the body is whole."""
     while (await receive()).get("more_body"):
         pass
     names = b",".join(name for name, _ in scope["headers"])
-    start = {"type": "http.response.start", "status": 200}
-    await send({**start, "headers": [(b"content-length", b"%d" % len(names))]})
-    await send({"type": "http.response.body", "body": names})
+    await send(start((b"content-length", b"%d" % len(names))))
+    await send(body(names))
+
+
+class Waits:
+    """Says hello when the test lets it."""
+
+    def __init__(self):
+        self.go_on = asyncio.Event()
+
+    async def __call__(self, scope, receive, send):
+        await self.go_on.wait()
+        await hello(scope, receive, send)
+
+
+def sends(*events):
+    async def app(scope, receive, send):
+        for event in events:
+            await send(event)
+
+    return app
+
+
+def start(*headers, status=200):
+    return {"type": "http.response.start", "status": status, "headers": list(headers)}
+
+
+def body(data=b"", **more):
+    return {"type": "http.response.body", "body": data, **more}
+
+
+LENGTH_1 = (b"content-length", b"1")
+REFUSES = sends(start(LENGTH_1, status=401), body(b"x"))
+
+
+async def hang(*_):
+    await asyncio.Event().wait()
 
 
 class Host:
@@ -92,6 +121,12 @@ class Host:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+    def drain(self):
+        """Let each connection end after what it answers."""
+        self.connections.is_draining = True
+        for connection in self.state.connections:
+            connection.shutdown()
 
     async def has(self, count):
         """Wait until there are so many connections."""
@@ -220,11 +255,7 @@ async def test_a_head_that_comes_byte_by_byte_has_one_time():
 
 @pytest.mark.attack("X05")
 async def test_a_body_that_no_answer_waits_for_has_the_time_of_a_head():
-    async def early(scope, receive, send):
-        headers = [(b"content-length", b"0")]
-        await send({"type": "http.response.start", "status": 401, "headers": headers})
-        await send({"type": "http.response.body"})
-
+    early = sends(start((b"content-length", b"0"), status=401), body())
     head = POST + b"content-length: 9\r\n\r\n"
     async with Host(early, head_timeout=0.05) as host:
         async with connected(host.port) as (r, w):
@@ -288,9 +319,6 @@ async def test_the_connection_that_was_used_longest_ago_gives_way():
 
 @pytest.mark.attack("X05")
 async def test_busy_connections_give_way_to_an_address_that_has_fewer():
-    async def hang(*_):
-        await asyncio.Event().wait()
-
     async with Host(hang, most=2) as host, contextlib.AsyncExitStack() as stack:
         busy = []
         for count in (1, 2):
@@ -332,9 +360,8 @@ async def test_accept_errors_have_a_line_a_second(caplog, monkeypatch):
 def large(size):
     async def app(scope, receive, send):
         await receive()
-        headers = [(b"content-length", b"%d" % size)]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": bytes(size)})
+        await send(start((b"content-length", b"%d" % size)))
+        await send(body(bytes(size)))
 
     return app
 
@@ -362,31 +389,24 @@ async def test_answers_that_are_not_read_are_bounded_in_all():
 
 
 @pytest.mark.attack("X04")
-async def test_a_peer_that_stops_reading_is_let_go():
+@pytest.mark.parametrize(
+    "data",
+    [GET, GET.replace(b"host", b"connection: close\r\nhost")],
+    ids=["kept", "last"],
+)
+async def test_a_peer_that_stops_reading_is_let_go(data):
     async with (
         Host(large(16 * 2**20), stall_timeout=0.05) as host,
         connected(host.port, buffer=4_096) as (r, w),
     ):
         w.transport.pause_reading()
-        w.write(GET)
+        w.write(data)
         await host.has(1)
         await host.has(0)
         # By a reset: what the kernel had for it is gone, too.
         w.transport.resume_reading()
         with pytest.raises(ConnectionResetError):
             await r.read()
-
-
-@pytest.mark.attack("X04")
-async def test_an_answer_that_ends_the_connection_is_bounded_in_time_too():
-    async with (
-        Host(large(16 * 2**20), stall_timeout=0.05) as host,
-        connected(host.port, buffer=4_096) as (_, w),
-    ):
-        w.transport.pause_reading()
-        w.write(GET.replace(b"host", b"connection: close\r\nhost"))
-        await host.has(1)
-        await host.has(0)
 
 
 @pytest.mark.attack("X04")
@@ -417,16 +437,11 @@ async def test_a_peer_that_ends_its_side_and_does_not_read_is_let_go():
 
 
 async def test_a_body_without_a_length_ends_with_the_connection_of_http_1_0():
-    async def parts(scope, receive, send):
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-        for more_body in (True, False):
-            event = {"type": "http.response.body", "body": b"part", "more_body": True}
-            await send({**event, "more_body": more_body})
-
-    async with Host(parts) as host, connected(host.port) as (r, w):
+    app = sends(start(), body(b"part", more_body=True), body(b"part"))
+    async with Host(app) as host, connected(host.port) as (r, w):
         w.write(GET.replace(b"1.1", b"1.0"))
-        head, _, body = (await r.read()).partition(b"\r\n\r\n")
-        assert body == b"partpart"
+        head, _, parts = (await r.read()).partition(b"\r\n\r\n")
+        assert parts == b"partpart"
         assert b"transfer-encoding" not in head
         assert b"connection: close" in head
 
@@ -441,9 +456,7 @@ async def test_a_slow_reader_gets_the_answer_of_a_server_that_ends(monkeypatch):
     ):
         w.write(GET)
         await r.readuntil(b"\r\n\r\n")
-        host.connections.is_draining = True
-        for connection in host.state.connections:
-            connection.shutdown()
+        host.drain()
         received = 0
         while received < size:
             received += len(await r.readexactly(65_536))
@@ -470,21 +483,16 @@ async def test_a_slow_reader_gets_the_whole_answer():
 
 
 async def test_requests_that_wait_for_answers_are_bounded():
-    going_on = asyncio.Event()
-
-    async def waits(scope, receive, send):
-        await going_on.wait()
-        await hello(scope, receive, send)
-
+    waits = Waits()
     async with Host(waits) as host, connected(host.port) as (r, w):
         w.write(GET * (WAITING_MOST + 1))
-        going_on.set()
+        waits.go_on.set()
         for _ in range(WAITING_MOST + 1):
             assert await answer(r) == (200, b"host")
-        going_on.clear()
+        waits.go_on.clear()
         w.write(GET * (WAITING_MOST + 2))
         await host.has(1)
-        going_on.set()
+        waits.go_on.set()
         assert (await rest(r)).count(b"HTTP/1.1 ") == 1
 
 
@@ -496,9 +504,7 @@ async def test_a_drained_connection_is_read_to_its_end():
     async with Host(hello) as host, connected(host.port) as (r, w):
         w.write(GET)
         assert (await answer(r))[0] == 200
-        host.connections.is_draining = True
-        for connection in host.state.connections:
-            connection.shutdown()
+        host.drain()
         # A request that crossed our end of the connection resets nothing.
         w.write(GET)
         assert await r.read() == b""
@@ -508,19 +514,12 @@ async def test_a_drained_connection_is_read_to_its_end():
 
 @pytest.mark.attack("X10")
 async def test_a_connection_that_is_answered_ends_after_the_answer():
-    going_on = asyncio.Event()
-
-    async def waits(scope, receive, send):
-        await going_on.wait()
-        await hello(scope, receive, send)
-
+    waits = Waits()
     async with Host(waits) as host, connected(host.port) as (r, w):
         w.write(GET)
         await host.runs()
-        host.connections.is_draining = True
-        for connection in host.state.connections:
-            connection.shutdown()
-        going_on.set()
+        host.drain()
+        waits.go_on.set()
         received = await r.read()
         assert b"connection: close\r\n" in received
         assert received.endswith(b"\r\n\r\nhost")
@@ -569,16 +568,11 @@ async def test_bad_requests_have_a_line_a_second(caplog, monkeypatch):
 
 
 async def test_an_error_after_a_request_does_not_disturb_its_answer():
-    going_on = asyncio.Event()
-
-    async def waits(scope, receive, send):
-        await going_on.wait()
-        await hello(scope, receive, send)
-
+    waits = Waits()
     async with Host(waits) as host, connected(host.port) as (r, w):
         w.write(GET + b"\x00\x00\r\n\r\n")
         await host.has(1)
-        going_on.set()
+        waits.go_on.set()
         received = await rest(r)
         assert received.startswith(b"HTTP/1.1 200 ")
         assert received.count(b"HTTP/1.1 ") == 1
@@ -594,8 +588,8 @@ async def test_an_error_in_a_body_takes_the_place_of_the_answer():
 
 async def test_an_error_in_a_body_cuts_an_answer_that_has_begun():
     async def stream(scope, receive, send):
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-        await send({"type": "http.response.body", "body": b"1", "more_body": True})
+        await send(start())
+        await send(body(b"1", more_body=True))
         while (await receive())["type"] != "http.disconnect":
             pass
 
@@ -607,11 +601,7 @@ async def test_an_error_in_a_body_cuts_an_answer_that_has_begun():
 
 
 async def test_an_error_in_a_body_after_its_answer_has_no_answer_of_its_own():
-    async def refuses(scope, receive, send):
-        await send(start(LENGTH_1, status=401))
-        await send(body(b"x"))
-
-    async with Host(refuses) as host, connected(host.port) as (r, w):
+    async with Host(REFUSES) as host, connected(host.port) as (r, w):
         w.write(CHUNKED)
         assert await answer(r) == (401, b"x")
         w.write(b"no chunk\r\n")
@@ -619,12 +609,8 @@ async def test_an_error_in_a_body_after_its_answer_has_no_answer_of_its_own():
 
 
 async def test_a_client_that_still_waits_to_send_its_body_is_not_read_on():
-    async def refuses(scope, receive, send):
-        await send(start(LENGTH_1, status=401))
-        await send(body(b"x"))
-
     expecting = POST + b"expect: 100-continue\r\ncontent-length: %d\r\n\r\n" % len(GET)
-    async with Host(refuses) as host, connected(host.port) as (r, w):
+    async with Host(REFUSES) as host, connected(host.port) as (r, w):
         w.write(expecting)
         head = await r.readuntil(b"\r\n\r\n")
         assert b"\r\nconnection: close\r\n" in head
@@ -646,25 +632,6 @@ async def answered(app, data=GET, **options):
     async with Host(app, **options) as host, connected(host.port) as (r, w):
         w.write(data)
         return await rest(r)
-
-
-def sends(*events):
-    async def app(scope, receive, send):
-        for event in events:
-            await send(event)
-
-    return app
-
-
-def start(*headers, status=200):
-    return {"type": "http.response.start", "status": status, "headers": list(headers)}
-
-
-def body(data=b"", **more):
-    return {"type": "http.response.body", "body": data, **more}
-
-
-LENGTH_1 = (b"content-length", b"1")
 
 
 @pytest.mark.parametrize(
@@ -771,9 +738,6 @@ async def test_what_uvicorn_is_told_holds(caplog):
 
 
 async def test_a_task_that_is_cancelled_ends_its_connection():
-    async def hang(*_):
-        await asyncio.Event().wait()
-
     async with Host(hang) as host, connected(host.port) as (r, w):
         w.write(GET)
         await host.runs()

@@ -13,6 +13,8 @@ import textwrap
 
 import pytest
 from hosted import call
+from http_hand import Work
+from turns import until
 from wired import PATHS, PATIENCE, Small, connected, port_of, raw, served, spoken
 
 import mcpwire
@@ -23,11 +25,6 @@ from mcpwire.server.http.event_store import MemoryEventStore
 from mcpwire.server.http.uvicorn import read_address, run_http, serve_http
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend():
-    return "asyncio"
 
 
 @pytest.mark.rule("TR-HTTP-04")
@@ -157,44 +154,28 @@ async def test_duplicate_fields_are_seen_on_the_wire():
 @pytest.mark.case("D11")
 @pytest.mark.rule("TR-HTTP-23")
 async def test_a_connection_that_is_closed_cancels_its_call():
-    entered, cancelled = asyncio.Event(), asyncio.Event()
-
-    async def hangs(params, request):
-        entered.set()
-        try:
-            await asyncio.Event().wait()
-        finally:
-            cancelled.set()
-
-    async with served(Small(hangs), stream_after=0.001) as (url, _):
-        port = port_of(url)
-        _, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(raw(call()))
-        await asyncio.wait_for(entered.wait(), PATIENCE)
-        writer.close()
-        await asyncio.wait_for(cancelled.wait(), PATIENCE)
+    work = Work()
+    async with served(Small(work), stream_after=0.001) as (url, _):
+        async with connected(port_of(url)) as (_, writer):
+            writer.write(raw(call()))
+            await work.began.wait()
+        async with asyncio.timeout(PATIENCE):
+            await until(lambda: work.outcomes == ["cancelled"])
 
 
 @pytest.mark.case("D17")
 async def test_ending_lets_calls_end_and_frees_the_port():
-    entered, go_on = asyncio.Event(), asyncio.Event()
-
-    async def slow(params, request):
-        entered.set()
-        await go_on.wait()
-        return {"content": []}
-
-    async with served(Small(slow)) as (url, task):
+    work = Work()
+    async with served(Small(work)) as (url, task):
         answer = asyncio.get_running_loop().create_task(spoken(url, raw(call())))
-        await asyncio.wait_for(entered.wait(), PATIENCE)
+        await asyncio.wait_for(work.began.wait(), PATIENCE)
         task.cancel()
-        go_on.set()
+        work.go_on.set()
         status, _, _ = await answer
         assert status == 200
         with pytest.raises(asyncio.CancelledError):
             await task
-    port = port_of(url)
-    with socket.create_server(("127.0.0.1", port)):
+    with socket.create_server(("127.0.0.1", port_of(url))):
         pass
 
 

@@ -14,11 +14,6 @@ from wired import PATHS, PATIENCE, raw, spoken, tells
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend():
-    return "asyncio"
-
-
 # Other web servers...
 
 

@@ -5,7 +5,7 @@ import gc
 
 import pytest
 from by_hand import notice
-from http_hand import Bench, Work, call, turns
+from http_hand import Work, call, in_session, turns
 from turns import until
 from wired import PATIENCE, connected, port_of, raw, rest, served
 
@@ -21,11 +21,6 @@ BODY = 100_000
 HALF = raw(b" " * (BODY // 2), content_length=str(BODY))
 HEAD = HALF.partition(b"\r\n\r\n")[0]
 CHUNKED = raw(b"", content_length=None, transfer_encoding="chunked")
-
-
-@pytest.fixture
-def anyio_backend():
-    return "asyncio"
 
 
 @pytest.fixture(autouse=True)
@@ -118,42 +113,30 @@ async def test_calls_that_nobody_waits_for_are_freed_when_they_end(says_somethin
             await until(lambda: left().count("Exchange") <= 1)
 
 
-async def test_a_call_that_is_refused_by_its_handler_is_freed_at_once():
-    server = Server("x")
-
-    @server.tool
-    async def known(text: str) -> str:
-        return text
-
-    async with served(server) as (url, _):
-        for _ in range(3):
-            async with connected(port_of(url)) as (reader, writer):
-                writer.write(a_call("unknown", connection="close"))
-                assert b"there is no tool" in await rest(reader)
-        async with asyncio.timeout(PATIENCE):
-            await until(lambda: not left())
-
-
-async def test_a_call_with_a_timeout_is_freed_before_that_would_have_been_over():
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("unknown", b"there is no tool"), ("timed", b"HTTP/1.1 200")],
+    ids=["refused", "before its timeout"],
+)
+async def test_a_call_that_was_answered_is_freed_at_once(name, said):
     server = Server("x")
 
     @server.tool(timeout=600.0)
-    async def known(text: str) -> str:
+    async def timed(text: str) -> str:
         return text[:1]
 
     async with served(server) as (url, _):
         for _ in range(3):
             async with connected(port_of(url)) as (reader, writer):
-                writer.write(a_call("known", connection="close"))
-                assert (await rest(reader)).startswith(b"HTTP/1.1 200")
+                writer.write(a_call(name, connection="close"))
+                assert said in await rest(reader)
         async with asyncio.timeout(PATIENCE):
             await until(lambda: not left())
 
 
 async def test_a_call_that_its_client_withdraws_is_freed_when_it_ends():
     work = Work()
-    async with Bench(work) as bench:
-        hand = await bench.open()
+    async with in_session(work) as (_, hand):
         for id in range(3):
             work.began.clear()
             visit = hand.post(call(id, text="x" * BODY))

@@ -107,6 +107,12 @@ class Bed:
         answer = await self.call(body, **options)
         return answer.get("task", answer)["taskId"]
 
+    async def end(self, body=done, **options):
+        """Call a tool and wait until its task is completed; return the task's id."""
+        task_id = await self.begin(body, **options)
+        await self.until(task_id, "completed", who=options.get("who"))
+        return task_id
+
     async def ask(self, method, params=(), **options):
         """Send a request about tasks; return the result."""
         params = dict(params)

@@ -59,11 +59,9 @@ async def test_the_oldest_running_task_of_the_greediest_ends_for_a_client_with_f
 
 async def test_finished_tasks_within_the_own_share_stay():
     async with bed(max_tasks=4) as tasks:
-        kept = await tasks.begin(**HONEST)
-        await tasks.until(kept, "completed")
+        kept = await tasks.end(**HONEST)
         for _ in range(6):
-            last = await tasks.begin(**GREEDY)
-            await tasks.until(last, "completed")
+            last = await tasks.end(**GREEDY)
         assert (await tasks.get(kept, **HONEST))["status"] == "completed"
         assert (await tasks.get(last, **GREEDY))["status"] == "completed"
 

@@ -175,8 +175,7 @@ async def test_nobody_listens_to_tasks_of_others_or_of_the_past():
     async with bed() as tasks:
         gate = Gate()
         hers = await tasks.begin(gate, who=ALICE)
-        past = await tasks.begin(who=BOB)
-        await tasks.until(past, "completed", who=BOB)
+        past = await tasks.end(who=BOB)
         heard = Listener(tasks, hers, past, "nobody's", who=BOB)
         assert heard.ids == []
         gate.opened.set()

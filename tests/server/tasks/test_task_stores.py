@@ -138,8 +138,7 @@ async def test_an_owner_has_so_many_tasks_under_way(store):
 async def test_results_survive_and_what_was_under_way_failed(tmp_path):
     path = tmp_path / "tasks.sqlite"
     async with bed(SqliteTaskStore(path), ttl=None) as tasks:
-        done = await tasks.begin()
-        await tasks.until(done, "completed")
+        done = await tasks.end()
         before = await tasks.get(done)
 
     # As after a crash: nobody said how this one ended.
@@ -235,8 +234,7 @@ def test_one_loop_after_the_other_may_use_the_same_tasks(tmp_path):
     made = Bed(SqliteTaskStore(tmp_path / "tasks.sqlite"))
 
     async def call():
-        task_id = await made.begin()
-        await made.until(task_id, "completed")
+        task_id = await made.end()
         await made.tasks.aclose()
         return task_id
 
