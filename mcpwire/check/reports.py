@@ -44,9 +44,6 @@ _ESCAPED: Final = r"\\\g<0>"
 
 NOTHING: Final = "no case applied"
 
-_GROUPED: Final = 12
-"""So many revisions of one finding stand in one paragraph."""
-
 
 def to_junit(report: Report) -> bytes:
     """Return the report as JUnit XML: one suite a cell, one test case a case.

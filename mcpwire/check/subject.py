@@ -236,6 +236,7 @@ class Subject:
         session_id: The value of `Mcp-Session-Id`, over HTTP.
         stream: The stream of a connection over HTTP+SSE, which all messages come on.
         watch: Looks at each message that comes.
+        judged: How often the case has expected something.
     """
 
     def __init__(
@@ -278,6 +279,7 @@ class Subject:
         self._ids = count(self._first_id)
         self._own_ids: range | None = None
         self._case = ""
+        self.judged = 0
         self._asked: dict[Any, str] = {}
         self._of_other_revisions: set[Any] = set()
         self._answering: set[asyncio.Task[None]] = set()
@@ -417,6 +419,7 @@ class Subject:
         """
         self.tape.clear()
         self._case = case
+        self.judged = 0
         self.last_sent = b""
         first = CASE_IDS * (1 + number)
         self._own_ids = range(first, first + CASE_IDS)
@@ -893,6 +896,7 @@ class Subject:
 
     def expect(self, holds: object, expected: str, actual: object) -> None:
         """Find the rule broken unless a condition holds."""
+        self.judged += 1
         if not holds:
             self.broken(expected, actual)
 

@@ -104,10 +104,14 @@ def other_token(data, held):
     return data
 
 
-for id, revision in (("LHTTP-11.a", "2025-11-25"), ("TR-HTTP-14.a", MODERN)):
+for ids, revision in (
+    # What is sent again has the right token.
+    (("LHTTP-11.a", "D09.a", "LHTTP-22.a"), "2025-11-25"),
+    (("TR-HTTP-14.a",), MODERN),
+):
     fault(
         f"reports have the token of another call at {revision}",
-        id,
+        *ids,
         message=note_token,
         chunk=other_token,
         revision=revision,

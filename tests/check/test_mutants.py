@@ -106,11 +106,21 @@ def options(pytestconfig, monkeypatch):
             revisions=(mutant.revision,),
             only=tuple(sorted(chosen | schemas | set(mutant.cases))),
             speed="full",
-            answer_s=SHORT_S if is_silent and not runs_shared else 2.0,
+            answer_s=answer_s(is_silent, runs_shared=runs_shared, runs_all=runs_all),
             allow_calls=("*",),
         )
 
     return make
+
+
+def answer_s(is_silent, *, runs_shared, runs_all):
+    """Return how long one answer may take: what is a fault of others must not be late.
+
+    On all grounds a hundred cases run for each fault, beside whatever else runs.
+    """
+    if is_silent:
+        return 2.0 if runs_shared else SHORT_S
+    return 10.0 if runs_all else 2.0
 
 
 def shared_with(mutant):

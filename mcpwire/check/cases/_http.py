@@ -9,7 +9,7 @@ from mcpwire.versions import LATEST_SESSION
 from mcpwire.wire.urls import is_loopback
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from mcpwire.check.case import Transport
     from mcpwire.check.peer import HeaderValue, Response
@@ -21,6 +21,7 @@ __all__ = [
     "JSON",
     "SESSIONS",
     "STREAMABLE",
+    "answered_beside",
     "head_of",
     "is_local",
     "messages_on",
@@ -55,6 +56,15 @@ async def head_of(
     else:
         await subject.ended(response)
     return response
+
+
+async def answered_beside(subject: Subject, open: Iterable[Response]) -> None:
+    """Ask while other connections are open, then close those."""
+    try:
+        await subject.request(subject.facts.barrier)
+    finally:
+        for response in open:
+            await subject.need_http().abandon(response)
 
 
 def messages_on(subject: Subject, response: Response) -> list[Message]:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ACKNOWLEDGED",
     "EVERYTHING",
+    "WAIT_S",
     "Listening",
     "change",
     "hearing",
@@ -32,6 +33,7 @@ __all__ = [
 ]
 
 ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
+WAIT_S: Final = 2.0  # seconds for an event that shows that there is something to judge
 SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
 EVERYTHING: Final = {
     "toolsListChanged": True,

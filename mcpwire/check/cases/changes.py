@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.check.case import LEGACY, Case, Family, Level, NoAnswer, Run, Start, since
 from mcpwire.check.cases._items import PROMPTS, RESOURCES, TOOLS, Listed, names_of
-from mcpwire.check.cases._listening import change, hearing
+from mcpwire.check.cases._listening import WAIT_S, change, hearing
 
 if TYPE_CHECKING:
     from mcpwire.check.subject import Message, Subject
@@ -17,7 +17,6 @@ FAMILY: Final = Family("list_changed")
 case = FAMILY.case
 
 UPDATED: Final = "notifications/resources/updated"
-WAIT_S: Final = 2.0  # seconds for an event that shows that there is something to judge
 _WATCHED: Final = 20  # resources that a case subscribes to
 
 

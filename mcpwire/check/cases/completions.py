@@ -157,13 +157,11 @@ exchange(
     why="clients cut the list, or refuse it",
 )
 async def at_most_100(subject: Subject) -> None:
-    seen = 0
     async for answer, found in _completed(subject):
-        seen += 1
         values = found.get("values")
         fits = isinstance(values, list) and len(values) <= LARGEST
         subject.expect(fits, "at most 100 values", answer)
-    if not seen:
+    if not subject.judged:
         subject.absent("argument that is completed")
 
 
@@ -179,16 +177,14 @@ async def at_most_100(subject: Subject) -> None:
     why="clients show a wrong count, or do not offer the rest",
 )
 async def total_fits(subject: Subject) -> None:
-    seen = 0
     async for answer, found in _completed(subject):
         total, values = found.get("total"), found.get("values")
         if not isinstance(total, int) or not isinstance(values, list):
             continue
-        seen += 1
         subject.expect(total >= len(values), "a total that counts the values", answer)
         contradicts = found.get("hasMore") is (total == len(values))
         subject.expect(not contradicts, "hasMore and total that agree", answer)
-    if not seen:
+    if not subject.judged:
         subject.absent("completion with a total")
 
 

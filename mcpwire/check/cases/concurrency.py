@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.check.case import Absent, Family, Level, NoAnswer
 from mcpwire.check.cases._calls import lasting
-from mcpwire.check.cases._http import HTTP, SESSIONS, messages_on
+from mcpwire.check.cases._http import HTTP, SESSIONS, answered_beside, messages_on
 from mcpwire.check.roles import arguments_for
 from mcpwire.wire.json import encode
 
@@ -179,11 +179,7 @@ async def slow_and_quick(subject: Subject) -> None:
 async def idle_connections(subject: Subject) -> None:
     http = subject.need_http()
     idle = [await http.raw(b"") for _ in range(50)]
-    try:
-        await subject.request(subject.facts.barrier)
-    finally:
-        for response in idle:
-            await http.abandon(response)
+    await answered_beside(subject, idle)
 
 
 @case(

@@ -19,7 +19,7 @@ from mcpwire.check.roles import arguments_for
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mcpwire.check.subject import Message, Subject
+    from mcpwire.check.subject import Answer, Message, Subject
 
 __all__ = ["FAMILY"]
 
@@ -27,7 +27,6 @@ FAMILY: Final = Family("discovery")
 case = FAMILY.case
 
 OURS: Final = "io.modelcontextprotocol/"
-VERSION: Final = OURS + "protocolVersion"
 CAPABILITIES: Final = OURS + "clientCapabilities"
 CLIENT: Final = OURS + "clientInfo"
 SERVER: Final = OURS + "serverInfo"
@@ -227,6 +226,13 @@ def _modern(versions: Any) -> set[str]:
     return set(versions) - set(LEGACY)
 
 
+async def _initialize(subject: Subject) -> Answer:
+    """Do what a client of the session era does first."""
+    hello = {**subject.hello(), "protocolVersion": LEGACY[-1]}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
+    return await subject.answer(1, await subject.send(message, headers=_NO_HEADERS))
+
+
 @case(
     "VER-09.a",
     Level.SHOULD,
@@ -244,10 +250,7 @@ async def initialize_is_explained(subject: Subject) -> None:
     versions = subject.facts.hello.get("supportedVersions") or []
     if set(versions) & set(LEGACY):
         subject.absent("server of this revision alone")
-    hello = {**subject.hello(), "protocolVersion": LEGACY[-1]}
-    message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
-    response = await subject.send(message, headers=_NO_HEADERS)
-    answer = await subject.answer(1, response)
+    answer = await _initialize(subject)
     if answer.result is not None:
         subject.absent("server of this revision alone")
     subject.expect(MODERN[0] in str(answer.error), f"{MODERN[0]} in the error", answer)
@@ -276,10 +279,7 @@ async def both_eras(subject: Subject) -> None:
     versions = subject.facts.hello.get("supportedVersions") or []
     if LEGACY[-1] not in versions:
         subject.absent("version of the session era in `supportedVersions`")
-    hello = {**subject.hello(), "protocolVersion": LEGACY[-1]}
-    message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
-    response = await subject.send(message, headers=_NO_HEADERS)
-    answer = await subject.answer(1, response)
+    answer = await _initialize(subject)
     got = (answer.result or {}).get("protocolVersion")
     subject.expect(got == LEGACY[-1], LEGACY[-1], answer)
 

@@ -23,6 +23,7 @@ from mcpwire.check.cases._http import (
     JSON,
     SESSIONS,
     STREAMABLE,
+    answered_beside,
     head_of,
     messages_on,
     revision_of_sessions,
@@ -49,6 +50,11 @@ _PATIENCE_S: Final = 60.0
 # --- formats --------------------------------------------------------------------------
 
 
+def _plain_methods(subject: Subject) -> list[str]:
+    has_tools = subject.facts.declares("tools")
+    return [subject.facts.barrier, *(["tools/list"] if has_tools else [])]
+
+
 @case(
     "TR-HTTP-12.a",
     Level.MUST,
@@ -62,9 +68,7 @@ _PATIENCE_S: Final = 60.0
     why="clients read the answer by its Content-Type and refuse any other",
 )
 async def media_type(subject: Subject) -> None:
-    methods = [subject.facts.barrier]
-    methods += ["tools/list"] if subject.facts.declares("tools") else []
-    for method in methods:
+    for method in _plain_methods(subject):
         answer = await subject.request(method)
         got = answer.response.media_type if answer.response else ""
         subject.expect(got in {JSON, EVENTS}, f"{JSON} or {EVENTS}", got or "no type")
@@ -82,9 +86,7 @@ async def media_type(subject: Subject) -> None:
     why="a client that reads one message fails on anything else",
 )
 async def one_object(subject: Subject) -> None:
-    methods = [subject.facts.barrier]
-    methods += ["tools/list"] if subject.facts.declares("tools") else []
-    for method in methods:
+    for method in _plain_methods(subject):
         before = len(subject.received)
         answer = await subject.request(method)
         for message in subject.received[before:]:
@@ -699,11 +701,7 @@ async def slow_bodies(subject: Subject) -> None:
     head, body, _ = _plain(subject)
     head += b"Content-Length: %d\r\n\r\n" % len(body)
     slow = [await http.raw(head + body[:10]) for _ in range(_SLOW_CLIENTS)]
-    try:
-        await subject.request(subject.facts.barrier)
-    finally:
-        for response in slow:
-            await http.abandon(response)
+    await answered_beside(subject, slow)
 
 
 @case(

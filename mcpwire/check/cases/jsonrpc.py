@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Final
 
@@ -108,17 +109,20 @@ async def text_ids_come_back(subject: Subject) -> None:
     Level.MUST,
     'the ids 7 and "7" are two ids',
     source="basic/index#result-responses",
-    sends='two requests at once, one with the id 7001 and one with "7001"',
+    sends='ten times two requests at once, with ids such as 7001 and "7001"',
     expects="one answer for each, its id of the same JSON type",
     why="two calls of one client get each other's answers",
 )
 async def ids_differ_by_type(subject: Subject) -> None:
-    barrier = subject.facts.barrier
-    first = await subject.send(subject.message(barrier, id=7001))
-    second = await subject.send(subject.message(barrier, id="7001"))
-    await subject.answer(7001, first)
-    await subject.answer("7001", second)
-    for id in (7001, "7001"):
+    ids: list[int | str] = []
+    for number in range(7001, 7011):
+        ids += [number, str(number)]
+    messages = [subject.message(subject.facts.barrier, id=id) for id in ids]
+    # Those over HTTP meet in the server only if none is answered before the next one.
+    sent = await asyncio.gather(*map(subject.send, messages))
+    for id, response in zip(ids, sent, strict=True):
+        await subject.answer(id, response)
+    for id in ids:
         count = len(subject.answers_to(id))
         subject.expect(count == 1, f"one answer with the id {id!r}", f"{count} answers")
 

@@ -28,7 +28,6 @@ FAMILY: Final = Family("lifecycle")
 case = FAMILY.case
 
 SOURCE: Final = "basic/lifecycle#initialization"
-WITH_HEADER: Final = ("2025-06-18", "2025-11-25")
 KNOWN: Final = tuple(revision.name for revision in REVISIONS)
 FUTURE: Final = "2099-01-01"
 

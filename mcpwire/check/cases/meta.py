@@ -83,12 +83,10 @@ async def prefixes(subject: Subject) -> None:
     why="other implementations refuse or lose the key",
 )
 async def names(subject: Subject) -> None:
-    seen = 0
     for message, key in _keys(subject):
-        seen += 1
         name = key.rpartition("/")[2]
         subject.expect(_NAME.fullmatch(name), f"a name, not {name!r}", message.raw)
-    if not seen:
+    if not subject.judged:
         subject.absent("_meta")
 
 
@@ -176,17 +174,15 @@ async def icon_schemes(subject: Subject) -> None:
     why="the icon is not shown",
 )
 async def icon_data(subject: Subject) -> None:
-    seen = 0
     for message, src in _icons(subject):
         if not src.lower().startswith("data:"):
             continue
-        seen += 1
         head, _, data = src.partition(",")
         fits = head.lower().startswith("data:image/") and head.endswith(";base64")
         subject.expect(fits, "data:image/...;base64", message.raw)
         problem = base64_problem(data)
         subject.expect(problem is None, f"Base64: {problem}", message.raw)
-    if not seen:
+    if not subject.judged:
         subject.absent("icon that is data")
 
 
@@ -200,14 +196,12 @@ async def icon_data(subject: Subject) -> None:
     why="clients cannot tell what they got",
 )
 async def media_types(subject: Subject) -> None:
-    seen = 0
     for message, each in _objects(subject):
         if "mimeType" in each:
-            seen += 1
             kind = str(each["mimeType"])
             fits = re.fullmatch(r"[\w!#$&^.+-]+/[\w!#$&^.+*-]+\s*(;.*)?", kind)
             subject.expect(fits, f"a media type, not {kind!r}", message.raw)
-    if not seen:
+    if not subject.judged:
         subject.absent("mimeType")
 
 
@@ -222,14 +216,12 @@ async def media_types(subject: Subject) -> None:
     why="clients cannot sort by it",
 )
 async def last_modified(subject: Subject) -> None:
-    seen = 0
     for message, each in _objects(subject):
         annotations = each.get("annotations")
         if isinstance(annotations, dict) and "lastModified" in annotations:
-            seen += 1
             fits = TIMESTAMP.fullmatch(str(annotations["lastModified"]))
             subject.expect(fits, "a time of ISO 8601", message.raw)
-    if not seen:
+    if not subject.judged:
         subject.absent("lastModified")
 
 
@@ -244,10 +236,8 @@ async def last_modified(subject: Subject) -> None:
     why="the client shows nothing where a name should be",
 )
 async def titles(subject: Subject) -> None:
-    seen = 0
     for message, each in _objects(subject):
         if isinstance(each.get("title"), str):
-            seen += 1
             subject.expect(each["title"].strip(), "a title with text", message.raw)
-    if not seen:
+    if not subject.judged:
         subject.absent("title")

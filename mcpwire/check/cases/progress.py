@@ -18,6 +18,8 @@ from mcpwire.check.cases._exchange import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from mcpwire.check.subject import Answer, Message, Subject
 
 __all__ = ["FAMILY"]
@@ -54,6 +56,12 @@ def _is_same(one: Any, other: Any) -> bool:
     return type(one) is type(other) and bool(one == other)
 
 
+def _expect_token(subject: Subject, token: Any, found: Iterable[Message]) -> None:
+    for each in found:
+        got = each.params.get("progressToken")
+        subject.expect(_is_same(got, token), f"the token {token!r}", each.raw)
+
+
 @case(
     "PROG-01.a",
     Level.MUST,
@@ -67,9 +75,7 @@ def _is_same(one: Any, other: Any) -> bool:
 )
 async def tokens_come_back(subject: Subject) -> None:
     for token in ("mcpwire-progress", 77_001):
-        for each in (await _observed(subject, token))[1]:
-            got = each.params.get("progressToken")
-            subject.expect(_is_same(got, token), f"the token {token!r}", each.raw)
+        _expect_token(subject, token, (await _observed(subject, token))[1])
 
 
 @case(
@@ -88,9 +94,7 @@ async def falsy_tokens(subject: Subject) -> None:
     for token in (0, ""):
         found = (await _call(subject, token))[1]
         subject.expect(found, f"progress with the token {token!r}", "none")
-        for each in found:
-            got = each.params.get("progressToken")
-            subject.expect(_is_same(got, token), f"the token {token!r}", each.raw)
+        _expect_token(subject, token, found)
 
 
 @case(

@@ -194,15 +194,13 @@ async def messages(subject: Subject) -> None:
     why="the picture is not shown",
 )
 async def media(subject: Subject) -> None:
-    seen = 0
     async for answer in _gets(subject):
         for block in walk((answer.result or {}).get("messages")):
             if block.get("type") in {"image", "audio"}:
-                seen += 1
                 problem = base64_problem(block.get("data"))
                 subject.expect(problem is None, f"Base64: {problem}", answer)
                 kind = str(block.get("mimeType"))
                 fits = re.fullmatch(r"[\w.+-]+/[\w.+-]+(;.*)?", kind)
                 subject.expect(fits, "a media type", answer)
-    if not seen:
+    if not subject.judged:
         subject.absent("picture or sound")

@@ -267,14 +267,12 @@ async def _reads(
     why="the client cannot decode the resource",
 )
 async def blobs(subject: Subject) -> None:
-    seen = 0
     async for _, contents, answer in _reads(subject):
         for each in contents:
             if "blob" in each:
-                seen += 1
                 problem = base64_problem(each["blob"])
                 subject.expect(problem is None, f"Base64: {problem}", answer)
-    if not seen:
+    if not subject.judged:
         subject.absent("binary resource")
 
 
@@ -289,13 +287,11 @@ async def blobs(subject: Subject) -> None:
     why="clients take the one or the other",
 )
 async def one_form(subject: Subject) -> None:
-    seen = 0
     async for _, contents, answer in _reads(subject):
         for each in contents:
-            seen += 1
             is_one = ("text" in each) != ("blob" in each)
             subject.expect(is_one, "a text or a blob", answer)
-    if not seen:
+    if not subject.judged:
         subject.absent("resource that can be read")
 
 
@@ -330,7 +326,6 @@ async def listed_is_there(subject: Subject) -> None:
     why="clients reckon their room by it",
 )
 async def sizes(subject: Subject) -> None:
-    seen = 0
     async for resource, contents, answer in _reads(subject):
         size = resource.get("size")
         if not isinstance(size, int) or len(contents) != 1:
@@ -342,9 +337,8 @@ async def sizes(subject: Subject) -> None:
             found = len(base64.b64decode(one["blob"]))
         else:
             continue
-        seen += 1
         subject.expect(found == size, f"{size} octets", f"{found} octets, {answer}")
-    if not seen:
+    if not subject.judged:
         subject.absent("resource with a size")
 
 

@@ -9,6 +9,7 @@ from mcpwire.check.cases._exchange import Error, Request, exchange
 from mcpwire.check.cases._listening import (
     ACKNOWLEDGED,
     EVERYTHING,
+    WAIT_S,
     change,
     listening,
 )
@@ -22,8 +23,6 @@ __all__ = ["FAMILY"]
 
 FAMILY: Final = Family("subscriptions")
 case = FAMILY.case
-
-WAIT_S: Final = 2.0  # seconds for an event that shows that there is something to judge
 
 
 def _is_told(method: str | None) -> bool:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.check.case import MODERN, Family, Level, NoAnswer
 from mcpwire.check.cases._exchange import Error, Request, exchange
 from mcpwire.check.cases._items import TIMESTAMP, declaring
 from mcpwire.check.cases._listening import listen, listening
-from mcpwire.check.cases.tasks import FINAL
+from mcpwire.check.cases.tasks import FINAL, until_over
 from mcpwire.check.roles import arguments_for, is_named_like
 
 if TYPE_CHECKING:
@@ -28,7 +26,6 @@ SOURCE: Final = "extensions/tasks#"
 STATUSES: Final = FINAL | {"working", "input_required"}
 BEGUN: Final = "calls of tools that declare the extension, until one becomes a task"
 
-_POLL_S: Final = 0.05
 _MISSING: Final = -32021
 _TOOLS: Final = 8
 _UNKNOWN: Final = {"taskId": "mcpwire-no-such-task"}
@@ -66,16 +63,7 @@ async def _of(subject: Subject, method: str, answer: Answer, **more: Any) -> Ans
 
 
 async def _end(subject: Subject, begun: Answer) -> Answer:
-    """Ask for a task until it is over; absent where it is not within the bound."""
-    began = monotonic()
-    while True:
-        answer = await _of(subject, "tasks/get", begun)
-        status = (answer.result or {}).get("status")
-        if answer.result is None or status in FINAL:
-            return answer
-        if monotonic() - began > subject.bound_s:
-            subject.absent("task that ends within the bound")
-        await asyncio.sleep(_POLL_S)
+    return await until_over(subject, lambda: _of(subject, "tasks/get", begun))
 
 
 @case(

@@ -12,11 +12,11 @@ from mcpwire.check.cases._items import TIMESTAMP, items_of, paged
 from mcpwire.check.roles import arguments_for
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Awaitable, Callable, Collection
 
     from mcpwire.check.subject import Answer, Subject
 
-__all__ = ["FAMILY", "FINAL"]
+__all__ = ["FAMILY", "FINAL", "until_over"]
 
 FAMILY: Final = Family("tasks")
 case = FAMILY.case
@@ -59,11 +59,15 @@ async def _begin(subject: Subject) -> tuple[dict[str, Any], Answer]:
 
 
 async def _end(subject: Subject, task: dict[str, Any]) -> Answer:
+    params = {"taskId": task["taskId"]}
+    return await until_over(subject, lambda: subject.request("tasks/get", params))
+
+
+async def until_over(subject: Subject, get: Callable[[], Awaitable[Answer]]) -> Answer:
     """Ask for a task until it is over; absent where it is not within the bound."""
     began = monotonic()
-    params = {"taskId": task["taskId"]}
     while True:
-        answer = await subject.request("tasks/get", params)
+        answer = await get()
         status = (answer.result or {}).get("status")
         if answer.result is None or status in FINAL:
             return answer

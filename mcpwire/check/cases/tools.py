@@ -417,13 +417,11 @@ async def case_of_names(subject: Subject) -> None:
     why="clients refuse the result, or programs read what is not there",
 )
 async def structured_results(subject: Subject) -> None:
-    seen = 0
     async for tool, answer in call_all(subject):
         schema = tool.get("outputSchema")
         if not isinstance(schema, dict) or not _is_whole(answer):
             continue
         result = answer.result or {}
-        seen += 1
         has_it = "structuredContent" in result
         subject.expect(has_it, "structuredContent, as there is an outputSchema", answer)
         try:
@@ -431,7 +429,7 @@ async def structured_results(subject: Subject) -> None:
         except MCPError:
             continue  # SCH-05 and F10 tell what is wrong with the schema.
         subject.expect(problem is None, f"a result that fits: {problem}", answer)
-    if not seen:
+    if not subject.judged:
         subject.absent("call with an outputSchema that succeeded")
 
 
@@ -452,12 +450,10 @@ def _is_whole(answer: Answer) -> bool:
     why="clients that know no structured content see nothing",
 )
 async def mirrored(subject: Subject) -> None:
-    seen = 0
     async for _, answer in call_all(subject):
         result = answer.result or {}
         if not _is_whole(answer) or "structuredContent" not in result:
             continue
-        seen += 1
         value = result["structuredContent"]
         blocks = walk(result["content"])
         texts = [b["text"] for b in blocks if isinstance(b.get("text"), str)]
@@ -467,7 +463,7 @@ async def mirrored(subject: Subject) -> None:
             allowed += value.values()
         mirrors = any(_is_json_of(text, each) for text in texts for each in allowed)
         subject.expect(mirrors, "the same JSON in a text block", answer)
-    if not seen:
+    if not subject.judged:
         subject.absent("structured result")
 
 
@@ -491,17 +487,15 @@ def _is_json_of(text: str, value: Any) -> bool:
     why="the picture is not shown",
 )
 async def media(subject: Subject) -> None:
-    seen = 0
     async for _, answer in call_all(subject):
         for block in walk((answer.result or {}).get("content")):
             if block.get("type") in {"image", "audio"}:
-                seen += 1
                 problem = base64_problem(block.get("data"))
                 subject.expect(problem is None, f"Base64: {problem}", answer)
                 kind = str(block.get("mimeType"))
                 fits = re.fullmatch(rf"{block['type']}/[\w.+-]+(;.*)?", kind)
                 subject.expect(fits, f"a media type of {block['type']}", answer)
-    if not seen:
+    if not subject.judged:
         subject.absent("picture or sound")
 
 
@@ -517,14 +511,12 @@ async def media(subject: Subject) -> None:
     why="the client cannot read the resource again",
 )
 async def embedded(subject: Subject) -> None:
-    seen = 0
     async for _, answer in call_all(subject):
         for block in walk((answer.result or {}).get("content")):
             if block.get("type") == "resource":
-                seen += 1
                 has_it = subject.facts.declares("resources")
                 subject.expect(has_it, "the capability resources", answer)
-    if not seen:
+    if not subject.judged:
         subject.absent("embedded resource")
 
 
