@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import subprocess
 import sys
 from contextlib import ExitStack, asynccontextmanager, closing
 from pathlib import Path
@@ -25,11 +24,12 @@ from harness.figures import Ahead, Budget
 from harness.rounds import Variant
 from harness.servers import (
     INITIALIZE,
-    PEERS,
     ROOT,
     Program,
     listening,
     on_the_servers_core,
+    python_of,
+    versions,
 )
 from null import build
 from null.serving import serving
@@ -48,7 +48,7 @@ DIRECT, OURS = "direct", "mcpwire"
 
 def foreign(name: str, script: str, **environment: str) -> Program:
     """Return a program of an environment of its own, ten times fewer calls of it."""
-    python = PEERS / name / "bin/python"
+    python = python_of(name)
     command = (str(python), str(FOLDER / script))
     return Program(command, (python,), environment, portion=10)
 
@@ -211,13 +211,7 @@ BUDGETS = [
 ]
 
 
-def versions() -> dict[str, str]:
-    """Return the versions of those who are installed."""
-    found = {}
-    for name, package in (("fastmcp", "fastmcp"), ("mcp-proxy", "mcp_proxy")):
-        for info in (PEERS / name).glob(f"lib/*/site-packages/{package}-*.dist-info"):
-            found[name] = info.name.removesuffix(".dist-info").partition("-")[2]
-    return found
+PACKAGES = {"fastmcp": ("fastmcp", "fastmcp"), "mcp-proxy": ("mcp-proxy", "mcp_proxy")}
 
 
 def main() -> int:
@@ -229,16 +223,14 @@ def main() -> int:
         if (file := program.missing()) is not None:
             where = file.relative_to(ROOT)
             remarks[name] = f"left out: no {where}; `make bench-peers`"
-    try:
+    with build.compiling("gateway") as notes:
         build.build("stdio_null")
-        notes = {"compiler": build.compiler_version(), "placed": PLACED}
-    except (build.NoCompiler, subprocess.CalledProcessError) as error:
-        sys.exit(f"bench_gateway.py: {error}")
+        notes["placed"] = PLACED
     return run(
         "gateway",
         variants(),
         BUDGETS,
-        notes={**notes, "peers": versions(), "remarks": remarks},
+        notes=notes | {"peers": versions(PACKAGES), "remarks": remarks},
         widths=WIDTHS,
         slices=SLICES,
         pairs=PAIRS,

@@ -9,7 +9,6 @@ named and left out; `make peers` installs it.
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import sys
 from contextlib import asynccontextmanager, closing
@@ -18,13 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 import floor
 import floor_http
-from floor import ARGUMENTS
 from harness.command import run
 from harness.figures import Ahead, Budget
 from harness.rounds import Variant
 from harness.servers import (
     INITIALIZE,
-    PEERS,
+    NODE_MODULES,
     ROOT,
     Program,
     cpu_ns,
@@ -32,7 +30,10 @@ from harness.servers import (
     node,
     on_the_servers_core,
     open_session,
+    python_of,
+    versions,
 )
+from leg import ARGUMENTS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -41,8 +42,7 @@ PLACED = "server and load on a core each"
 INITIALIZED = b'{"jsonrpc":"2.0","method":"notifications/initialized"}\n'
 HERE = Path(__file__).resolve().parent
 SERVERS = HERE / "servers"
-NODE_MODULES = PEERS / "node/node_modules"
-TYPESCRIPT = NODE_MODULES / "@modelcontextprotocol/server"
+TYPESCRIPT = "@modelcontextprotocol/server"
 
 SLICES = 5
 SLOW_PORTION = 5
@@ -54,15 +54,8 @@ COMPILED_CALLS = 2_000
 
 def peers() -> dict[str, str]:
     """Return the versions of those who are installed."""
-    found = {}
-    for name, package in (("python-sdk", "mcp"), ("fastmcp", "fastmcp")):
-        for info in (PEERS / name).glob(f"lib/*/site-packages/{package}-*.dist-info"):
-            found[package] = info.name.removesuffix(".dist-info").partition("-")[2]
-    manifest = TYPESCRIPT / "package.json"
-    if manifest.exists():
-        text = json.loads(manifest.read_text(encoding="utf-8"))
-        found[text["name"]] = text["version"]
-    return found
+    packages = {"mcp": ("python-sdk", "mcp"), "fastmcp": ("fastmcp", "fastmcp")}
+    return versions({**packages, TYPESCRIPT: ("node", TYPESCRIPT)})
 
 
 # What is compared...
@@ -75,7 +68,7 @@ def own(path: Path, *words: str, **environment: str) -> Program:
 
 def foreign(name: str, script: str, **environment: str) -> Program:
     """Return a program of an environment of its own."""
-    python = PEERS / name / "bin/python"
+    python = python_of(name)
     command = (str(python), str(SERVERS / script))
     return Program(command, (python,), environment, SLOW_PORTION)
 
@@ -92,7 +85,7 @@ PROGRAMS = {
     "FastMCP": foreign("fastmcp", "fastmcp_server.py", FASTMCP_CHECK_FOR_UPDATES="off"),
     "TypeScript SDK": Program(
         (node(), str(SERVERS / "typescript_server.cjs")),
-        (TYPESCRIPT,),
+        (NODE_MODULES / TYPESCRIPT,),
         {"NODE_PATH": str(NODE_MODULES), "NODE_ENV": "production"},
         warm_up=COMPILED_CALLS,
     ),

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 import bench_server
 import floor
 import floor_http
-from floor import ARGUMENTS, Call
+from floor import Call
 from harness.servers import cpu_ns, listening
+from leg import ARGUMENTS
 from null.serving import serving
 
 if TYPE_CHECKING:
