@@ -48,6 +48,7 @@ async def check_subject(
     variables = subject.variables()
     timeout = ["--timeout", f"{subject.answer_s:g}"] if subject.answer_s != 5 else []
     words = [w for item in variables.items() for w in ("--env", "=".join(item))]
+    waiting = ("--wait", f"{_READY_S:g}s")
     options = Options(
         speed="full",
         seed=SEED,
@@ -56,7 +57,7 @@ async def check_subject(
         allow_calls=subject.allow_calls,
         answer_s=subject.answer_s,
         jobs=_JOBS,
-        again=(*timeout, *(words if transport == "stdio" else ())),
+        again=(*timeout, *(words if transport == "stdio" else waiting)),
     )
     if transport == "stdio":
         return await run(process(subject), options, on_result=on_result)
@@ -65,7 +66,7 @@ async def check_subject(
         report = await run(table.url, options, on_result=on_result)
     line = command_line(subject, table.command)
     results = tuple(
-        attrs.evolve(each, again=f"{line} & sleep 3; {each.again}; kill $!")
+        attrs.evolve(each, again=f"{line} & {each.again}; kill $!")
         for each in report.results
     )
     return attrs.evolve(report, results=results)

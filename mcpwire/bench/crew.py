@@ -56,7 +56,8 @@ class Crew:
         self._children: list[asyncio.subprocess.Process] = []
         self._started: set[int] = set()
         self._at = 0.0
-        self.processes = set(processes)
+        self._is_sought = isinstance(target, Http) and not processes
+        self._processes = set(processes)
         self.server: dict[str, str] = {}
         self.samples: list[Sample] = []
 
@@ -83,11 +84,7 @@ class Crew:
         for child in self._children:
             ready = await self._read(child)
             self.server = ready["server"]
-            self._started |= set(ready["processes"])
-        self.processes |= self._started
-        self.processes -= procfs.descendants(*self.processes)
-        if isinstance(self._target, Http) and not self.processes:
-            self.processes = listening(self._target.url)
+        self._look()
 
     async def __aexit__(self, *_: object) -> None:
         for child in self._children:
@@ -165,7 +162,7 @@ class Crew:
         return Slice(
             round=round,
             at=at,
-            seconds=longest if rate is None and self._load.rate is None else seconds,
+            seconds=seconds,
             elapsed=longest,
             errors=errors,
             generator_share=max(e["generator_cpu"] for e in found) / (longest * 1e9),
@@ -197,16 +194,44 @@ class Crew:
             await asyncio.wait([task])
             self._at += monotonic() - began
 
+    def _look(self) -> set[int]:
+        """Return the server's processes, which may not be those of before.
+
+        One over stdio starts anew where it has crashed, or behind a wrapper.
+        """
+        if isinstance(self._target, Http):
+            if self._is_sought and procfs.cpu_time(*self._processes) in {0, None}:
+                self._processes = listening(self._target.url)
+            return self._processes
+        started = procfs.descendants(*self._workers)
+        self._started |= started
+        return started | self._processes
+
+    @property
+    def _workers(self) -> list[int]:
+        return [child.pid for child in self._children]
+
     def _sample(self, at: float) -> None:
-        if not self.processes:
+        if not (pids := self._look()):
             return
-        memory = procfs.resident_memory(*self.processes)
-        descriptors = procfs.descriptors(*self.processes)
+        memory = procfs.resident_memory(*pids)
+        descriptors = procfs.descriptors(*pids)
         if memory is not None and descriptors is not None:
             self.samples.append(Sample(at=at, memory=memory, descriptors=descriptors))
 
     def _cpu(self) -> int | None:
-        return procfs.cpu_time(*self.processes) if self.processes else None
+        """Return the CPU time of the server's processes, of those that ended too."""
+        found = []
+        if not isinstance(self._target, Http):
+            found.append(procfs.cpu_time(*self._workers, with_own=False))
+        if pids := self._processes:
+            found.append(procfs.cpu_time(*pids))
+        known = [each for each in found if each is not None]
+        return sum(known) if known and len(known) == len(found) else None
+
+    def _system_calls(self) -> tuple[int, int] | None:
+        pids = self._look()
+        return procfs.system_calls(*pids) if pids else None
 
     async def phases(self, calls: int) -> dict[str, float]:
         """Return where the time of one call goes: medians, in microseconds."""
@@ -219,9 +244,9 @@ class Crew:
         Args:
             calls: How many are made; fewer of a slow server.
         """
-        before = procfs.system_calls(*self.processes) if self.processes else None
+        before = self._system_calls()
         (found,) = await self._ask(self._children[:1], calls=calls)
-        after = procfs.system_calls(*self.processes) if self.processes else None
+        after = self._system_calls()
         if not (made := found.pop("calls", 0)):
             return {}
         if before is not None and after is not None:

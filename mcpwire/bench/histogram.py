@@ -17,6 +17,9 @@ _SHORTEST_NS: Final = 100
 """Of this size and less, times are told apart by 64 ns."""
 
 _DIGITS: Final = 3
+_UNIT_BITS: Final = 6
+_KEPT_BITS: Final = 11
+"""How many bits of a larger time are kept for three digits."""
 
 
 def histogram(values: Iterable[int] = ()) -> Any:
@@ -32,9 +35,19 @@ def histogram(values: Iterable[int] = ()) -> Any:
             "mcpwire bench needs hdrhistogram: pip install hdrhistogram"
         ) from error
     made = HdrHistogram(_SHORTEST_NS, LONGEST_NS, _DIGITS)
-    for value, count in Counter(values).items():
-        made.record_value(min(max(value, 0), LONGEST_NS), count)
+    for value, count in Counter(map(_rounded, values)).items():
+        made.record_value(value, count)
     return made
+
+
+def _rounded(value: int) -> int:
+    """Return the least value that the histogram does not tell from this one.
+
+    So there are never more than some thousand values to count.
+    """
+    value = min(max(value, 0), LONGEST_NS)
+    shift = max(value.bit_length() - _KEPT_BITS, _UNIT_BITS)
+    return value >> shift << shift
 
 
 def merged(encoded: Iterable[str]) -> Any:

@@ -58,8 +58,13 @@ class Slice:
     done: int
     """Calls that were answered, well or with an error of the tool or the server."""
 
-    in_time: int
-    """Answers within `seconds` of the first one; the others are stragglers."""
+    in_time: float
+    """The calls that make the rate.
+
+    With a rate: the answers within `seconds` of the first one. Without: the answers
+    within the slice, and of each call that was answered later the part of it, from 0 to
+    1, that lay within.
+    """
 
     missed: int
     """Calls not begun because too many were in flight, or with no answer in time."""
@@ -267,7 +272,7 @@ FIGURES: Final[dict[str, Figure]] = {
     ),
     "rate": Figure(
         "/s",
-        lambda one: one.total("in_time") / one.seconds,
+        lambda one: sum(each.in_time for each in one.slices) / one.seconds,
         more_is_better=True,
     ),
     "missed": Figure(

@@ -6,6 +6,7 @@ import contextlib
 import os
 import platform
 from datetime import UTC, datetime
+from math import ceil
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,7 +29,10 @@ if TYPE_CHECKING:
 __all__ = ["find_max", "run"]
 
 _SLICE_S: Final = 0.5
-_LONGEST_SLICE_S: Final = 10.0
+LONGEST_SLICE_S: Final = 10.0
+MOST_CALLS: Final = 500_000
+"""So many calls are due in one slice of a search: each takes 32 bytes until it ends."""
+
 _BUSY: Final = 0.7
 """From which share of a core on the generator itself is the limit."""
 
@@ -200,8 +204,8 @@ async def _measure(
 ) -> None:
     """Measure all servers of a round in turns."""
     share = load.seconds / load.rounds
-    width = _SLICE_S if load.shape == "constant" else _LONGEST_SLICE_S
-    count = max(1, round(share / min(max(width, share / 20), _LONGEST_SLICE_S)))
+    width = _SLICE_S if load.shape == "constant" else LONGEST_SLICE_S
+    count = max(1, round(share / min(max(width, share / 20), LONGEST_SLICE_S)))
     total = load.seconds * len(crews)
     turn = list(crews)
     for step in range(count):
@@ -311,18 +315,27 @@ async def find_max(
         while rate <= MOST_RATE and (bad is None or (bad > good * _STEP and bad > 1)):
             step = _Running(step_name(rate), as_target(target), load)
             step.server = crew.server
-            step.slices.append(await crew.measure(0, 0.0, load.seconds, rate))
             steps.append(step)
-            if on_progress is not None:
-                done = load.seconds * len(steps)
-                on_progress(Progress(done, None, step.name, step.slices[0]))
+            count = _slices_of_step(load.seconds, rate)
+            for number in range(count):
+                at = number * load.seconds / count
+                found = await crew.measure(0, at, load.seconds / count, rate)
+                step.slices.append(found)
+                if on_progress is not None:
+                    done = load.seconds * (len(steps) - 1) + at + found.seconds
+                    on_progress(Progress(done, None, step.name, found))
             if _holds(step.subject(), condition):
                 good = rate
             else:
                 bad = rate
             rate = good * 2 if bad is None else (good + bad) / 2
-    steps.sort(key=lambda step: step.slices[0].offered)
+    steps.sort(key=lambda step: sum(each.offered for each in step.slices))
     return _result(load, steps, started, began, highest=good)
+
+
+def _slices_of_step(seconds: float, rate: float) -> int:
+    """Return in how many slices a rate is tried: a worker keeps the calls of one."""
+    return max(1, ceil(seconds / LONGEST_SLICE_S), ceil(seconds * rate / MOST_CALLS))
 
 
 def _holds(subject: Subject, condition: Threshold) -> bool:

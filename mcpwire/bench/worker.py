@@ -17,7 +17,9 @@ import struct
 import sys
 import time
 from array import array
+from bisect import bisect_left, bisect_right
 from collections import Counter
+from operator import sub
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -26,7 +28,6 @@ import mcpwire
 from mcpwire.bench.histogram import LONGEST_NS, histogram
 from mcpwire.bench.load import Load  # noqa: TC001 - attrs resolves it
 from mcpwire.errors import MCPError, RequestTimeout, RPCError
-from mcpwire.testing.procfs import descendants
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -210,43 +211,67 @@ class Recorder:
             self.missed += 1
             self._given_up.append((due, begun, now))
 
-    def summary(self, began: int, at: float, length: int) -> dict[str, Any]:
+    def summary(
+        self, began: int, at: float, length: int, *, is_open: bool
+    ) -> dict[str, Any]:
         """Return what a `Slice` has of it.
 
         Args:
             began: When it began.
             at: Where in the whole time that was, in seconds.
-            length: For how long answers count for the rate, from the first one on.
+            length: For how long calls were begun.
+            is_open: Whether they were due, whatever became of those before.
         """
-        rows = list(zip(self._due, self._begun, self._answered, strict=True))
-        timed = rows + self._given_up
         kinds = {
-            "latency": histogram(ended - due for due, _, ended in timed),
-            "service": histogram(ended - begun for _, begun, ended in timed),
-            "lag": histogram(begun - due for due, begun, _ in timed),
+            "latency": histogram(ended - due for due, _, ended in self._timed()),
+            "service": histogram(ended - begun for _, begun, ended in self._timed()),
+            "lag": histogram(begun - due for due, begun, _ in self._timed()),
         }
-        until = min(self._answered, default=0) + length
         return {
             "offered": self.offered,
-            "done": len(rows),
+            "done": len(self._answered),
             "missed": self.missed,
-            "in_time": sum(answered <= until for answered in self._answered),
-            "latency_sum": sum(ended - due for due, _, ended in timed),
+            "in_time": self._in_time(length)
+            if is_open
+            else self._within(began + length),
+            "latency_sum": sum(ended - due for due, _, ended in self._timed()),
             "errors": dict(self.errors),
             **{name: each.encode().decode() for name, each in kinds.items()},
-            "windows": list(self._windows(began, at, rows)),
+            "windows": list(self._windows(began, at)),
         }
 
+    def _in_time(self, length: int) -> int:
+        """Count the answers that came as fast as calls were due."""
+        first = min(self._answered, default=0)
+        return bisect_right(self._answered, first + length)
+
+    def _within(self, end: int) -> float:
+        """Count the calls up to a moment; of one that went on, the part before it."""
+        whole = bisect_right(self._answered, end)
+        later = zip(self._begun[whole:], self._answered[whole:], strict=True)
+        return whole + sum((end - begun) / (over - begun) for begun, over in later)
+
+    def _timed(self) -> Iterator[tuple[int, int, int]]:
+        """Give when each call was due, begun and over."""
+        yield from zip(self._due, self._begun, self._answered, strict=True)
+        yield from self._given_up
+
     def _windows(
-        self, began: int, at: float, rows: list[tuple[int, int, int]]
+        self, began: int, at: float
     ) -> Iterator[tuple[float, int, int, float, float]]:
         """Sum up each second: of calls by when they were answered."""
-        seconds: dict[int, list[int]] = {}
-        for due, _, answered in rows:
-            seconds.setdefault((answered - began) // _NS, []).append(answered - due)
+        answered, begin = self._answered, 0
         failed = Counter((each - began) // _NS for each in self._failed_at)
-        for second in sorted(seconds.keys() | failed.keys()):
-            values = sorted(seconds.get(second, ()))
+        last_second = (
+            max(answered[-1:] + self._failed_at[-1:], default=began) - began
+        ) // _NS
+        for second in range(last_second + 1):
+            # Calls stand in the order in which they were answered.
+            end = bisect_left(answered, began + (second + 1) * _NS, begin)
+            values = sorted(map(sub, answered[begin:end], self._due[begin:end]))
+            begin = end
+            if not values and not failed[second]:
+                continue
             middle, last = (
                 (min(values[int(len(values) * part)], LONGEST_NS) / 1_000)
                 if values
@@ -280,8 +305,8 @@ class Generator:
         sent, used = self._connections.bytes_sent, time.process_time_ns()
         connections = self._connections.reconnects
         began = time.monotonic_ns()
+        end = began + int(seconds * _NS)
         if load.rate is None:
-            end = began + int(seconds * _NS)
             users = load.users // load.workers
             users += self._worker < load.users % load.workers
             async with asyncio.TaskGroup() as group:
@@ -289,7 +314,6 @@ class Generator:
                     group.create_task(self._use(recorder, choices, end))
         else:
             due = (began + int((offset - at) * _NS) for offset in offsets)
-            end = began + int(seconds * _NS)
             await self._open_loop(recorder, choices, due, end + _LATEST_NS)
             await self._pacer.wait_until(end)
         elapsed = time.monotonic_ns() - began
@@ -298,9 +322,7 @@ class Generator:
             "elapsed": elapsed,
             "bytes_sent": self._connections.bytes_sent - sent,
             "reconnects": self._connections.reconnects - connections,
-            **recorder.summary(
-                began, at, elapsed if load.rate is None else end - began
-            ),
+            **recorder.summary(began, at, end - began, is_open=load.rate is not None),
         }
 
     async def _use(self, recorder: Recorder, choices: Iterator[Call], end: int) -> None:
@@ -434,7 +456,7 @@ async def _work(job: Job) -> None:
         async with contextlib.AsyncExitStack() as stack:
             connections = Connections(job, stack)
             server = await connections.open()
-            _write({"server": server, "processes": sorted(descendants(os.getpid()))})
+            _write({"server": server})
             generator = Generator(job, connections, pacer)
             while True:
                 request = await requests.waiting.get()

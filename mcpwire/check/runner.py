@@ -68,6 +68,7 @@ _LATER_STARTS: Final = 10  # times as long as the first may a later start take
 _REFUSED: Final = 3  # connections; then a server counts as gone
 _HANGS: Final = 5  # cases one after another; then answers are waited for less long
 _IMPATIENT: Final = 0.2  # of the usual time
+_LISTENS_S: Final = 0.05  # between two attempts to connect
 _PROBE_S: Final = 2.0
 _PROBE_STARTS: Final = 3  # times as long as a start is `server/discover` waited for
 _SECRET: Final = 8  # characters of a word that is one by itself
@@ -97,6 +98,8 @@ class Options:
     """After so many seconds no further case begins, and those that run end."""
     answer_s: float = 5.0
     """How long one answer may take."""
+    wait_s: float = 0.0
+    """How long a server at a URL may take until it takes connections."""
     roles: Mapping[str, str] = attrs.field(factory=dict)
     """Role -> the name of the tool that plays it."""
     allow_calls: tuple[str, ...] = ()
@@ -393,12 +396,14 @@ class _Run:
         for name in ("name", "version"):
             if isinstance(facts.server_info.get(name), str):
                 self.server[name] = shown(facts.server_info[name])
-        await self._choose_barrier(subject)
+        # A server may make its lists when it starts, or when it is asked for them.
+        patience = subject.bound_s + subject.start_s
+        await self._choose_barrier(subject, patience)
         for capability, method, key in _LISTS:
             if facts.declares(capability):
                 items = [
                     item
-                    async for answer in paged(subject, method)
+                    async for answer in paged(subject, method, timeout=patience)
                     for item in items_of(answer, key)
                 ]
                 setattr(facts, {"resourceTemplates": "templates"}.get(key, key), items)
@@ -406,14 +411,14 @@ class _Run:
         facts.roles = find_roles(facts.tools, facts.callable_tools, self._options.roles)
         return facts
 
-    async def _choose_barrier(self, subject: Subject) -> None:
-        candidates = (
-            ["server/discover"] if subject.is_modern else ["ping", "tools/list"]
-        )
+    async def _choose_barrier(self, subject: Subject, patience: float) -> None:
+        candidates: dict[str, float | None] = {"ping": None, "tools/list": patience}
+        if subject.is_modern:
+            candidates = {"server/discover": None}
         answered = []
-        for method in candidates:
+        for method, timeout in candidates.items():
             with contextlib.suppress(NoAnswer):
-                answer = await subject.request(method)
+                answer = await subject.request(method, timeout=timeout)
                 answered.append(method)
                 if answer.result is not None:
                     break
@@ -699,6 +704,20 @@ def _has(facts: Facts, need: str) -> bool:
     return bool(listed[kind])
 
 
+async def _listens(url: Url, timeout: float) -> None:
+    """Wait while a server refuses connections: nobody says when it begins to listen."""
+    with contextlib.suppress(OSError, TimeoutError):
+        async with asyncio.timeout(timeout):
+            while True:
+                try:
+                    _, writer = await asyncio.open_connection(url.host, url.port)
+                except ConnectionRefusedError:
+                    await asyncio.sleep(_LISTENS_S)
+                else:
+                    writer.transport.abort()
+                    return
+
+
 async def run(
     target: Stdio | Http | str,
     options: Options | None = None,
@@ -735,6 +754,7 @@ async def run(
         )
         where = parse_url(http.url)
         tls = ssl_context(http) if where.scheme == "https" else None
+        await _listens(where, options.wait_s)
     running = _Run(where, options, select(options, cases), on_result, tls)
     began, started = monotonic(), datetime.now(UTC)
     await running()

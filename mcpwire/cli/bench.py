@@ -235,7 +235,7 @@ def _progress(output: Output) -> Any:
             one = progress.slice
             p99 = merged([one.latency]).get_value_at_percentile(99) / 1_000
             said = (
-                f"{progress.subject} {one.done / one.seconds:,.0f}/s, "
+                f"{progress.subject} {one.in_time / one.seconds:,.0f}/s, "
                 f"p99 {amount(p99, 'us')}"
             )
             output.progress.show(progress.done, progress.total, said)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -90,6 +91,7 @@ def _run_options(options: Options) -> RunOptions:
         hostile=options.hostile,
         seed=options.seed,
         budget_s=options.budget,
+        wait_s=options.wait or 0.0,
         answer_s=options.timeout or RunOptions().answer_s,
         roles=dict(options.roles),
         allow_calls=tuple(options.allow_calls),
@@ -105,6 +107,13 @@ def _again(options: Options) -> tuple[str, ...]:
     for name, value in options.env:
         is_ours = os.environ.get(name) == value or SECRET_NAME.search(name)
         words += ["--env", name if is_ours else f"{name}={value}"]
+    for value in options.headers:
+        name = value.partition(":")[0].strip()
+        if not value.startswith("@") and SECRET_NAME.search(name):
+            variable = re.sub(r"\W", "_", name).upper()
+            words += ["--header-env", f"{name}={variable}"]
+        else:
+            words += ["-H", value]
     for value in options.header_env:
         words += ["--header-env", value]
     for kind, variable in options.access_tokens:
@@ -115,9 +124,11 @@ def _again(options: Options) -> tuple[str, ...]:
         ("--cert", options.cert),
         ("--profile", options.case_profile),
         ("--timeout", options.timeout and f"{options.timeout:g}"),
+        ("--wait", options.wait and f"{options.wait:g}s"),
     ):
         words += [flag, text] if text else []
     words += ["--inherit-env"] if options.inherit_env else []
+    words += ["--allow-insecure"] if options.allow_insecure else []
     return (*words, *(["--hostile"] if options.hostile else []))
 
 

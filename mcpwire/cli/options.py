@@ -511,6 +511,11 @@ class CheckedServer(Group, title="how the server is treated"):
     budget: float | None = option(
         "--budget TIME", "end after so long, such as 60s or 5m", type=duration
     )
+    wait: float | None = option(
+        "--wait TIME",
+        "how long a server at a URL may take until it takes connections (0)",
+        type=duration,
+    )
     roles: list[tuple[str, str]] = option(
         "--map ROLE=TOOL",
         "the tool that plays echo, slow, big, notify or ask (found by its schema)",

@@ -152,16 +152,21 @@ def work_of(pid: int) -> tuple[bool, int] | None:
     return parts[0] in "RD", int(parts[11]) + int(parts[12])
 
 
-def cpu_time(*pids: int) -> int | None:
+def cpu_time(*pids: int, with_own: bool = True) -> int | None:
     """Return the CPU time of processes and their descendants, in nanoseconds.
 
     Descendants that have ended count, if their parent waited for them.
+
+    Args:
+        pids: The processes.
+        with_own: Whether they count themselves, beside their descendants.
     """
     found = 0
     for each in descendants(*pids, with_ended=True).union(pids):
         try:
-            # The number of `clock_getcpuclockid`: all threads, ended ones too.
-            found += time.clock_gettime_ns((~each << 3) | 2)
+            if with_own or each not in pids:
+                # The number of `clock_getcpuclockid`: all threads, ended ones too.
+                found += time.clock_gettime_ns((~each << 3) | 2)
             text = (_PROC / str(each) / "stat").read_text(errors="replace")
         except OSError:
             if each in pids:

@@ -33,6 +33,48 @@ def test_the_time_of_a_child_that_has_ended_counts():
         process.communicate()
 
 
+CRASHES = f"""
+import json, os, subprocess, sys, time
+command = {null_command("--stdio", "--legacy")!r}
+null = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+calls = 0
+for line in sys.stdin.buffer:
+    value = json.loads(line)
+    calls += value.get("method") == "ping"
+    if calls == 3 and not os.path.exists(sys.argv[1]):
+        open(sys.argv[1], "x").close()
+        while time.process_time() < 0.2: pass
+        null.communicate()
+        sys.exit(3)
+    null.stdin.write(line)
+    null.stdin.flush()
+    if "id" in value:
+        sys.stdout.buffer.write(null.stdout.readline())
+        sys.stdout.flush()
+"""
+"""A wrapper of a server; once it works for 200 ms at the third ping, and ends."""
+
+
+def test_a_server_that_has_started_anew_is_found_again(tmp_path):
+    load = Load(rate=20, seconds=1.0, warm_up=0, rounds=1, timeout=5.0)
+    server = Stdio(sys.executable, ["-c", CRASHES, str(tmp_path / "crashed")])
+    (target,) = asyncio.run(run(server, load, with_floor=False)).subjects
+    assert target.total("reconnects") == 1
+    assert target.total("cpu") >= 150_000_000
+    assert len(target.samples) >= len(target.slices) == 2
+    # Those of the wrapper, with two pipes, and of the server.
+    assert target.samples[0].descriptors == target.samples[-1].descriptors == 8
+    assert target.counts["writes"] == 3
+
+
+def test_connections_for_one_call_have_the_time_of_their_servers_counted():
+    load = Load(sessions="per-call", seconds=0.2, warm_up=0, rounds=1)
+    command, *arguments = null_command("--stdio")
+    running = run(Stdio(command, arguments), load, with_floor=False)
+    (target,) = asyncio.run(running).subjects
+    assert target.figures()["cpu"] > 0
+
+
 def test_a_process_named_beside_its_parent_counts_once():
     pids = os.getpid(), os.getppid()
     both = procfs.cpu_time(*pids)

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from mcpwire import ConnectError, Http, Stdio
-from mcpwire.bench import Call, Load, find_max, parse_condition, run
+from mcpwire.bench import Call, Load, find_max, parse_condition, run, runs
 from mcpwire.bench.null_process import null_command, null_http
 from mcpwire.testing.procfs import descendants, is_alive
 
@@ -215,3 +215,14 @@ def test_a_rate_beyond_all_machines_ends_and_is_missed():
     assert target.total("offered") == 50_000
     assert target.total("done") > 0
     assert target.total("missed") == 50_000 - target.total("done")
+
+
+def test_a_rate_is_tried_in_slices_so_that_memory_is_bounded(monkeypatch):
+    monkeypatch.setattr(runs, "LONGEST_SLICE_S", 0.2)
+    monkeypatch.setattr(runs, "MOST_CALLS", 4)
+    load = Load(calls=ECHO, rate=40, **SHORT)
+    result = asyncio.run(find_max(null(), load, parse_condition("p99 < 0us")))
+    steps = {each.name: each for each in result.subjects}
+    assert [each.offered for each in steps["40/s"].slices] == [4, 4, 4, 4]
+    assert [each.offered for each in steps["10/s"].slices] == [2, 2]
+    assert steps["10/s"].figures()["offered"] == pytest.approx(10)

@@ -16,7 +16,7 @@ READS = dict(annotations=dict(readOnlyHint=True))
 SCHEMA = dict(type="object", properties=dict(a=dict(type="string")))
 TEXT = dict(name="t", inputSchema=SCHEMA, **READS)
 TOOLS = "refuses unread", "waits for texts"
-heap, count = [], 0
+heap, count, lists = [], 0, 0
 def answer(id, **result):
     print(json.dumps(dict(jsonrpc="2.0", id=id, result=result)), flush=True)
 for line in sys.stdin:
@@ -42,10 +42,13 @@ for line in sys.stdin:
             answer(1, protocolVersion="2025-11-25", serverInfo=dict(name="s"))
     elif kind == "overtakes" and "mcpwire-unknown" in message:
         late = [id, 2]  # two others are answered before it
-    elif kind == "no ping" and method not in KNOWN:
+    elif kind.endswith("no ping") and method not in KNOWN:
         error = dict(code=-32601, message="unknown")
         print(json.dumps(dict(jsonrpc="2.0", id=id, error=error)), flush=True)
     elif id is not None:
+        if kind == "slow list, no ping" and not lists:
+            time.sleep(1.0)
+        lists += 1
         tools = dict(tools=[TEXT] if kind in TOOLS else [])
         answer(id, **(tools if method == "tools/list" else dict(content=[])))
         if late is not None:
@@ -94,8 +97,19 @@ for line in sys.stdin:
 """
 
 
-def test_a_list_may_take_as_long_as_a_process_may_take_to_start(tmp_path):
-    target = Stdio(sys.executable, ["-c", BUILDS, str(tmp_path / "started")])
+@pytest.mark.parametrize("slow", ["each process", "all but the first"])
+def test_a_list_may_take_as_long_as_a_process_may_take_to_start(tmp_path, slow):
+    started = tmp_path / "started"
+    if slow == "each process":
+        started.touch()
+    target = Stdio(sys.executable, ["-c", BUILDS, str(started)])
     options = Options(revisions=("2026-07-28",), only=("TOOL-03.a",), answer_s=0.6)
+    report = asyncio.run(run(target, options))
+    assert [r.verdict.value for r in report.results] == ["pass"]
+
+
+def test_a_list_that_stands_for_a_ping_may_take_as_long_too():
+    target = Stdio(sys.executable, ["-c", SERVER, "slow list, no ping"])
+    options = Options(revisions=("2025-11-25",), only=("B09.a",), answer_s=0.6)
     report = asyncio.run(run(target, options))
     assert [r.verdict.value for r in report.results] == ["pass"]

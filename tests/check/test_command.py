@@ -6,7 +6,9 @@ import shlex
 import signal
 import subprocess
 import sys
+import threading
 import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -71,6 +73,71 @@ def test_the_line_that_repeats_a_failure_has_all_that_is_needed(cli, monkeypatch
     ):
         assert f" {words} " in line
     assert "a-secret" not in out
+
+
+class OneTeam(BaseHTTPRequestHandler):
+    """A server for one team, which takes an unknown method for invalid params."""
+
+    given = "team: blue", "licence-key: a-secret-key"
+
+    def do_POST(self):
+        message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        names = [line.partition(":")[0] for line in self.given]
+        is_ours = [f"{n}: {self.headers[n]}" for n in names] == list(self.given)
+        answer = {"jsonrpc": "2.0", "id": message.get("id")}
+        if message["method"] == "initialize":
+            answer["result"] = {
+                "protocolVersion": "2025-11-25",
+                "capabilities": {},
+                "serverInfo": {"name": "team", "version": "1"},
+            }
+        elif message["method"] == "ping":
+            answer["result"] = {}
+        else:
+            answer["error"] = {"code": -32602, "message": "unknown"}
+        has_body = is_ours and "id" in message
+        body = json.dumps(answer).encode() if has_body else b""
+        self.send_response(403 if not is_ours else 200 if body else 202)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def team_url():
+    """Serve one team; returns the URL."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), OneTeam) as serving:
+        threading.Thread(target=serving.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{serving.server_port}/mcp"
+        serving.shutdown()
+
+
+def test_the_line_that_repeats_a_failure_over_http_has_its_headers(
+    cli, monkeypatch, tmp_path, team_url
+):
+    team, key = OneTeam.given
+    (tmp_path / "headers").write_text(f"{key}\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LICENCE_KEY", "a-secret-key")
+    assert cli("check", *ONE, "-H", team, team_url)[0] == 4
+    for given, shown in (
+        (["-H", team, "-H", key], f"-H '{team}' --header-env licence-key=LICENCE_KEY"),
+        (["-H", team, "-H", "@headers"], f"-H '{team}' -H @headers"),
+        (
+            ["-H", team, "--allow-insecure", "--wait", "9s", "-H", key],
+            "LICENCE_KEY --wait 9s --allow-insecure",
+        ),
+    ):
+        _, out, _ = cli("check", *ONE, *given, team_url)
+        (line,) = [each for each in out.splitlines() if "again" in each]
+        assert f"{shown} http" in line
+        assert "a-secret" not in out
+        code, repeated, _ = cli(*shlex.split(line)[2:])
+        assert (code, line in repeated) == (6, True)
 
 
 FAULTS = (
@@ -206,24 +273,68 @@ def test_each_case_is_explained_in_full():
     assert len({case.id for case in CASES}) == len(CASES)
 
 
-def test_an_interrupt_leaves_no_process(tmp_path):
-    note = tmp_path / "pid"
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        [signal.SIGINT],
+        [signal.SIGTERM],
+        [signal.SIGHUP],
+        [signal.SIGINT, signal.SIGINT],
+    ],
+    ids=["INT", "TERM", "HUP", "INT twice"],
+)
+def test_a_signal_leaves_no_process(tmp_path, numbers):
     text = f"""
 import os, time
-open({str(note)!r}, 'w').write(str(os.getpid()))
+open(os.path.join({str(tmp_path)!r}, str(os.getpid())), 'w').close()
 time.sleep(60)
 """
     words = [sys.executable, "-m", "mcpwire", "check", "--", sys.executable, "-c", text]
     with subprocess.Popen(words, stderr=subprocess.PIPE) as running:
-        while not (note.exists() and note.read_text()):
+        while len(pids := list(tmp_path.iterdir())) < 2:  # two revisions at once
             assert running.poll() is None
             time.sleep(0.01)
-        running.send_signal(signal.SIGINT)
+        for number in numbers:
+            running.send_signal(number)
         _, err = running.communicate()
-    assert running.returncode == 130
+    assert running.returncode == 128 + numbers[0]
     assert b"interrupted" in err
-    with pytest.raises(ProcessLookupError):
-        os.kill(int(note.read_text()), 0)
+    for each in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(each.name), 0)
+
+
+CALLER = """
+import asyncio, signal, sys
+from mcpwire import Stdio, check
+async def main():
+    if sys.argv[1] == "cancels":
+        cancel = asyncio.current_task().cancel
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, cancel)
+    options = check.Options(revisions=("2025-11-25",))
+    await check.run(Stdio(sys.argv[2], sys.argv[3:]), options)
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize(
+    ("caller", "server"),
+    [("plain", "for _ in sys.stdin: pass"), ("cancels", "time.sleep(600)")],
+)
+def test_a_caller_that_sigterm_ends_leaves_no_well_behaved_server(
+    caller, server, tmp_path
+):
+    fifo = tmp_path / "held"
+    os.mkfifo(fifo)
+    text = f"import os, sys, time\nheld = open({str(fifo)!r}, 'w')\n{server}"
+    words = [sys.executable, "-c", CALLER, caller, sys.executable, "-c", text]
+    with (
+        subprocess.Popen(words, stderr=subprocess.DEVNULL) as running,
+        fifo.open() as held,  # once the server has opened it, too
+    ):
+        running.terminate()
+        assert held.read() == ""  # once it is gone
+    assert running.returncode != 0
 
 
 # --- pytest ---------------------------------------------------------------------------

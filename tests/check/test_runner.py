@@ -1,6 +1,7 @@
 """The runner: what each verdict comes from, which cases run, what is left behind."""
 
 import asyncio
+import contextlib
 import json
 import os
 import re
@@ -8,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from ports import kept_port
 
 from mcpwire import Http, Stdio
 from mcpwire.check import Case, Level, Options, Verdict, run, select
@@ -258,6 +260,36 @@ def test_what_cannot_be_reached_is_said_in_one_sentence():
         asyncio.run(run("http://127.0.0.1:9/mcp", ONE))
 
 
+def test_a_server_that_does_not_listen_yet_is_waited_for(monkeypatch):
+    connect, refused = asyncio.open_connection, asyncio.Event()
+
+    async def noting(*where, **options):
+        try:
+            return await connect(*where, **options)
+        except ConnectionRefusedError:
+            refused.set()
+            raise
+
+    async def check(port):
+        options = _with(ONE, wait_s=60.0)
+        url = f"http://127.0.0.1:{port}/"
+        running = asyncio.create_task(run(url, options, cases=made(m_a=fine)))
+        await refused.wait()
+        assert not running.done()
+        async with await asyncio.start_server(SilentAfter(None), "127.0.0.1", port):
+            return await running
+
+    monkeypatch.setattr(asyncio, "open_connection", noting)
+    with kept_port() as port:
+        (result,) = asyncio.run(check(port)).results
+    assert result.verdict is Verdict.PASS
+
+
+def test_a_server_that_never_listens_is_waited_for_so_long_alone():
+    with pytest.raises(ConnectError, match=r"no revision could be used: .*Refused"):
+        asyncio.run(run("http://127.0.0.1:9/mcp", _with(ONE, wait_s=0.1)))
+
+
 def test_a_function_for_headers_is_refused():
     with pytest.raises(ValueError, match="headers must be a mapping here"):
         asyncio.run(run(Http("http://127.0.0.1:9/", headers=dict), ONE))
@@ -360,6 +392,11 @@ class SilentAfter:
         self.connections = 0
 
     async def __call__(self, reader, writer):
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            await self.talk(reader, writer)
+        writer.close()
+
+    async def talk(self, reader, writer):
         head = await reader.readuntil(b"\r\n\r\n")
         length = int(re.search(rb"(?i)content-length: (\d+)", head)[1])
         message = json.loads(await reader.readexactly(length))
@@ -369,7 +406,6 @@ class SilentAfter:
             await reader.read()
         else:
             writer.write(self.response(message))
-        writer.close()
 
     @staticmethod
     def response(message):

@@ -90,7 +90,8 @@ def test_a_line_of_a_finding_over_http_starts_the_server(board, subjects):
     report = asyncio.run(measure.check_subject(subject, "http", only=("C01.a",)))
     again = {each.again for each in report.results}
     command = measure.command_line(subject, subject.http.command)
-    assert all(line.startswith(f"{command} & sleep 3; mcpwire check") for line in again)
+    assert all(line.startswith(f"{command} & mcpwire check") for line in again)
+    assert all(" --wait 60s http://" in line for line in again)
     assert all(line.endswith("/mcp; kill $!") for line in again)
 
 

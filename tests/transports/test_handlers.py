@@ -230,9 +230,22 @@ async def test_one_that_closes_its_connection_in_its_first_step_answers_nobody()
         return {}
 
     bench.start(1, handler)
-    bench.start(2, pytest.fail)
     await asyncio.sleep(0)  # a turn of the loop
     assert bench.answers == []
+
+
+@lazy
+async def test_one_that_closes_its_connection_ends_those_that_have_not_begun():
+    bench = Bench()
+
+    async def handler():
+        ended.extend(bench.tasks.close())
+
+    ended = []
+    bench.start(1, handler)
+    bench.start(2, pytest.fail)
+    await bench.tasks.settle(BOUND_S)
+    assert (len(ended), bench.answers) == (1, [])
 
 
 async def test_an_id_that_is_used_again_while_the_first_one_goes_on():
