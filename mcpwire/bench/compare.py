@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from mcpwire.bench.results import Result, Subject
 
-__all__ = ["FEWEST", "Difference", "compare", "differences"]
+__all__ = ["FEWEST", "Difference", "compare", "differences", "interval", "verdict"]
 
 Verdict = Literal["better", "worse", "no difference shown"]
 
@@ -75,7 +75,7 @@ def differences(
         groups: dict[int, list[float]] = {}
         for round, ratio in zip(rounds, ratios, strict=False):
             groups.setdefault(round, []).append(ratio)
-        drawn = _interval(list(groups.values()))
+        drawn = interval(list(groups.values()))
         found.append(_difference(name, (median(old), median(new)), drawn))
     return found
 
@@ -114,7 +114,7 @@ def compare(before: Result, after: Result) -> list[Difference]:
                 for of, floor in zip(rows, floors, strict=True)
                 if floor is not None
             ]
-        drawn = _interval(rows[1], rows[0])
+        drawn = interval(rows[1], rows[0])
         values = (
             median(old.figures_of_slices(name)),
             median(new.figures_of_slices(name)),
@@ -147,13 +147,13 @@ def _by_round(subject: Subject, name: str) -> list[list[float]]:
     return list(found.values())
 
 
-def _interval(
+def interval(
     after: list[list[float]], before: list[list[float]] | None = None
 ) -> tuple[float, float, float]:
     """Return the ratio of two medians, or a median of ratios, and its interval.
 
-    Rounds are drawn with replacement, and then slices within them: slices of one round
-    share what a process was stuck with.
+    Values are given round by round. Rounds are drawn with replacement, and then slices
+    within them: slices of one round share what a process was stuck with.
     """
     fewest = min(len(after), len(before or after))
     before = before or [[1.0]]
@@ -175,21 +175,24 @@ def _interval(
     return ratio, ratios[skipped], ratios[-1 - skipped]
 
 
+def verdict(drawn: tuple[float, float, float], *, more_is_better: bool) -> Verdict:
+    """Say what a ratio with its interval shows."""
+    ratio, low, high = drawn
+    is_certain = low < high and not low <= 1 <= high
+    if not is_certain or abs(ratio - 1) < _LEAST:
+        return "no difference shown"
+    return "better" if (ratio > 1) == more_is_better else "worse"
+
+
 def _difference(
     name: str, values: tuple[float, float], drawn: tuple[float, float, float]
 ) -> Difference:
-    ratio, low, high = drawn
-    verdict: Verdict = "no difference shown"
-    is_certain = low < high and not low <= 1 <= high
-    if is_certain and abs(ratio - 1) >= _LEAST:
-        is_better = (ratio > 1) == FIGURES[name].more_is_better
-        verdict = "better" if is_better else "worse"
     return Difference(
         figure=name,
         before=values[0],
         after=values[1],
-        ratio=ratio,
-        low=low,
-        high=high,
-        verdict=verdict,
+        ratio=drawn[0],
+        low=drawn[1],
+        high=drawn[2],
+        verdict=verdict(drawn, more_is_better=FIGURES[name].more_is_better),
     )
