@@ -204,7 +204,8 @@ class _Call:
             async with asyncio.timeout(None) as self._running:
                 return await dispatcher.perform(request, params)
         except RPCError as error:
-            return error
+            # From Python 3.13 its frames lead to the one that keeps the answer.
+            return error.with_traceback(None)
         except TimeoutError:  # of `stop`: those of handlers do not come this far
             return InternalError(SHUTTING_DOWN)
         finally:
