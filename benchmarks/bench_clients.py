@@ -9,17 +9,22 @@ not installed is named and left out; `make bench-peers` installs it.
 
 from __future__ import annotations
 
-import json
-import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from harness.command import run
 from harness.figures import Ahead, Budget
 from harness.rounds import Variant
-from harness.servers import PEERS, ROOT, node
+from harness.servers import (
+    NODE_MODULES,
+    ROOT,
+    interpreter,
+    node,
+    python_of,
+    versions,
+)
 from null import build
 
 if TYPE_CHECKING:
@@ -30,40 +35,22 @@ SLICES = 3
 WIDTHS = (1, 8, 32, 64, 512)
 MANY = WIDTHS[:-1]
 LATER = ", 2026-07-28"
-NODE_MODULES = PEERS / "node/node_modules"
 SCRIPT = Path(__file__).resolve().parent / "clients/typescript_client.cjs"
 
 
-class Leg(NamedTuple):
-    """One way to the null server."""
-
-    argument: str
-    """Its first two words; the third is the server's program."""
-    floor: str
-    ours: str
-    """Functions of the floor and of mcpwire's client, which take that program alone."""
-
-    @property
-    def shape(self) -> str:
-        return self.argument.partition(" ")[0]
-
-    @property
-    def server(self) -> str:
-        return "stdio_null" if self.shape == "stdio" else "http_null"
-
-
-def over_http(shape: str, era: str, function: str) -> Leg:
-    return Leg(f"{shape} {era}", f"floor_http:{function}", f"bench_http:{function}")
-
-
 LEGS = {
-    "stdio": Leg("stdio --legacy", "floor:legacy", "bench_stdio:typed_legacy"),
-    "JSON": over_http("json", "--legacy", "json_session"),
-    "SSE": over_http("sse", "--legacy", "sse_session"),
-    "stdio" + LATER: Leg("stdio --modern", "floor:modern", "bench_stdio:typed_modern"),
-    "JSON" + LATER: over_http("json", "--modern", "json_stateless"),
-    "SSE" + LATER: over_http("sse", "--modern", "sse_stateless"),
+    "stdio": "stdio --legacy",
+    "JSON": "json --legacy",
+    "SSE": "sse --legacy",
+    "stdio" + LATER: "stdio --modern",
+    "JSON" + LATER: "json --modern",
+    "SSE" + LATER: "sse --modern",
 }
+
+
+def shape_of(leg: str) -> str:
+    """Return ``stdio``, ``json`` or ``sse``."""
+    return LEGS[leg].partition(" ")[0]
 
 
 @dataclass(frozen=True)
@@ -90,9 +77,8 @@ class Peer:
 
 def foreign(where: str, module: str, **others: Any) -> Peer:
     """Return a client of a Python environment of its own."""
-    python = PEERS / where / "bin/python"
-    command = (str(python), "-m", "harness.child")
-    return Peer(command, f"clients.{module}:connected", python, **others)
+    target = f"clients.{module}:connected"
+    return Peer(interpreter(where), target, python_of(where), **others)
 
 
 SLOW = {"stdio": 5, "json": 10, "sse": 10}
@@ -149,18 +135,18 @@ CLIENTS = {
 
 def variants() -> Iterator[Variant]:
     """Yield the floor, mcpwire and each client that is installed, leg by leg."""
-    for leg, (argument, floor, ours) in LEGS.items():
-        server = str(build.build(LEGS[leg].server))
-        shape = LEGS[leg].shape
+    for leg, words in LEGS.items():
+        argument, shape = build.leg(words), shape_of(leg)
         base = f"{leg}: floor"
-        yield Variant(base, floor, server, base, leg=leg)
-        yield Variant(f"{leg}: mcpwire", ours, server, base, leg=leg)
+        floor = "floor" if shape == "stdio" else "floor_http"
+        yield Variant(base, f"{floor}:connected", argument, base, leg=leg)
+        yield Variant(f"{leg}: mcpwire", "ours:typed", argument, base, leg=leg)
         for name, peer in CLIENTS.items():
             if peer.takes(leg):
                 yield Variant(
                     f"{leg}: {name}",
                     peer.target,
-                    f"{argument} {server}",
+                    argument,
                     base,
                     peer.portions[shape],
                     peer.interpreter,
@@ -170,25 +156,17 @@ def variants() -> Iterator[Variant]:
                 )
 
 
-def versions() -> dict[str, str]:
-    """Return the versions of those who are installed."""
-    found = {}
+PACKAGES = {
+    f"{environment}: {package}": (environment, package)
     for environment, package in (
         ("python-sdk", "mcp"),
         ("fastmcp", "fastmcp"),
         ("mcp-use", "mcp_use"),
         ("mcp-use", "mcp"),
         ("chuk-mcp", "chuk_mcp"),
-    ):
-        folder = PEERS / environment
-        for info in folder.glob(f"lib/*/site-packages/{package}-*.dist-info"):
-            version = info.name.removesuffix(".dist-info").partition("-")[2]
-            found[f"{environment}: {package}"] = version
-    manifest = CLIENTS["TypeScript SDK"].needs / "package.json"
-    if manifest.exists():
-        text = json.loads(manifest.read_text(encoding="utf-8"))
-        found[text["name"]] = text["version"]
-    return found
+    )
+}
+TYPESCRIPT = "@modelcontextprotocol/client"
 
 
 # What is wanted...
@@ -208,7 +186,7 @@ per second with 32 in flight, by shape."""
 def budgets() -> Iterator[Budget]:
     """Yield the lines to keep."""
     for leg in LEGS:
-        cpu, calls = LIMITS[LEGS[leg].shape]
+        cpu, calls = LIMITS[shape_of(leg)]
         mine, sdk = f"{leg}: mcpwire", f"{leg}: Python SDK"
         yield Budget(sdk, "cpu_us", cpu, at_least=True, against=mine)
         yield Budget(mine, "calls_per_s@32", calls, at_least=True, against=sdk)
@@ -217,11 +195,9 @@ def budgets() -> Iterator[Budget]:
 
 
 def main() -> int:
-    try:
+    with build.compiling("clients") as notes:
         found = list(variants())
-        notes = {"compiler": build.compiler_version(), "peers": versions()}
-    except (build.NoCompiler, subprocess.CalledProcessError) as error:
-        sys.exit(f"bench_clients.py: {error}")
+    notes["peers"] = versions({**PACKAGES, TYPESCRIPT: ("node", TYPESCRIPT)})
     remarks = {name: peer.remark for name, peer in CLIENTS.items() if peer.remark}
     for name, peer in CLIENTS.items():
         if not peer.needs.exists():

@@ -20,7 +20,7 @@ from harness import machine
 from harness.command import conclude, parser, tell
 from harness.figures import Budget
 from harness.rounds import FOLDER, Plan
-from harness.servers import PEERS, ROOT, node
+from harness.servers import NODE_MODULES, PEERS, ROOT, node
 from null import build
 
 if TYPE_CHECKING:
@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     """Figures of one client, by name."""
 
 PROGRAMS = FOLDER / "footprint" / "programs"
-NODE_MODULES = PEERS / "node/node_modules"
+PATHS = {"stdio": "stdio --legacy", "http": "json --legacy"}
+"""On which sessions and calls are weighed."""
+
 CALLS = 1_000
 ROUNDS, SLICES = 3, 1
 SESSIONS, UNDER_WAY = 30, 100
@@ -87,23 +89,20 @@ class Client:
         return install.python_install(self.distribution, packages, ROOT / OURS)
 
 
-def foreign(place: str, name: str, stdio: str, http: str, **others: str) -> Client:
+def foreign(place: str, name: str, **others: str) -> Client:
     """Return a client of a Python environment of its own."""
     module = f"clients.{name}:connected"
     script = name if name.endswith("_client") else f"{name}_client"
     return Client(
         (str(PEERS / place / "bin/python"), str(PROGRAMS / f"{script}.py")),
         {"python-sdk": "mcp"}.get(place, place),
-        {
-            "stdio": (module, f"stdio --legacy {stdio}"),
-            "http": (module, f"json --legacy {http}"),
-        },
+        {path: (module, build.leg(leg)) for path, leg in PATHS.items()},
         others,
     )
 
 
-def clients(stdio: str, http: str) -> dict[str, Client]:
-    """Return who is weighed, beside null servers."""
+def clients() -> dict[str, Client]:
+    """Return who is weighed."""
 
     def own(
         script: str,
@@ -114,8 +113,7 @@ def clients(stdio: str, http: str) -> dict[str, Client]:
         command = (sys.executable, str(PROGRAMS / script))
         return Client(command, distribution, weighed, imports=imports)
 
-    both = (stdio, http)
-    chuk = foreign("chuk-mcp", "chuk_mcp_client", *both)
+    chuk = foreign("chuk-mcp", "chuk_mcp_client")
     # Over HTTP it makes one call after the other, so none are under way together.
     chuk = replace(chuk, weighed={"stdio": chuk.weighed["stdio"]})
     return {
@@ -123,21 +121,20 @@ def clients(stdio: str, http: str) -> dict[str, Client]:
         OURS: own(
             "mcpwire_client.py",
             DISTRIBUTION,
-            stdio=("bench_stdio:typed_legacy", stdio),
-            http=("bench_http:json_session", http),
+            **{path: ("ours:typed", build.leg(leg)) for path, leg in PATHS.items()},
             imports="import mcpwire; mcpwire.Client",
         ),
         "mcpwire.sync": own("mcpwire_sync_client.py"),
         SDK: replace(
-            foreign("python-sdk", "python_sdk", *both),
+            foreign("python-sdk", "python_sdk"),
             imports="from mcp import Client",
         ),
         "FastMCP": foreign(
-            "fastmcp", "fastmcp_client", *both, FASTMCP_CHECK_FOR_UPDATES="off"
+            "fastmcp", "fastmcp_client", FASTMCP_CHECK_FOR_UPDATES="off"
         ),
         "chuk-mcp": chuk,
         "mcp-use": foreign(
-            "mcp-use", "mcp_use_client", *both, MCP_USE_ANONYMIZED_TELEMETRY="false"
+            "mcp-use", "mcp_use_client", MCP_USE_ANONYMIZED_TELEMETRY="false"
         ),
         "TypeScript SDK": Client(
             (node(), str(PROGRAMS / "typescript_client.cjs")),
@@ -185,26 +182,25 @@ def weighed(client: Client) -> Values:
     return starts.run(command, environment)[1]
 
 
-def kernel_paths(stdio: str, http: str) -> dict[str, tuple[str, str]]:
-    """Return the paths on which the kernel is asked for memory, or not."""
-    return {
-        "mcpwire, stdio": ("bench_stdio:typed_legacy", stdio),
-        "mcpwire, HTTP JSON": ("bench_http:json_session", http),
-        "mcpwire, HTTP SSE": ("bench_http:sse_session", http),
-        "mcpwire.sync, stdio": ("bench_stdio_blocking:typed_legacy", stdio),
-        "mcpwire.sync, HTTP JSON": ("bench_http_blocking:json_session", http),
-    }
+KERNEL_PATHS = {
+    "mcpwire, stdio": ("ours:typed", "stdio --legacy"),
+    "mcpwire, HTTP JSON": ("ours:typed", "json --legacy"),
+    "mcpwire, HTTP SSE": ("ours:typed", "sse --legacy"),
+    "mcpwire.sync, stdio": ("ours:blocking", "stdio --legacy apart"),
+    "mcpwire.sync, HTTP JSON": ("ours:blocking", "json --legacy apart"),
+}
+"""The paths on which the kernel is asked for memory, or not."""
 
 
-def asked(paths: Mapping[str, tuple[str, str]], calls: int) -> dict[str, Values]:
+def asked(calls: int) -> dict[str, Values]:
     """Return how often calls ask the kernel for memory, on each path."""
     if not kernel.is_there():
         tell("what calls ask of the kernel is left out: no strace")
         return {}
     found = {}
-    for name, (target, argument) in paths.items():
+    for name, (target, leg) in KERNEL_PATHS.items():
         tell(name)
-        found[name] = {"memory_syscalls": kernel.asked(target, argument, calls)}
+        found[name] = {"memory_syscalls": kernel.asked(target, build.leg(leg), calls)}
     return found
 
 
@@ -214,10 +210,7 @@ BUDGETS = [
     Budget(OURS, "import_ms", 0.25, against=SDK),
     Budget(OURS, "import_in_process_ms", 0.2, against=SDK),
     *(Budget(name, "blocks_left", 0, is_value=True) for name in (OURS, "mcpwire.sync")),
-    *(
-        Budget(name, "memory_syscalls", 0, is_value=True)
-        for name in kernel_paths("", "")
-    ),
+    *(Budget(name, "memory_syscalls", 0, is_value=True) for name in KERNEL_PATHS),
 ]
 
 
@@ -263,10 +256,10 @@ def versions(chosen: Mapping[str, Client]) -> dict[str, str]:
     return found
 
 
-def there(only: Sequence[str], stdio: str, http: str) -> dict[str, Client]:
+def there(only: Sequence[str]) -> dict[str, Client]:
     """Return who is wanted and installed."""
     found = {}
-    for name, client in clients(stdio, http).items():
+    for name, client in clients().items():
         if only and not any(text in name for text in only):
             continue
         if client.missing():
@@ -312,17 +305,15 @@ def main() -> int:
     text = f"calls that the kernel is watched in ({KERNEL_CALLS})"
     reading.add_argument("--kernel-calls", type=int, default=KERNEL_CALLS, help=text)
     options = reading.parse_args()
-    try:
-        stdio, http = str(build.build("stdio_null")), str(build.build("http_null"))
-    except (build.NoCompiler, subprocess.CalledProcessError) as error:
-        sys.exit(f"bench_footprint.py: {error}")
-    chosen = there(options.only, stdio, http)
+    with build.compiling("footprint"):
+        server, chosen = str(build.build()), there(options.only)
+        build.build("http_null")
     if not chosen:
         sys.exit(f"no client is named like {options.only!r}")
-    constant = count_all(chosen, stdio, options.calls)
-    times = time_all(chosen, stdio, options.rounds, options.slices)
-    paths = kernel_paths(stdio, http) if options.kernel_calls else {}
-    constant |= asked(paths, options.kernel_calls)
+    constant = count_all(chosen, server, options.calls)
+    times = time_all(chosen, server, options.rounds, options.slices)
+    if options.kernel_calls:
+        constant |= asked(options.kernel_calls)
     rounds = rounds_of(times, constant)
     notes = {
         "placed": "fresh interpreters, one after the other",
@@ -334,7 +325,7 @@ def main() -> int:
         Plan(options.rounds, options.slices, options.calls, (), pinned=False),
         {**machine.describe(), **notes, "pinned": False},
         rounds,
-        {name: name if name in paths else OURS for name in rounds[0]},
+        {name: name if name in KERNEL_PATHS else OURS for name in rounds[0]},
         BUDGETS,
         [(peer, OURS) for peer in peers],
     )

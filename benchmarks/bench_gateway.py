@@ -8,35 +8,35 @@ What is not installed is named and left out; `make bench-peers` installs it.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
-import subprocess
 import sys
-from contextlib import ExitStack, asynccontextmanager, closing
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import floor
 import floor_http
-from bench_server import INITIALIZED, PLACED, Driven, session_head
+from bench_server import PLACED
+from driven import pipes, port_of, session_head
 from harness.command import run
 from harness.figures import Ahead, Budget
 from harness.rounds import Variant
 from harness.servers import (
-    INITIALIZE,
-    PEERS,
     ROOT,
     Program,
     listening,
     on_the_servers_core,
+    python_of,
+    versions,
 )
+from leg import ANSWER
 from null import build
 from null.serving import serving
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from driven import Driven
     from harness.rounds import Round
 
 FOLDER = Path(__file__).resolve().parent / "gateway"
@@ -48,7 +48,7 @@ DIRECT, OURS = "direct", "mcpwire"
 
 def foreign(name: str, script: str, **environment: str) -> Program:
     """Return a program of an environment of its own, ten times fewer calls of it."""
-    python = PEERS / name / "bin/python"
+    python = python_of(name)
     command = (str(python), str(FOLDER / script))
     return Program(command, (python,), environment, portion=10)
 
@@ -87,50 +87,20 @@ def takes(name: str, leg: str) -> bool:
 # How it is called...
 
 
-async def begin(call: Driven) -> None:
-    """See that a call does its work."""
-    floor.check(await call())
-
-
-@asynccontextmanager
-async def pipes(command: list[str], *, modern: bool) -> AsyncIterator[Driven]:
-    """Call the tool of that program over its pipes."""
-    with on_the_servers_core():
-        one = floor.Floor(command)
-    with closing(one):
-        if not modern:
-            await one.call("initialize", INITIALIZE)
-            os.write(one.stdin, INITIALIZED)
-        call = Driven(one, one.process.pid, modern=modern)
-        await begin(call)
-        yield call
-
-
-@asynccontextmanager
-async def port_of(port: int, pid: int, head: bytes | None) -> AsyncIterator[Driven]:
-    """Call the tool of what listens there; with the head of a session, in that one."""
-    one = floor_http.Floor(port, modern=head is None)
-    if head is not None:
-        one.head = head
-    call = Driven(one, pid, modern=head is None)
-    await begin(call)
-    yield call
-    one.close()
-    await asyncio.sleep(0)  # where asyncio closes what was aborted
-
-
 @asynccontextmanager
 async def over_http(name: str, *, modern: bool) -> AsyncIterator[Driven]:
     """Call the child over HTTP; directly, over its pipes."""
     upstream = [str(build.build("stdio_null")), ERAS[modern]]
     if name == DIRECT:
         async with pipes(upstream, modern=modern) as call:
+            await call.begin(ANSWER)
             yield call
         return
     os.environ["UPSTREAM"] = json.dumps([upstream[0], upstream[1:]])
     with listening(PROGRAMS[name]) as (port, pid):
         head = None if modern else session_head(port)
         async with port_of(port, pid, head) as call:
+            await call.begin(ANSWER)
             yield call
 
 
@@ -144,11 +114,13 @@ async def stdio_to_http(name: str) -> AsyncIterator[Driven]:
         if name == DIRECT:
             head = floor_http.head(null.port, modern=False)
             async with port_of(null.port, null.pid, head) as call:
+                await call.begin(ANSWER)
                 yield call
             return
         program = PROGRAMS[name]
         os.environ.update(program.environment, UPSTREAM=json.dumps(null.url))
-        async with pipes(list(program.command), modern=False) as call:
+        async with pipes(program.command, modern=False) as call:
+            await call.begin(ANSWER)
             yield call
 
 
@@ -211,13 +183,7 @@ BUDGETS = [
 ]
 
 
-def versions() -> dict[str, str]:
-    """Return the versions of those who are installed."""
-    found = {}
-    for name, package in (("fastmcp", "fastmcp"), ("mcp-proxy", "mcp_proxy")):
-        for info in (PEERS / name).glob(f"lib/*/site-packages/{package}-*.dist-info"):
-            found[name] = info.name.removesuffix(".dist-info").partition("-")[2]
-    return found
+PACKAGES = {"fastmcp": ("fastmcp", "fastmcp"), "mcp-proxy": ("mcp-proxy", "mcp_proxy")}
 
 
 def main() -> int:
@@ -229,16 +195,14 @@ def main() -> int:
         if (file := program.missing()) is not None:
             where = file.relative_to(ROOT)
             remarks[name] = f"left out: no {where}; `make bench-peers`"
-    try:
+    with build.compiling("gateway") as notes:
         build.build("stdio_null")
-        notes = {"compiler": build.compiler_version(), "placed": PLACED}
-    except (build.NoCompiler, subprocess.CalledProcessError) as error:
-        sys.exit(f"bench_gateway.py: {error}")
+        notes["placed"] = PLACED
     return run(
         "gateway",
         variants(),
         BUDGETS,
-        notes={**notes, "peers": versions(), "remarks": remarks},
+        notes=notes | {"peers": versions(PACKAGES), "remarks": remarks},
         widths=WIDTHS,
         slices=SLICES,
         pairs=PAIRS,

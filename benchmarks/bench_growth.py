@@ -9,7 +9,6 @@ Where all are called in turn the floor gets slower, too: no cache holds all of t
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -113,11 +112,8 @@ def main() -> int:
     text = f"calls in flight, a power of two ({MOST_IN_FLIGHT})"
     add("--most-in-flight", type=positive, default=MOST_IN_FLIGHT, help=text)
     options = reading.parse_args()
-    try:
+    with build.compiling("growth") as notes:
         everything = paths()
-        notes = {"compiler": build.compiler_version()}
-    except (build.NoCompiler, subprocess.CalledProcessError) as error:
-        sys.exit(f"bench_growth.py: {error}")
     chosen = [
         path
         for path in everything

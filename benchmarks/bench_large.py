@@ -11,7 +11,6 @@ such a size is new to the process each time, and the kernel brings it page by pa
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -195,7 +194,8 @@ def budgets() -> list[Budget]:
 def run(options: Any) -> int:
     """Measure all ways, print, save; return the exit code."""
     plan = Plan(options.rounds, options.slices, options.calls, (), pinned=False)
-    those = chosen(variants(), options.only)
+    with build.compiling(NAME) as notes:
+        those = chosen(variants(), options.only)
     if not those:
         sys.exit(f"no variant is named like {options.only!r}")
     rounds: list[Round] = []
@@ -208,7 +208,7 @@ def run(options: Any) -> int:
                 found |= measure(way, here, plan)
         rounds.append(found)
     described = machine.describe() | {
-        "compiler": build.compiler_version(),
+        **notes,
         "placed": "one call at a time unpinned",
     }
     baselines = {each.name: each.baseline for each in those}
@@ -222,11 +222,7 @@ def run(options: Any) -> int:
 
 
 def main() -> int:
-    options = parser(NAME, slices=SLICES).parse_args()
-    try:
-        return run(options)
-    except (build.NoCompiler, subprocess.CalledProcessError) as error:
-        sys.exit(f"bench_large.py: {error}")
+    return run(parser(NAME, slices=SLICES).parse_args())
 
 
 if __name__ == "__main__":

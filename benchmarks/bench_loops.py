@@ -9,7 +9,6 @@ mcpwire neither needs nor brings along, nothing is measured.
 from __future__ import annotations
 
 import importlib.util
-import subprocess
 import sys
 from importlib.metadata import version
 from typing import Any
@@ -24,15 +23,10 @@ UVLOOP = ", uvloop"
 UNDER = "loops.under_uvloop"
 
 CLIENTS = {
-    "stdio": ("stdio_null", "floor:legacy", "bench_stdio:typed_legacy"),
-    "JSON": ("http_null", "floor_http:json_session", "bench_http:json_session"),
-    "SSE, 2026-07-28": (
-        "http_null",
-        "floor_http:sse_stateless",
-        "bench_http:sse_stateless",
-    ),
+    "stdio": "stdio --legacy",
+    "JSON": "json --legacy",
+    "SSE, 2026-07-28": "sse --modern",
 }
-"""Null server, floor and client by leg."""
 
 SERVERS = {
     "server, stdio": ("stdio_session", ("floor", "mcpwire")),
@@ -73,16 +67,20 @@ def client_variants() -> list[Variant]:
     """Return floor and client of each leg, on both loops."""
     interpreter = (sys.executable, "-m", UNDER, "harness.child")
     found = []
-    for leg, (null, *targets) in CLIENTS.items():
-        server = str(build.build(null))
-        for what, target in zip(("floor", "mcpwire"), targets, strict=True):
+    for leg, words in CLIENTS.items():
+        argument = build.leg(words)
+        floor = "floor" if leg == "stdio" else "floor_http"
+        for what, target in (
+            ("floor", f"{floor}:connected"),
+            ("mcpwire", "ours:typed"),
+        ):
             name = f"{leg}: {what}"
             found += [
-                Variant(name, target, server, name, leg=leg),
+                Variant(name, target, argument, name, leg=leg),
                 Variant(
                     name + UVLOOP,
                     target,
-                    server,
+                    argument,
                     name,
                     interpreter=interpreter,
                     leg=leg,
@@ -118,11 +116,8 @@ def main() -> int:
     if importlib.util.find_spec("uvloop") is None:
         print("bench_loops.py is left out: no uvloop; `make setup`", file=sys.stderr)
         return 0
-    try:
+    with build.compiling("loops") as notes:
         variants = client_variants()
-        notes = {"compiler": build.compiler_version()}
-    except (build.NoCompiler, subprocess.CalledProcessError) as error:
-        sys.exit(f"bench_loops.py: {error}")
     if sys.platform == "linux":  # where a process's CPU time can be asked for
         variants += server_variants()
     return run(

@@ -9,7 +9,6 @@ sessions. Memory is that of our process alone, without the children.
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -85,11 +84,8 @@ def main() -> int:
     text = f"servers, or sessions ({MANY})"
     reading.add_argument("--many", type=positive, default=MANY, help=text)
     options = reading.parse_args()
-    try:
+    with build.compiling("many") as notes:
         found = chosen(variants(), options.only)
-        notes = {"compiler": build.compiler_version()}
-    except (build.NoCompiler, subprocess.CalledProcessError) as error:
-        sys.exit(f"bench_many.py: {error}")
     if not found:
         sys.exit(f"no variant is named like {options.only!r}")
     described = machine.describe() | notes

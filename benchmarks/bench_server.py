@@ -8,41 +8,36 @@ named and left out; `make peers` installs it.
 
 from __future__ import annotations
 
-import asyncio
-import json
 import os
 import sys
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import floor
-import floor_http
-from floor import ARGUMENTS
+from driven import pipes, port_of, session_head
 from harness.command import run
 from harness.figures import Ahead, Budget
 from harness.rounds import Variant
 from harness.servers import (
-    INITIALIZE,
-    PEERS,
+    NODE_MODULES,
     ROOT,
     Program,
-    cpu_ns,
     listening,
     node,
-    on_the_servers_core,
-    open_session,
+    python_of,
+    versions,
 )
+from leg import ARGUMENTS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from driven import Driven
+
 PLACED = "server and load on a core each"
-INITIALIZED = b'{"jsonrpc":"2.0","method":"notifications/initialized"}\n'
 HERE = Path(__file__).resolve().parent
 SERVERS = HERE / "servers"
-NODE_MODULES = PEERS / "node/node_modules"
-TYPESCRIPT = NODE_MODULES / "@modelcontextprotocol/server"
+TYPESCRIPT = "@modelcontextprotocol/server"
 
 SLICES = 5
 SLOW_PORTION = 5
@@ -54,15 +49,8 @@ COMPILED_CALLS = 2_000
 
 def peers() -> dict[str, str]:
     """Return the versions of those who are installed."""
-    found = {}
-    for name, package in (("python-sdk", "mcp"), ("fastmcp", "fastmcp")):
-        for info in (PEERS / name).glob(f"lib/*/site-packages/{package}-*.dist-info"):
-            found[package] = info.name.removesuffix(".dist-info").partition("-")[2]
-    manifest = TYPESCRIPT / "package.json"
-    if manifest.exists():
-        text = json.loads(manifest.read_text(encoding="utf-8"))
-        found[text["name"]] = text["version"]
-    return found
+    packages = {"mcp": ("python-sdk", "mcp"), "fastmcp": ("fastmcp", "fastmcp")}
+    return versions({**packages, TYPESCRIPT: ("node", TYPESCRIPT)})
 
 
 # What is compared...
@@ -75,7 +63,7 @@ def own(path: Path, *words: str, **environment: str) -> Program:
 
 def foreign(name: str, script: str, **environment: str) -> Program:
     """Return a program of an environment of its own."""
-    python = PEERS / name / "bin/python"
+    python = python_of(name)
     command = (str(python), str(SERVERS / script))
     return Program(command, (python,), environment, SLOW_PORTION)
 
@@ -92,7 +80,7 @@ PROGRAMS = {
     "FastMCP": foreign("fastmcp", "fastmcp_server.py", FASTMCP_CHECK_FOR_UPDATES="off"),
     "TypeScript SDK": Program(
         (node(), str(SERVERS / "typescript_server.cjs")),
-        (TYPESCRIPT,),
+        (NODE_MODULES / TYPESCRIPT,),
         {"NODE_PATH": str(NODE_MODULES), "NODE_ENV": "production"},
         warm_up=COMPILED_CALLS,
     ),
@@ -133,47 +121,13 @@ LEGS = {
 # How it is called...
 
 
-class Driven:
-    """Performs calls for a floor, and knows what they cost the server."""
-
-    def __init__(self, one: Any, pid: int, *, modern: bool) -> None:
-        self.floor = one
-        self.pid = pid
-        self.params = floor_http.params(modern=modern)
-
-    async def __call__(self) -> Any:
-        return await self.floor.call("tools/call", self.params)
-
-    def cpu_ns(self) -> int:
-        return cpu_ns(self.pid)
-
-
-def check(result: dict[str, Any]) -> None:
-    """Fail before anything is measured when the call does not do its work."""
-    assert result["content"][0]["text"] == ARGUMENTS["text"], result
-    assert not result.get("isError"), result
-
-
-async def begin(call: Driven, program: Program) -> None:
-    """See that a call does its work; let the server get warm."""
-    check(await call())
-    for _ in range(program.warm_up):
-        await call()
-
-
 @asynccontextmanager
 async def over_stdio(name: str, *, modern: bool) -> AsyncIterator[Driven]:
     """Call the tool of that program over its pipes."""
     program = PROGRAMS[name]
     os.environ.update(program.environment)
-    with on_the_servers_core():
-        one = floor.Floor(list(program.command))
-    with closing(one):
-        if not modern:
-            await one.call("initialize", INITIALIZE)
-            os.write(one.stdin, INITIALIZED)
-        call = Driven(one, one.process.pid, modern=modern)
-        await begin(call, program)
+    async with pipes(program.command, modern=modern) as call:
+        await call.begin(ARGUMENTS["text"], program.warm_up)
         yield call
 
 
@@ -182,24 +136,10 @@ async def over_http(name: str, *, modern: bool) -> AsyncIterator[Driven]:
     """Call the tool of that program over HTTP."""
     program = PROGRAMS[name]
     with listening(program) as (port, pid):
-        one = floor_http.Floor(port, modern=modern)
-        if not modern:
-            one.head = session_head(port)
-        call = Driven(one, pid, modern=modern)
-        await begin(call, program)
-        yield call
-        one.close()
-        await asyncio.sleep(0)  # where asyncio closes what was aborted
-
-
-def session_head(port: int) -> bytes:
-    """Return what requests of a new session begin with."""
-    field = "mcp-session-id: "
-    session_id = open_session(port)
-    lines = floor_http.head(port, modern=False).decode().split("\r\n")
-    at = next(n for n, line in enumerate(lines) if line.startswith(field))
-    lines[at : at + 1] = [] if session_id is None else [field + session_id]
-    return "\r\n".join(lines).encode()
+        head = None if modern else session_head(port)
+        async with port_of(port, pid, head) as call:
+            await call.begin(ARGUMENTS["text"], program.warm_up)
+            yield call
 
 
 def stdio_session(name: str) -> Any:

@@ -13,17 +13,14 @@ On one core nobody has to be woken, and what is left to see is what threads cost
 
 from __future__ import annotations
 
-import json
-import subprocess
 import sys
 from typing import TYPE_CHECKING
 
 from harness.command import run
 from harness.figures import Budget
 from harness.rounds import Variant
-from harness.servers import ROOT
+from harness.servers import ROOT, interpreter, python_of
 from null import build
-from threads.peers import interpreter, python_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,22 +34,21 @@ PLACED = (
 )
 
 LEGS = {
-    "stdio": ("stdio_null", ("--legacy",), "apart"),
-    "stdio, one core": ("stdio_null", ("--legacy",), "together"),
-    "stdio, 2026-07-28": ("stdio_null", ("--modern",), "apart"),
-    "JSON": ("http_null", ("--legacy", "--json"), "apart"),
-    "JSON, 2026-07-28": ("http_null", ("--modern", "--json"), "apart"),
-    "SSE": ("http_null", ("--legacy", "--sse"), "apart"),
+    "stdio": "stdio --legacy apart",
+    "stdio, one core": "stdio --legacy together",
+    "stdio, 2026-07-28": "stdio --modern apart",
+    "JSON": "json --legacy apart",
+    "JSON, 2026-07-28": "json --modern apart",
+    "SSE": "sse --legacy apart",
 }
-"""Which null server, with which options, and where it runs."""
 
 # What a slice of many threads is to be held against, measured beside it.
 ALONE = "mcpwire, one thread"
 OURS = {
-    "mcpwire": ("threads.ours:blocking", tuple(LEGS)),
-    ALONE: ("threads.ours:one_thread", ("stdio", "stdio, one core", "JSON")),
+    "mcpwire": ("ours:blocking", tuple(LEGS)),
+    ALONE: ("ours:one_thread", ("stdio", "stdio, one core", "JSON")),
     "mcpwire on asyncio": (
-        "threads.ours:on_loop",
+        "ours:on_loop",
         ("stdio", "stdio, one core", "JSON", "SSE"),
     ),
 }
@@ -60,8 +56,8 @@ OURS = {
 
 PEER_LEGS = ("stdio", "JSON", "SSE")
 FOREIGN = {
-    "Python SDK": ("threads.peers:python_sdk", "python-sdk"),
-    "FastMCP": ("threads.peers:fastmcp", "fastmcp"),
+    "Python SDK": ("portal:python_sdk", "python-sdk"),
+    "FastMCP": ("portal:fastmcp", "fastmcp"),
 }
 """Who measures it, and the environment that it needs."""
 
@@ -92,11 +88,10 @@ def foreign(leg: str, argument: str) -> list[Variant]:
 def variants() -> list[Variant]:
     """Return everything that is measured and installed."""
     found = []
-    for leg, (program, options, placement) in LEGS.items():
-        argument = json.dumps([str(build.build(program)), *options, placement])
-        floor = "threads.floors:stdio" if len(options) == 1 else "threads.floors:http"
+    for leg, words in LEGS.items():
+        argument = build.leg(words)
         base = f"{leg}: floor"
-        found.append(Variant(base, floor, argument, base))
+        found.append(Variant(base, "floor_blocking:shared", argument, base))
         found += [
             Variant(f"{leg}: {who}", how, argument, base)
             for who, (how, legs) in OURS.items()
@@ -131,16 +126,13 @@ def main() -> int:
     for who, python in missing().items():
         where = python.relative_to(ROOT)
         print(f"{who} is left out: no {where}; `make peers`", file=sys.stderr)
-    try:
+    with build.compiling("threads") as notes:
         measured = variants()
-        notes = {"compiler": build.compiler_version(), "placed": PLACED}
-    except (build.NoCompiler, subprocess.CalledProcessError) as error:
-        sys.exit(f"bench_threads.py: {error}")
     return run(
         "threads",
         measured,
         BUDGETS,
-        notes=notes,
+        notes={**notes, "placed": PLACED},
         widths=WIDTHS,
         slices=SLICES,
         pairs=PAIRS,

@@ -17,12 +17,12 @@ from contextlib import asynccontextmanager, closing
 from typing import Any
 
 import orjson
+from leg import ARGUMENTS, parse
 
 Call = Callable[[], Awaitable[Any]]
 
 READ_SIZE = 64 * 1024
 TIMEOUT_S = 30.0
-ARGUMENTS = {"text": "hi"}
 STAMP = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
     "io.modelcontextprotocol/clientCapabilities": {},
@@ -127,25 +127,14 @@ def check(result: dict[str, Any]) -> None:
 
 
 @asynccontextmanager
-async def legacy(server: str) -> AsyncIterator[Call]:
-    """Call a tool as the session era does: nothing but name and arguments."""
-    with closing(Floor([server, "--legacy"])) as floor:
+async def connected(argument: str) -> AsyncIterator[Call]:
+    """Call a tool as the era of a leg does: the newer one sends metadata each time."""
+    leg = parse(argument)
+    stamp = {"_meta": STAMP} if leg.is_modern else {}
+    with closing(Floor([leg.server, leg.era])) as floor:
 
         async def call() -> Any:
-            params = {"name": "echo", "arguments": ARGUMENTS}
-            return await floor.call("tools/call", params)
-
-        check(await call())
-        yield call
-
-
-@asynccontextmanager
-async def modern(server: str) -> AsyncIterator[Call]:
-    """Call a tool as 2026-07-28 does: each request carries its metadata."""
-    with closing(Floor([server, "--modern"])) as floor:
-
-        async def call() -> Any:
-            params = {"name": "echo", "arguments": ARGUMENTS, "_meta": STAMP}
+            params = {"name": "echo", "arguments": ARGUMENTS, **stamp}
             return await floor.call("tools/call", params)
 
         check(await call())

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import httptools
 import orjson
-from floor import ARGUMENTS, READ_SIZE, STAMP, Call, Pending, check
+from floor import READ_SIZE, STAMP, Call, Pending, check
+from leg import ARGUMENTS, parse
 from null.serving import serving
 
 if TYPE_CHECKING:
@@ -122,32 +123,16 @@ class Floor:
 
 
 @asynccontextmanager
-async def floor(server: str, era: str, shape: str) -> AsyncIterator[Call]:
+async def connected(argument: str) -> AsyncIterator[Call]:
     """Call a tool of a server of that era, which answers in that shape."""
-    modern = era == "--modern"
-    with serving(server, era, shape) as null:
-        one = Floor(null.port, modern=modern)
+    leg = parse(argument)
+    with serving(leg.server, leg.era, f"--{leg.shape}") as null:
+        one = Floor(null.port, modern=leg.is_modern)
 
         async def call() -> Any:
-            return await one.call("tools/call", params(modern=modern))
+            return await one.call("tools/call", params(modern=leg.is_modern))
 
         check(await call())
         yield call
         one.close()
         await asyncio.sleep(0)  # where asyncio closes what was aborted
-
-
-def json_session(server: str) -> Any:
-    return floor(server, "--legacy", "--json")
-
-
-def json_stateless(server: str) -> Any:
-    return floor(server, "--modern", "--json")
-
-
-def sse_session(server: str) -> Any:
-    return floor(server, "--legacy", "--sse")
-
-
-def sse_stateless(server: str) -> Any:
-    return floor(server, "--modern", "--sse")

@@ -6,7 +6,7 @@ from contextlib import ExitStack, asynccontextmanager
 from chuk_mcp.client import connect_to_server
 from chuk_mcp.transports.http import StreamableHTTPParameters, StreamableHTTPTransport
 from chuk_mcp.transports.stdio import StdioParameters
-from clients.leg import ARGUMENTS, NAME, parse
+from leg import ARGUMENTS, NAME, parse
 
 # It ends its child behind asyncio's back, which says so each time.
 logging.getLogger("asyncio").setLevel(logging.ERROR)

@@ -1,24 +1,26 @@
 """FastMCP's client: `Client.call_tool`."""
 
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
-from clients.leg import ARGUMENTS, NAME, parse
 from fastmcp import Client
 from fastmcp.client.transports import StdioTransport
+from leg import ARGUMENTS, NAME, parse
 
 
 @asynccontextmanager
 async def connected(argument):
     leg = parse(argument)
-    with ExitStack() as stack:
+    async with AsyncExitStack() as stack:
         if leg.is_stdio:
             target = StdioTransport(leg.server, [leg.era], keep_alive=False)
         else:
             target = stack.enter_context(leg.url())
-        async with Client(target, mode="auto" if leg.is_modern else "legacy") as client:
+        with leg.starting():
+            mode = "auto" if leg.is_modern else "legacy"
+            client = await stack.enter_async_context(Client(target, mode=mode))
 
-            async def call():
-                return await client.call_tool(NAME, ARGUMENTS)
+        async def call():
+            return await client.call_tool(NAME, ARGUMENTS)
 
-            leg.check((await call()).content[0].text, client.protocol_version)
-            yield call
+        leg.check((await call()).content[0].text, client.protocol_version)
+        yield call

@@ -3,7 +3,7 @@
 import logging
 from contextlib import ExitStack, asynccontextmanager
 
-from clients.leg import ARGUMENTS, NAME, parse
+from leg import ARGUMENTS, NAME, parse
 from mcp_use import MCPClient
 
 # It logs to the output, which is for figures here.

@@ -1,8 +1,8 @@
 """The official Python SDK's client: `Client.call_tool`."""
 
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
-from clients.leg import ARGUMENTS, NAME, parse
+from leg import ARGUMENTS, NAME, parse
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 
@@ -10,15 +10,17 @@ from mcp.client.stdio import StdioServerParameters
 @asynccontextmanager
 async def connected(argument):
     leg = parse(argument)
-    with ExitStack() as stack:
+    async with AsyncExitStack() as stack:
         if leg.is_stdio:
             target = StdioServerParameters(command=leg.server, args=[leg.era])
         else:
             target = stack.enter_context(leg.url())
-        async with Client(target, mode="auto" if leg.is_modern else "legacy") as client:
+        with leg.starting():
+            mode = "auto" if leg.is_modern else "legacy"
+            client = await stack.enter_async_context(Client(target, mode=mode))
 
-            async def call():
-                return await client.call_tool(NAME, ARGUMENTS)
+        async def call():
+            return await client.call_tool(NAME, ARGUMENTS)
 
-            leg.check((await call()).content[0].text, client.protocol_version)
-            yield call
+        leg.check((await call()).content[0].text, client.protocol_version)
+        yield call

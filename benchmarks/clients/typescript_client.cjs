@@ -1,6 +1,6 @@
 /* The official TypeScript SDK's client: `client.callTool`.
  *
- *   node typescript_client.cjs TARGET "SHAPE ERA SERVER"
+ *   node typescript_client.cjs TARGET "SHAPE ERA PLACEMENT SERVER"
  *
  * Answers and measures what harness/child.py and harness/measure.py do, line by line of
  * JSON; TARGET means nothing here. NODE_PATH says where the SDK is installed.
@@ -94,7 +94,7 @@ async function listening(server, options) {
 }
 
 async function connected(argument) {
-    const [shape, era, ...words] = argument.split(" ");
+    const [shape, era, , ...words] = argument.split(" ");
     const server = words.join(" ");
     const client = new Client(
         { name: "benchmark", version: "1" },

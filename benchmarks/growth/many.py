@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import bench_gateway
-from floor import ARGUMENTS
+from leg import ARGUMENTS
 from null import build
 
 from growth.sessions import Sessions, begun, http_program, make_room

@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Any
 import bench_server
 import floor
 import floor_http
-from floor import ARGUMENTS, Call
+from driven import session_head
+from floor import Call
 from harness.servers import cpu_ns, listening
+from leg import ARGUMENTS
 from null.serving import serving
 
 if TYPE_CHECKING:
@@ -236,7 +238,7 @@ async def http_program(program: Program) -> AsyncIterator[Sessions]:
             async def open_one() -> Call:
                 one = floor_http.Floor(port, modern=False)
                 stack.enter_context(closing(one))
-                one.head = bench_server.session_head(port)
+                one.head = session_head(port)
                 call = calling(one, PARAMS)
                 await call()
                 return call

@@ -22,10 +22,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 ROOT = Path(__file__).resolve().parents[2]
 PEERS = ROOT / ".peers"
+NODE_MODULES = PEERS / "node/node_modules"
 START_TIMEOUT_S = 60.0
 POLL_S = 0.02
 CLOSE_TIMEOUT_S = 10.0
@@ -52,6 +53,35 @@ class Program:
     def missing(self) -> Path | None:
         """Return a file that is not installed, if one is not."""
         return next((each for each in self.needs if not each.exists()), None)
+
+
+def python_of(environment: str) -> Path:
+    """Return the interpreter of a peer's environment."""
+    return PEERS / environment / "bin/python"
+
+
+def interpreter(environment: str) -> tuple[str, ...]:
+    """Return the command that measures in there."""
+    return (str(python_of(environment)), "-m", "harness.child")
+
+
+def version_of(environment: str, package: str) -> str | None:
+    """Return the version of a package of a peer's environment, if it is installed."""
+    if environment == "node":
+        manifest = NODE_MODULES / package / "package.json"
+        if not manifest.exists():
+            return None
+        return str(json.loads(manifest.read_text(encoding="utf-8"))["version"])
+    folder = PEERS / environment
+    found = folder.glob(f"lib/*/site-packages/{package}-*.dist-info")
+    names = [each.name.removesuffix(".dist-info") for each in found]
+    return names[0].partition("-")[2] if names else None
+
+
+def versions(packages: Mapping[str, tuple[str, str]]) -> dict[str, str]:
+    """Return the versions of what is installed: environment and package by name."""
+    found = {name: version_of(*where) for name, where in packages.items()}
+    return {name: version for name, version in found.items() if version}
 
 
 def node() -> str:

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import httptools
 import orjson
-from floor import ARGUMENTS, READ_SIZE
+from floor import READ_SIZE
 from floor_http import head
+from leg import ARGUMENTS
 from null.serving import serving
 
 from large.points import KIB, Measured, asked

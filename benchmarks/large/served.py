@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import orjson
+from driven import INITIALIZED, session_head
 from floor import READ_SIZE
-from floor_http import head
 from harness.servers import (
     INITIALIZE,
     PEERS,
@@ -22,7 +22,6 @@ from harness.servers import (
     cpu_ns,
     listening,
     on_the_servers_core,
-    open_session,
 )
 
 from large.floors import NEWLINE, ended, line, message, started
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     Request = Callable[[dict[str, Any]], bytes]
 
 HERE = Path(__file__).resolve().parent
-INITIALIZED = b'{"jsonrpc":"2.0","method":"notifications/initialized"}\n'
 TIMEOUT_S = 60.0
 SDK = PEERS / "python-sdk/bin/python"
 
@@ -79,12 +77,7 @@ def on_a_port(program: Program) -> Iterator[tuple[Request, int]]:
         listening(program) as (port, pid),
         socket.create_connection(("127.0.0.1", port), TIMEOUT_S) as sock,
     ):
-        fields = head(port, modern=False).decode()
-        session_id = open_session(port)
-        lines = [each for each in fields.split("\r\n") if "session-id" not in each]
-        if session_id is not None:
-            lines.insert(1, f"mcp-session-id: {session_id}")
-        begin = "\r\n".join(lines).encode()
+        begin = session_head(port)
 
         def request(params: dict[str, Any]) -> bytes:
             data = orjson.dumps(message("tools/call", params))

@@ -14,8 +14,9 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import orjson
-from floor import ARGUMENTS, STAMP, Call, Pending, check
+from floor import STAMP, Call, Pending, check
 from floor_server import at_once
+from leg import ARGUMENTS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable

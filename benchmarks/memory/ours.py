@@ -5,12 +5,14 @@ from __future__ import annotations
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from floor import ARGUMENTS, Call
+from leg import ARGUMENTS
 
 import mcpwire
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+
+    from floor import Call
 
 REVISIONS = {"session": "2025-11-25", "stateless": "2026-07-28"}
 

@@ -16,8 +16,12 @@ import shlex
 import shutil
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 HERE: Final = Path(__file__).resolve().parent
 BUILD_FOLDER: Final = HERE.parent.parent / ".build" / "null"
@@ -79,6 +83,26 @@ def build(name: str = "stdio_null") -> Path:
     subprocess.run(command, check=True)
     unfinished.replace(program)
     return program
+
+
+def leg(words: str) -> str:
+    """Return the argument of a variant that calls a null server, as `leg` reads it.
+
+    Args:
+        words: Shape and era, and the placement if it is not ``anywhere``.
+    """
+    shape, era, placement = (*words.split(), "anywhere")[:3]
+    server = build("stdio_null" if shape == "stdio" else "http_null")
+    return f"{shape} {era} {placement} {server}"
+
+
+@contextmanager
+def compiling(name: str) -> Iterator[dict[str, Any]]:
+    """Give what a result says of the compiler; without one, end with one line."""
+    try:
+        yield {"compiler": compiler_version()}
+    except (NoCompiler, subprocess.CalledProcessError) as error:
+        sys.exit(f"bench_{name}.py: {error}")
 
 
 def main() -> int:

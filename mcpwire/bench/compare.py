@@ -19,7 +19,15 @@ if TYPE_CHECKING:
 
     from mcpwire.bench.results import Result, Subject
 
-__all__ = ["FEWEST", "Difference", "compare", "differences", "medians"]
+__all__ = [
+    "FEWEST",
+    "Difference",
+    "compare",
+    "differences",
+    "interval",
+    "medians",
+    "verdict",
+]
 
 Verdict = Literal["better", "worse", "no difference shown"]
 
@@ -87,7 +95,7 @@ def differences(
         for one, a, b in zip(before.slices, old, new, strict=True):
             if a:
                 groups.setdefault(one.round, []).append(b / a)
-        drawn = _interval(len(names), list(groups.values()))
+        drawn = interval(list(groups.values()), count=len(names))
         found.append(_difference(name, (median(old), median(new)), drawn))
     return found
 
@@ -134,7 +142,7 @@ def compare(
                 for of, floor in zip(rows, floors, strict=True)
                 if floor is not None
             ]
-        drawn = _interval(len(names), rows[1], rows[0])
+        drawn = interval(rows[1], rows[0], count=len(names))
         values = (
             median(old.figures_of_slices(name)),
             median(new.figures_of_slices(name)),
@@ -166,8 +174,8 @@ def _by_round(subject: Subject, name: str) -> list[list[float]]:
     return list(found.values())
 
 
-def _interval(
-    count: int, after: list[list[float]], before: list[list[float]] | None = None
+def interval(
+    after: list[list[float]], before: list[list[float]] | None = None, *, count: int = 1
 ) -> tuple[float, float, float]:
     """Return the ratio of two medians, or a median of ratios, and its interval.
 
@@ -175,9 +183,9 @@ def _interval(
     share what a process was stuck with.
 
     Args:
-        count: How many figures are compared.
         after: The figure of each slice, by rounds; or its ratios.
         before: What it is divided by.
+        count: How many figures are compared.
     """
     fewest = min(len(after), len(before or after))
     after, before = _pooled(after), _pooled(before or [[1.0]])
@@ -242,21 +250,24 @@ def _draws(size: int, whole: int, low: int, bits: int) -> int:
     )
 
 
+def verdict(drawn: tuple[float, float, float], *, more_is_better: bool) -> Verdict:
+    """Say what a ratio with its interval shows."""
+    ratio, low, high = drawn
+    is_certain = low < high and not low <= 1 <= high
+    if not is_certain or abs(ratio - 1) < _LEAST:
+        return "no difference shown"
+    return "better" if (ratio > 1) == more_is_better else "worse"
+
+
 def _difference(
     name: str, values: tuple[float, float], drawn: tuple[float, float, float]
 ) -> Difference:
-    ratio, low, high = drawn
-    verdict: Verdict = "no difference shown"
-    is_certain = low < high and not low <= 1 <= high
-    if is_certain and abs(ratio - 1) >= _LEAST:
-        is_better = (ratio > 1) == FIGURES[name].more_is_better
-        verdict = "better" if is_better else "worse"
     return Difference(
         figure=name,
         before=values[0],
         after=values[1],
-        ratio=ratio,
-        low=low,
-        high=high,
-        verdict=verdict,
+        ratio=drawn[0],
+        low=drawn[1],
+        high=drawn[2],
+        verdict=verdict(drawn, more_is_better=FIGURES[name].more_is_better),
     )

@@ -347,8 +347,8 @@ class Dispatcher:
     A handler takes the params and a `RequestContext` and returns the result as a dict,
     or a coroutine of it. What it raises: an `RPCError` is the answer; a `ToolError`
     from ``tools/call`` becomes a result with `isError`; anything else is logged and
-    answered with a fixed text. Raises `ValueError` for a handler whose method needs a
-    capability that is not declared, or that no client's request would ever reach.
+    answered with a fixed text. Raises `ValueError` for the handler of a method that
+    needs an undeclared capability, or that no client's request would ever reach.
     """
 
     opens_later: bool = False

@@ -97,25 +97,29 @@ def test_a_budget_holds_up_to_its_line(benchmark_module, limit, at_least, ratio,
     assert budget.holds(ratio) is holds
 
 
+LOW = (1.0, 1.1, 1.1, 1.1, 1.2)
+HIGH = (1.3, 1.35, 1.35, 1.35, 1.4)
+
+
 @pytest.mark.parametrize(
     ("figure", "before", "after", "expected"),
     [
-        ("cpu_us", (1.0, 1.2), (1.2, 1.4), ""),
-        ("cpu_us", (1.0, 1.2), (1.3, 1.4), "WORSE"),
-        ("cpu_us", (1.3, 1.4), (1.0, 1.2), "better"),
-        ("calls_per_s@32", (1.0, 1.2), (1.3, 1.4), "better"),
-        ("calls_per_s@32", (1.3, 1.4), (1.0, 1.2), "WORSE"),
+        ("cpu_us", LOW, (1.0, 1.1, 1.2, 1.2, 1.3), ""),
+        ("cpu_us", LOW, HIGH, "WORSE"),
+        ("cpu_us", HIGH, LOW, "better"),
+        ("calls_per_s@32", LOW, HIGH, "better"),
+        ("calls_per_s@32", HIGH, LOW, "WORSE"),
+        ("cpu_us", (1.0,) * 4, (2.0,) * 4, "?"),
+        ("import_modules", (100,), (104,), ""),
+        ("import_modules", (100,), (110,), "WORSE"),
     ],
 )
 def test_a_change_counts_only_beyond_the_scatter(
     benchmark_module, figure, before, after, expected
 ):
     compare = benchmark_module("compare")
-
-    def spread(low, high):
-        return {"median": (low + high) / 2, "min": low, "max": high}
-
-    assert compare.verdict(figure, spread(*before), spread(*after)) == expected
+    change = after[0] / before[0] - 1
+    assert compare.judged(figure, list(before), list(after), change) == expected
 
 
 def test_the_machine_is_described_without_its_name_or_a_path(benchmark_module):

@@ -167,7 +167,14 @@ def test_the_smallest_program_tells_what_its_calls_left(null, name):
 @pytest.mark.unchecked_wire("it runs in another interpreter")
 def test_sessions_and_calls_under_way_are_weighed(null):
     done = subprocess.run(
-        [*WEIGHING, "2", "10", "stdio", "floor:legacy", null],
+        [
+            *WEIGHING,
+            "2",
+            "10",
+            "stdio",
+            "floor:connected",
+            f"stdio --legacy anywhere {null}",
+        ],
         cwd=FOLDER,
         capture_output=True,
         text=True,
@@ -200,9 +207,9 @@ def test_who_is_not_installed_or_not_wanted_is_left_out(
     bench = benchmark_module("bench_footprint")
     monkeypatch.setattr(bench, "PEERS", tmp_path)
     monkeypatch.setattr(bench, "NODE_MODULES", tmp_path)
-    assert list(bench.there([], "s", "h")) == [bench.PLAIN, "mcpwire", "mcpwire.sync"]
+    assert list(bench.there([])) == [bench.PLAIN, "mcpwire", "mcpwire.sync"]
     assert "Python SDK is left out: it is not installed" in capsys.readouterr().err
-    assert list(bench.there(["sync"], "s", "h")) == ["mcpwire.sync"]
+    assert list(bench.there(["sync"])) == ["mcpwire.sync"]
 
 
 def test_a_peer_that_fails_is_named_and_left_out_but_not_ours(

@@ -60,7 +60,7 @@ def test_what_is_added_is_what_a_call_takes_longer_than_a_direct_one(bench):
 
 
 def test_what_is_not_installed_is_left_out_and_named(bench, monkeypatch):
-    monkeypatch.setattr(bench, "PEERS", bench.ROOT / ".peers/absent")
+    monkeypatch.setattr(bench, "python_of", (bench.ROOT / ".peers/absent").joinpath)
     absent = bench.foreign("mcp-proxy", "mcp_proxy_gateway.py")
     monkeypatch.setitem(bench.PROGRAMS, "mcp-proxy", absent)
     ran = {}

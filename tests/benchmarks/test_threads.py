@@ -1,9 +1,7 @@
 """What is measured where many threads call: each makes its calls, each lap is kept."""
 
 import importlib
-import json
 import threading
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -94,28 +92,31 @@ def test_what_has_no_threads_measures_its_calls_in_flight_itself(blocking):
     assert blocking.answer(OnLoop(), {}, taken)["p50_us@2"] == 1
 
 
-@contextmanager
-def opened(function, *argument):
-    with function(json.dumps(argument)) as call:
-        yield call
-
-
 @pytest.mark.parametrize("era", ["--legacy", "--modern"])
-@pytest.mark.parametrize("shape", [None, "--json", "--sse"])
+@pytest.mark.parametrize("shape", ["stdio", "json", "sse"])
 def test_floor_and_client_do_the_same_work_by_threads(
     benchmark_module, blocking, era, shape
 ):
-    build = benchmark_module("null.build")
-    server = str(build.build("http_null" if shape else "stdio_null"))
-    argument = [server, era, *filter(None, [shape]), "anywhere"]
-    floors, ours = (benchmark_module(f"threads.{name}") for name in ("floors", "ours"))
-    floor = floors.http if shape else floors.stdio
+    argument = benchmark_module("null.build").leg(f"{shape} {era}")
+    floor = benchmark_module("floor_blocking").shared
+    ours = benchmark_module("ours")
     for function in (floor, ours.blocking, ours.one_thread, ours.on_loop):
         taken = {}
-        with opened(function, *argument) as call:
+        with function(argument) as call:
             for width in (None, 3):
                 blocking.answer(call, {"calls": 30, "width": width}, taken)
         assert [len(each) for each in taken.values()] == [30, 30]
+
+
+def test_a_variant_on_a_loop_in_a_thread_is_called_from_others(
+    benchmark_module, blocking
+):
+    argument = benchmark_module("null.build").leg("stdio --legacy")
+    portal = benchmark_module("portal").portal
+    taken = {}
+    with portal(benchmark_module("ours").typed, argument) as call:
+        blocking.answer(call, {"calls": 30, "width": 3}, taken)
+    assert len(taken[3]) == 30
 
 
 def test_every_variant_has_its_floor_and_every_line_its_variants(

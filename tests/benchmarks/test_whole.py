@@ -158,7 +158,15 @@ def result(name="clients", **figures):
         "summary": {variant: of(factor) for variant, factor in FACTORS.items()},
         "compared": [{"variant": OTHER, "against": OURS, "figures": thrice}],
         "budgets": [{"variant": OURS, "figure": next(iter(figures)), **over}],
-        "rounds": [],
+        "rounds": [
+            {
+                variant: {
+                    figure: {"value": value * factor, "ratio": factor}
+                    for figure, value in figures.items()
+                }
+                for variant, factor in FACTORS.items()
+            }
+        ],
     }
 
 

@@ -1,4 +1,7 @@
-"""What a client of this folder is told: which null server to call, and how.
+"""One way to call a null server, as every variant that does so is told it.
+
+    stdio --legacy anywhere /path/of/stdio_null
+    json --modern apart /path/of/http_null
 
 Standard library only, for it runs in every client's own environment.
 """
@@ -8,10 +11,12 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
+from harness.blocking import place, place_server
 from null.serving import serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
 
 NAME = "echo"
 ARGUMENTS = {"text": "hi"}
@@ -26,6 +31,8 @@ class Leg(NamedTuple):
     """``stdio``; or over HTTP what the answers are: ``json`` or ``sse``."""
     era: str
     """The null server's option."""
+    placement: str
+    """On which cores: one of `harness.blocking`, or ``anywhere``."""
     server: str
     """Its program."""
 
@@ -39,9 +46,14 @@ class Leg(NamedTuple):
 
     @contextmanager
     def url(self) -> Iterator[str]:
-        """Serve over HTTP meanwhile."""
+        """Serve over HTTP meanwhile, both sides on their cores."""
         with serving(self.server, self.era, f"--{self.shape}") as null:
+            place(null.pid, self.placement)
             yield null.url
+
+    def starting(self) -> AbstractContextManager[None]:
+        """Have a server that is started meanwhile run on its core."""
+        return place_server(self.placement)
 
     def check(self, text: str, version: str | None = None) -> None:
         """Fail before anything is measured when a call does not do its work."""
@@ -51,4 +63,4 @@ class Leg(NamedTuple):
 
 def parse(argument: str) -> Leg:
     """Return the leg of a variant's argument."""
-    return Leg(*argument.split(" ", 2))
+    return Leg(*argument.split(" ", 3))

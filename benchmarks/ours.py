@@ -1,0 +1,181 @@
+"""mcpwire's clients, each calling the tool of the null server of a leg."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from time import perf_counter_ns, process_time_ns
+from typing import TYPE_CHECKING, Any
+
+from harness.measure import WARM_UP_CALLS
+from leg import ARGUMENTS, NAME, parse
+
+import mcpwire
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from harness import blocking as threads
+    from harness import measure
+    from leg import Leg
+
+
+def target(leg: Leg, stack: ExitStack, engine: str) -> mcpwire.Stdio | mcpwire.Http:
+    """Return what a client connects to; what serves it lasts as long as the stack."""
+    if leg.is_stdio:
+        return mcpwire.Stdio(leg.server, [leg.era])
+    return mcpwire.Http(stack.enter_context(leg.url()), engine=engine)
+
+
+# By the asyncio client...
+
+
+@asynccontextmanager
+async def typed(argument: str, engine: str = "direct") -> AsyncIterator[measure.Call]:
+    """Call the tool as a program does."""
+    leg = parse(argument)
+    with ExitStack() as stack:
+        async with mcpwire.Client(target(leg, stack, engine)) as client:
+
+            async def call() -> Any:
+                return await client.call_tool(NAME, ARGUMENTS)
+
+            leg.check((await call()).text, str(client.protocol_version))
+            yield call
+
+
+def httpx(argument: str) -> Any:
+    """Do the same over httpx."""
+    return typed(argument, "httpx")
+
+
+@asynccontextmanager
+async def raw(argument: str) -> AsyncIterator[measure.Call]:
+    """Call the tool by its method and plain dicts."""
+    leg = parse(argument)
+    with ExitStack() as stack:
+        async with mcpwire.Client(target(leg, stack, "direct")) as client:
+
+            async def call() -> Any:
+                return await client.request(
+                    "tools/call", {"name": NAME, "arguments": ARGUMENTS}
+                )
+
+            result: Any = await call()
+            leg.check(result["content"][0]["text"], str(client.protocol_version))
+            yield call
+
+
+# By the blocking client...
+
+
+@contextmanager
+def connected(leg: Leg, engine: str) -> Iterator[Any]:
+    """Give a client, both sides on their cores."""
+    import mcpwire.sync
+
+    with ExitStack() as stack:
+        where = target(leg, stack, engine)
+        with leg.starting():
+            client = stack.enter_context(mcpwire.sync.Client(where))
+        yield client
+
+
+@contextmanager
+def blocking(argument: str, engine: str = "direct") -> Iterator[threads.Call]:
+    """Call the tool as a program does."""
+    leg = parse(argument)
+    with connected(leg, engine) as client:
+
+        def call() -> Any:
+            return client.call_tool(NAME, ARGUMENTS)
+
+        leg.check(call().text, str(client.protocol_version))
+        yield call
+
+
+def blocking_httpx(argument: str) -> Any:
+    """Do the same over httpx."""
+    return blocking(argument, "httpx")
+
+
+@contextmanager
+def raw_blocking(argument: str) -> Iterator[threads.Call]:
+    """Call the tool by its method and plain dicts."""
+    leg = parse(argument)
+    with connected(leg, "direct") as client:
+
+        def call() -> Any:
+            params = {"name": NAME, "arguments": ARGUMENTS}
+            return client.request("tools/call", params)
+
+        leg.check(call()["content"][0]["text"], str(client.protocol_version))
+        yield call
+
+
+@contextmanager
+def one_thread(argument: str) -> Iterator[threads.Call]:
+    """Call the tool by one thread alone, however many are asked for."""
+    with blocking(argument) as call:
+
+        def alone() -> Any:
+            return call()
+
+        alone.threads = 1  # type: ignore[attr-defined]  # `harness.blocking` reads it
+        yield alone
+
+
+# By the asyncio client, among threads...
+
+
+class OnLoop:
+    """Calls of an asyncio client, as many in flight as there are threads elsewhere."""
+
+    def __init__(self, runner: asyncio.Runner, client: Any) -> None:
+        self.runner = runner
+        self.client = client
+
+    def __call__(self) -> Any:
+        return self.runner.run(self.client.call_tool(NAME, ARGUMENTS))
+
+    def in_flight(self, calls: int, width: int, taken: list[int]) -> measure.Figures:
+        """Measure as `harness.blocking.in_threads` does."""
+        return self.runner.run(self._in_flight(calls, width, taken))
+
+    async def _in_flight(
+        self, calls: int, width: int, taken: list[int]
+    ) -> measure.Figures:
+        call_tool = self.client.call_tool
+
+        async def work(turns: Iterator[int], laps: list[int]) -> None:
+            for _ in turns:
+                start = perf_counter_ns()
+                await call_tool(NAME, ARGUMENTS)
+                laps.append(perf_counter_ns() - start)
+
+        async def everything(count: int, laps: list[int]) -> None:
+            turns = iter(range(count))
+            await asyncio.gather(*(work(turns, laps) for _ in range(width)))
+
+        await everything(WARM_UP_CALLS, [])
+        wall, cpu = perf_counter_ns(), process_time_ns()
+        await everything(calls, taken)
+        wall, cpu = perf_counter_ns() - wall, process_time_ns() - cpu
+        return {
+            f"calls_per_s@{width}": calls / wall * 1e9,
+            f"cpu_us@{width}": cpu / calls / 1e3,
+        }
+
+
+@contextmanager
+def on_loop(argument: str) -> Iterator[threads.Call]:
+    """Call the tool by `mcpwire.Client` on one event loop."""
+    leg = parse(argument)
+    with ExitStack() as stack, asyncio.Runner() as runner:
+        client = mcpwire.Client(target(leg, stack, "direct"))
+        with leg.starting():
+            runner.run(client.connect())
+        call = OnLoop(runner, client)
+        leg.check(call().text, str(client.protocol_version))
+        yield call
+        runner.run(client.aclose())
