@@ -799,6 +799,8 @@ async def run(
         http = Http(target) if isinstance(target, str) else target
         if http.headers is not None and not isinstance(http.headers, Mapping):
             raise ValueError("headers must be a mapping here, got a function")
+        if http.proxy is not None:
+            raise ValueError("a check connects to the server itself: it takes no proxy")
         options = attrs.evolve(
             options, headers={**(http.headers or {}), **options.headers}
         )

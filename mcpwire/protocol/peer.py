@@ -197,6 +197,11 @@ class Peer(Generic[C]):
         """How many requests were opened; ids count up from 1."""
         return self._last_id
 
+    @property
+    def bytes_received(self) -> int:
+        """How many bytes came in."""
+        return self._lines.taken
+
     # Our requests...
 
     def open(

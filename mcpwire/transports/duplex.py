@@ -79,7 +79,6 @@ class Duplex(BaseChannel):
         self._is_reading = False
         self._queued = 0
         self._written = 0
-        self.bytes_received = 0
         self._trace: Trace | None = None
 
     @property
@@ -87,6 +86,11 @@ class Duplex(BaseChannel):
         """Bytes that the operating system has taken."""
         self._recount()
         return self._written
+
+    @property
+    def bytes_received(self) -> int:
+        """Bytes that were taken in."""
+        return self._peer.bytes_received
 
     @property
     def role(self) -> str:
@@ -333,7 +337,6 @@ class Duplex(BaseChannel):
 
     def receive(self, data: bytes) -> None:
         """Take in bytes that came; a subclass calls this."""
-        self.bytes_received += len(data)
         if self._trace is not None:
             self._tell_read(data)
         self._is_reading = True

@@ -241,12 +241,14 @@ class LineDecoder:
 
     Attributes:
         overflow: Whether a line passed the limit: nothing more is returned.
+        taken: How many bytes came, without the mark.
     """
 
-    __slots__ = ("_at_start", "_limit", "_partial", "overflow")
+    __slots__ = ("_at_start", "_limit", "_partial", "overflow", "taken")
 
     def __init__(self, limit: int) -> None:
         self.overflow = False
+        self.taken = 0
         self._limit = limit
         self._partial = bytearray()
         self._at_start = True
@@ -258,6 +260,7 @@ class LineDecoder:
         if self._at_start:
             data = self._skip_mark(data)
         longest = len(data)
+        self.taken += longest
         lines: list[Line] = []
         # Splitting looks at each byte by itself: long lines come in many chunks.
         if _LINE_FEED in data:
@@ -281,6 +284,7 @@ class LineDecoder:
     def _skip_mark(self, data: bytes) -> bytes:
         """Return the stream so far without its mark; nothing while that is open."""
         data = bytes(self._partial) + data
+        self.taken -= len(self._partial)
         self._partial.clear()
         if len(data) < len(_BYTE_ORDER_MARK) and _BYTE_ORDER_MARK.startswith(data):
             return data

@@ -291,9 +291,16 @@ def test_a_server_that_never_listens_is_waited_for_so_long_alone():
         asyncio.run(run("http://127.0.0.1:9/mcp", _with(ONE, wait_s=0.1)))
 
 
-def test_a_function_for_headers_is_refused():
-    with pytest.raises(ValueError, match="headers must be a mapping here"):
-        asyncio.run(run(Http("http://127.0.0.1:9/", headers=dict), ONE))
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"headers": dict}, "headers must be a mapping here"),
+        ({"proxy": "http://127.0.0.1:8/"}, "it takes no proxy"),
+    ],
+)
+def test_what_a_check_cannot_use_is_refused(options, said):
+    with pytest.raises(ValueError, match=said):
+        asyncio.run(run(Http("http://127.0.0.1:9/", **options), ONE))
 
 
 def test_a_cancelled_run_leaves_no_process():

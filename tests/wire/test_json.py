@@ -347,14 +347,25 @@ def test_a_broken_line_still_tells_whose_answer_it_was(broken):
 
 
 @pytest.mark.attack("S14", "S17")
-@given(st.binary())
-@example(b"npm WARN deprecated")
-@example(b'{"id":7,"result":')
-@example(b'{"id":7,"result":' + b"[" * 100_000)
-@example(b'{"id":7,"result":' + b"[" * 5000 + b'"\\"\\')
-@example(b'{"id":' + b"9" * 1000 + b".5e1}")
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"npm WARN deprecated",
+        b'{"id":7,"result":',
+        b'{"id":7,"result":' + b"[" * 100_000,
+        b'{"id":7,"result":' + b"[" * 5000 + b'"\\"\\',
+        b'{"id":' + b"9" * 1000 + b".5e1}",
+    ],
+    ids=lambda line: repr(line[:20]),
+)
 def test_a_line_beyond_help_gives_nothing(line):
     assert outline(line) == {}
+
+
+@given(st.binary())
+@example(b'{"":}}')
+def test_any_line_gives_members_or_nothing(line):
+    assert isinstance(outline(line), dict)
 
 
 def test_an_offence_behind_whole_lists_and_objects_is_found():

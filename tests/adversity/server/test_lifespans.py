@@ -39,10 +39,16 @@ class Log:
             self.words.append("end")
 
 
+def begun_by(enter):
+    lifespan = Lifespan()
+    lifespan.add(enter)
+    return lifespan
+
+
 def test_it_begins_anew_on_the_next_loop_if_the_last_one_ended_without_it():
     # As with a mounted application that nobody tells of its end.
     log = Log()
-    lifespan = Lifespan(log.enter)
+    lifespan = begun_by(log.enter)
     run(lifespan.start())
     assert log.words == ["begin", "end"]
 
@@ -83,7 +89,7 @@ def test_two_loops_at_once_share_one():
         async with log.enter():
             yield
 
-    lifespan = Lifespan(enter)
+    lifespan = begun_by(enter)
     found, both = [], threading.Barrier(2)
 
     async def use():
@@ -113,7 +119,7 @@ async def test_one_that_is_cancelled_from_inside_fails_those_who_wait():
         raise asyncio.CancelledError
         yield
 
-    lifespan = Lifespan(enter)
+    lifespan = begun_by(enter)
     async with asyncio.timeout(PATIENCE):
         with pytest.raises(RuntimeError, match="cancelled"):
             await lifespan.start()
@@ -132,7 +138,7 @@ async def test_whoever_does_not_want_to_wait_ends_the_beginning():
             ended.set()
         yield
 
-    lifespan = Lifespan(enter)
+    lifespan = begun_by(enter)
     starting = asyncio.create_task(lifespan.start())
     await begins.wait()
     starting.cancel()
@@ -182,7 +188,7 @@ async def test_one_that_dies_early_is_told_of_at_once_and_begins_anew():
     asyncio.get_running_loop().set_exception_handler(
         lambda _, context: told.put_nowait(context)
     )
-    lifespan = Lifespan(enter)
+    lifespan = begun_by(enter)
     await lifespan.start()
     die.set()
     async with asyncio.timeout(PATIENCE):
@@ -192,7 +198,6 @@ async def test_one_that_dies_early_is_told_of_at_once_and_begins_anew():
         assert len(begun) == 2
         await lifespan.aclose()
         await lifespan.aclose()
-    assert not lifespan.is_running
     assert told.empty()
 
 
@@ -225,7 +230,7 @@ async def test_the_end_of_one_takes_nothing_from_the_next():
 
 def test_a_loop_that_closes_without_a_word_leaves_nothing_that_hangs():
     log = Log()
-    lifespan = Lifespan(log.enter)
+    lifespan = begun_by(log.enter)
     loop = asyncio.new_event_loop()
     loop.run_until_complete(lifespan.start())
     (task,) = asyncio.all_tasks(loop)
