@@ -475,7 +475,7 @@ class _Run:
         """Run the cases of one server for all: each in all revisions at once.
 
         So a crash is of the case that runs. Where it does not pass in company, it runs
-        once more alone, and that counts.
+        once more alone, and that counts; the result has what was found before, too.
         """
         for starts in ((Start.SHARED,), (Start.OWN, Start.RAW), (Start.LAST,)):
             chosen = [(run, self._chosen(run, *starts)) for run in cells]
@@ -488,7 +488,7 @@ class _Run:
         alters = "role:change" in case.needs
         if alters or len(runs) < 2 or self._options.jobs < 2:
             return [await self._run_within_budget(run, case) for run in runs]
-        before = [(run.gone, run.hangs) for run in runs]
+        before = [(run.gone, run.hangs, run.refused) for run in runs]
 
         async def one(run: _CellRun) -> Result:
             async with self._jobs:
@@ -497,20 +497,30 @@ class _Run:
         async with asyncio.TaskGroup() as tasks:
             running = [tasks.create_task(one(run)) for run in runs]
         results = [task.result() for task in running]
-        known: set[Verdict] = set()  # what is so alone, too
+        is_lost = hangs_alone = False
         for n, (run, first) in enumerate(zip(runs, results, strict=True)):
-            gone, hangs = before[n]
-            was_lost = bool(run.gone and not gone)
-            is_sure = first.verdict is Verdict.PASS or not (first.octets or was_lost)
-            if is_sure or first.verdict in known or Verdict.UNRUN in known:
+            gone, hangs, refused = before[n]
+            is_sure = first.verdict is Verdict.PASS or not (
+                first.octets or run.refused > refused
+            )
+            if is_sure or is_lost:
                 continue
-            run.gone, run.hangs = gone, hangs
+            run.gone, run.refused = gone, refused
+            # To wait for a hang once is enough: the next is waited for less long.
+            is_brief = hangs_alone and first.verdict is Verdict.HANG
+            run.hangs = max(hangs, _HANGS) if is_brief else hangs
             await self._reconnect(run, case)
             again = await self._run_within_budget(run, case)
-            if again.verdict is not Verdict.UNRUN:
+            has_hung = again.verdict is Verdict.HANG
+            run.hangs = hangs + 1 if has_hung else 0
+            hangs_alone |= has_hung
+            is_lost = again.verdict is Verdict.UNRUN and not again.octets
+            if again.verdict is Verdict.PASS and first.verdict is not Verdict.ABSENT:
+                # Perhaps a fault that shows seldom.
+                found = f"{first.verdict.value} beside other revisions: {first.actual}"
+                again = attrs.evolve(again, expected=first.expected, actual=found)
+            if again.verdict is not Verdict.UNRUN and not (is_brief and has_hung):
                 results[n] = again
-            if again.verdict in {Verdict.HANG, Verdict.UNRUN}:
-                known.add(again.verdict)  # to wait for it once is enough
         return results
 
     async def _reconnect(self, run: _CellRun, case: Case) -> None:
@@ -557,7 +567,7 @@ class _Run:
             # One process that starts too slowly on a busy machine is not the end.
             why = f"no connection any more: {self._spoken(found)}"
             run.refused += 1
-            if case.start is Start.SHARED or run.refused == _REFUSED:
+            if case.start is Start.SHARED or run.refused >= _REFUSED:
                 run.gone = why
             return self._result(run, case, Verdict.UNRUN, "", why)
         subject.begin(self._numbers[case.id], case.id)
@@ -755,13 +765,13 @@ def _has(facts: Facts, need: str) -> bool:
 
 
 async def _listens(url: Url, timeout: float) -> None:
-    """Wait while a server refuses connections: nobody says when it begins to listen."""
-    with contextlib.suppress(OSError, TimeoutError):
+    """Wait while a server takes no connection: nobody says when it begins to listen."""
+    with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(timeout):
             while True:
                 try:
                     _, writer = await asyncio.open_connection(url.host, url.port)
-                except ConnectionRefusedError:
+                except OSError:  # no plain refusal where a name has two addresses
                     await asyncio.sleep(_LISTENS_S)
                 else:
                     writer.transport.abort()

@@ -13,7 +13,8 @@ from ports import kept_port
 
 from mcpwire import Http, Stdio
 from mcpwire.check import Case, Level, Options, Verdict, run, select
-from mcpwire.check.case import Family, NoAnswer, Start
+from mcpwire.check.case import Family, NoAnswer, PeerDied, Start
+from mcpwire.check.subject import Subject
 from mcpwire.errors import ConnectError
 
 SERVER = Stdio(sys.executable, [str(Path(__file__).with_name("server.py"))])
@@ -286,6 +287,27 @@ def test_a_server_that_does_not_listen_yet_is_waited_for(monkeypatch):
     assert result.verdict is Verdict.PASS
 
 
+def test_a_name_with_two_addresses_that_refuse_is_waited_for(monkeypatch):
+    connect, tries = asyncio.open_connection, 0
+
+    async def refused_first(*where, **options):
+        nonlocal tries
+        tries += 1
+        if tries <= 5:  # as asyncio says that there are several reasons
+            raise OSError("Multiple exceptions: [Errno 111], [Errno 111]")
+        return await connect(*where, **options)
+
+    async def check():
+        server = await asyncio.start_server(SilentAfter(None), "127.0.0.1", 0)
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+        async with server:
+            return await run(url, _with(ONE, wait_s=60.0), cases=made(m_a=fine))
+
+    monkeypatch.setattr(asyncio, "open_connection", refused_first)
+    (result,) = asyncio.run(check()).results
+    assert result.verdict is Verdict.PASS
+
+
 def test_a_server_that_never_listens_is_waited_for_so_long_alone():
     with pytest.raises(ConnectError, match=r"no revision could be used: .*Refused"):
         asyncio.run(run("http://127.0.0.1:9/mcp", _with(ONE, wait_s=0.1)))
@@ -517,24 +539,96 @@ def test_what_does_not_pass_in_company_is_judged_alone():
             running -= 1
 
     results = in_each_revision(made(m_crowded=crowded), jobs=4)
-    found = {r.cell.revision: r.actual or r.verdict.value for r in results}
-    assert found == {**dict.fromkeys(SESSIONS, "pass"), SESSIONS[0]: "1"}
+    found = {r.cell.revision: r.verdict for r in results}
+    assert found == dict.fromkeys(SESSIONS, Verdict.PASS) | {SESSIONS[0]: Verdict.FAIL}
+    assert results[0].actual == "1"
+    assert "fail beside other revisions: 3" in {each.actual for each in results}
     first, second = connections
     assert first is not second
 
 
-def test_a_hang_in_company_is_waited_for_once_more_alone():
-    counts = dict.fromkeys(SESSIONS, 0)
+def test_a_hang_in_company_is_waited_for_in_full_once_more_alone():
+    bounds = {name: [] for name in SESSIONS}
 
     async def hang(subject):
-        counts[subject.revision.name] += 1
+        bounds[subject.revision.name].append(subject.bound_s)
         await subject.request("ping")
-        raise NoAnswer("an answer", "none")
+        raise NoAnswer(f"an answer in {subject.bound_s} s", "none")
 
-    results = in_each_revision(made(m_hang=hang, m_after=fine), jobs=4)
-    assert sorted(counts.values()) == [1, 1, 1, 2]
-    verdicts = {(r.case, r.verdict) for r in results}
-    assert verdicts == {("OWN.hang", Verdict.HANG), ("OWN.after", Verdict.PASS)}
+    results = in_each_revision(made(m_hang=hang, m_after=fine), jobs=4, answer_s=2.0)
+    assert list(bounds.values()) == [[2.0, 2.0], *[[2.0, 0.4]] * 3]
+    found = {(r.case, r.verdict, r.expected) for r in results}
+    assert found == {
+        ("OWN.hang", Verdict.HANG, "an answer in 2.0 s"),
+        ("OWN.after", Verdict.PASS, ""),
+    }
+
+
+def test_a_hang_of_one_revision_is_none_of_another():
+    running = 0
+
+    async def blocked(subject):
+        nonlocal running
+        running += 1
+        try:
+            await subject.request("ping")
+            if running > 1 or subject.revision.name == SESSIONS[1]:
+                raise NoAnswer("an answer", "none")
+        finally:
+            running -= 1
+
+    results = in_each_revision(made(m_blocked=blocked), jobs=4)
+    found = {r.cell.revision: r.verdict for r in results}
+    assert found[SESSIONS[1]] is Verdict.HANG
+    assert set(found.values()) == {Verdict.HANG, Verdict.PASS}
+    assert len([each for each in found.values() if each is Verdict.HANG]) == 1
+
+
+@pytest.fixture
+def admits(monkeypatch):
+    """Let a function say whether a connection is let in; it gets how many there are."""
+
+    def use(is_fine):
+        running, handshake = 0, Subject.handshake
+
+        async def admitted(subject):
+            nonlocal running
+            running += 1
+            try:
+                answer = await handshake(subject)
+                if not is_fine(running):
+                    raise PeerDied("the server takes connections", "too many")
+                return answer
+            finally:
+                running -= 1
+
+        monkeypatch.setattr(Subject, "handshake", admitted)
+
+    return use
+
+
+def test_a_connection_that_is_refused_in_company_is_opened_again_alone(admits):
+    admits(lambda running: running == 1)
+    cases = made(m_a=fine, m_b=fine, m_c=fine, m_d=fine)
+    own = [_with(each, start=Start.OWN) for each in cases]
+    results = in_each_revision(own, jobs=4)
+    assert {each.verdict for each in results} == {Verdict.PASS}
+
+
+def test_a_server_that_is_gone_is_connected_to_no_more_in_any_revision(admits):
+    count = 0
+
+    def is_there(_):
+        nonlocal count
+        count += 1
+        return count <= len(SESSIONS)  # the survey
+
+    admits(is_there)
+    cases = made(**{f"m_{name}": fine for name in "abcdefgh"})
+    own = [_with(each, start=Start.OWN) for each in cases]
+    results = in_each_revision(own, jobs=4)
+    assert {each.verdict for each in results} == {Verdict.UNRUN}
+    assert count == 4 + 3 * (4 + 1)
 
 
 def test_a_case_that_changes_the_server_runs_in_one_revision_after_another():
