@@ -113,6 +113,9 @@ class Options:
     server), ``issuer``, ``scope`` (lacks one); ``other`` is of another user."""
     again: tuple[str, ...] = ()
     """Further words of the command that repeats a result."""
+    named: str = ""
+    """What that command has for the target, such as ``@NAME``; by default its URL or
+    command line, without secrets."""
     profile: str = PROFILE
     jobs: int = attrs.field(factory=lambda: min(8, (os.cpu_count() or 1) + 2))
     """How many processes of a stdio server may run at once; over HTTP, in how many
@@ -685,10 +688,9 @@ class _Run:
         for pattern in options.allow_calls:
             words += ["--allow-calls", pattern]
         words += options.again
-        target = str(self._target)
-        return shlex.join(words) + (
-            f" -- {target}" if self._transport == "stdio" else f" {target}"
-        )
+        if options.named or self._transport != "stdio":
+            return shlex.join([*words, options.named or str(self._target)])
+        return f"{shlex.join(words)} -- {self._target}"
 
     def _with_lender(self, run: _CellRun) -> list[str]:
         """Return the revision of a cell, and that which says what may be called."""

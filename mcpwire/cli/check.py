@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 __all__ = ["check", "diff", "explain", "list_cases", "page"]
 
+_URL_WITH_LOGIN: Final = re.compile(r"://[^/?#\s]*@")
 _BAD: Final = frozenset({Verdict.FAIL, Verdict.CRASH, Verdict.HANG})
 
 
@@ -98,6 +99,7 @@ def _run_options(options: Options) -> RunOptions:
         tokens={kind: os.environ[name] for kind, name in options.access_tokens},
         profile=options.case_profile or PROFILE,
         again=_again(options),
+        named="" if options.entry is None else f"@{options.entry.name}",
     )
 
 
@@ -105,8 +107,9 @@ def _again(options: Options) -> tuple[str, ...]:
     """Return the further options that a command needs to do the same again."""
     words: list[str] = []
     for name, value in options.env:
-        is_ours = os.environ.get(name) == value or SECRET_NAME.search(name)
-        words += ["--env", name if is_ours else f"{name}={value}"]
+        is_ours = os.environ.get(name) == value
+        is_secret = SECRET_NAME.search(name) or _URL_WITH_LOGIN.search(value)
+        words += ["--env", name if is_ours or is_secret else f"{name}={value}"]
     for value in options.headers:
         name = value.partition(":")[0].strip()
         if not value.startswith("@") and SECRET_NAME.search(name):
@@ -119,6 +122,7 @@ def _again(options: Options) -> tuple[str, ...]:
     for kind, variable in options.access_tokens:
         words += ["--auth", f"{kind}={variable}"]
     for flag, text in (
+        ("--config", options.config),
         ("--cwd", options.cwd),
         ("--ca", options.ca),
         ("--cert", options.cert),

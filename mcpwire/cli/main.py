@@ -216,7 +216,8 @@ COMMANDS: Final[dict[str, Command]] = {
         "check:check",
         "hold a server against the specification",
         (
-            *(o.CaseChoice, o.Cases, o.CheckedServer, o.CheckReports),
+            *(o.CaseChoice, o.Cases, o.CheckedServer, o.AwaitedServer),
+            o.CheckReports,
             *(*COMMON, o.Config, o.Process, o.Url),
         ),
         details=CHECK,
