@@ -65,6 +65,7 @@ PROFILE: Final = "2026.1"
 """The newest profile: the frozen set of cases that a score is of."""
 
 _START_S: Final = 15.0
+_SURVEY_S: Final = 300.0  # without a budget
 _LATER_STARTS: Final = 10  # times as long as the first may a later start take
 _REFUSED: Final = 3  # connections; then a server counts as gone
 _HANGS: Final = 5  # cases one after another; then answers are waited for less long
@@ -250,7 +251,7 @@ class _Run:
 
     async def _survey_in_time(self) -> list[_CellRun]:
         budget = self._options.budget_s
-        bound = None if budget is None else max(budget, _START_S)
+        bound = max(_SURVEY_S if budget is None else budget, _START_S)
         try:
             async with asyncio.timeout(bound):
                 return await self._survey()

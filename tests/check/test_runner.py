@@ -12,7 +12,7 @@ import pytest
 from ports import kept_port
 
 from mcpwire import Http, Stdio
-from mcpwire.check import Case, Level, Options, Verdict, run, select
+from mcpwire.check import Case, Level, Options, Verdict, run, runner, select
 from mcpwire.check.case import Family, NoAnswer, PeerDied, Start
 from mcpwire.check.subject import Subject
 from mcpwire.errors import ConnectError
@@ -369,6 +369,15 @@ def test_a_case_without_a_subject_is_data():
     (case,) = made(m_a=fine)
     assert isinstance(case, Case)
     assert (case.level, case.family, case.title) == (Level.MUST, "made", "title of a")
+
+
+def test_a_server_that_never_ends_its_list_is_given_up_without_a_budget(monkeypatch):
+    for name in ("_SURVEY_S", "_START_S"):
+        monkeypatch.setattr(runner, name, 0.5)
+    text = OBEDIENT.replace('"capabilities": {}', '"capabilities": {"tools": {}}')
+    silent = python(text.replace('"hang"', '"tools/list"'))
+    with pytest.raises(ConnectError, match="did not say what it has within"):
+        asyncio.run(run(silent, _with(ONE, answer_s=3_600.0)))
 
 
 def test_a_case_that_runs_as_the_budget_ends_is_ended():
