@@ -31,6 +31,7 @@ from mcpwire.cli.failures import Exit, UsageError, close_matches, did_you_mean
 from mcpwire.cli.output import Output, check_writable, read_file, save, write_text
 from mcpwire.cli.session import run_command
 from mcpwire.cli.targets import target_of
+from mcpwire.errors import ConnectError
 from mcpwire.versions import LATEST, LATEST_SESSION
 
 if TYPE_CHECKING:
@@ -142,6 +143,21 @@ async def _cases(options: Options, chosen: RunOptions, output: Output) -> Report
         return await run(target, chosen, on_result=_progress(output))
     except ValueError as error:  # a role that no tool plays
         raise UsageError(str(error)) from error
+    except ConnectError as error:
+        if options.is_at_url and (said := _STATUS.search(str(error))):
+            error.add_note(_ADVICE.get(said[1], _ADVICE["404"]))
+        raise
+
+
+_STATUS: Final = re.compile(r": HTTP (\d+)")
+_LOGIN: Final = "it wants a token that it accepts: --auth, --header-env"
+_REDIRECTS: Final = "it leads to another URL: give that one instead"
+_ADVICE: Final = {
+    **dict.fromkeys(("401", "403"), _LOGIN),
+    **dict.fromkeys(("301", "302", "303", "307", "308"), _REDIRECTS),
+    "404": "is it the URL of an MCP endpoint, with its path?",
+}
+"""Status of the answer to the first message -> what may help."""
 
 
 async def _official(options: Options, chosen: RunOptions, output: Output) -> Report:

@@ -159,6 +159,39 @@ def test_the_line_that_repeats_a_failure_over_http_has_its_headers(
         assert (code, line in repeated) == (6, True)
 
 
+class Refusing(BaseHTTPRequestHandler):
+    """Answers with the status that its path begins with."""
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(int(self.path[1:4]))
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def do_GET(self):
+        self.send_error(405)
+
+    def log_message(self, *_):
+        pass
+
+
+def test_a_server_that_lets_nobody_in_is_said_in_one_sentence(cli):
+    with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as serving:
+        threading.Thread(target=serving.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{serving.server_port}"
+        for status, advice in (
+            (401, "it wants a token that it accepts: --auth, --header-env"),
+            (307, "it leads to another URL: give that one instead"),
+            (404, "is it the URL of an MCP endpoint, with its path?"),
+            (200, "is it the URL of an MCP endpoint, with its path?"),
+        ):
+            code, out, err = cli("check", *ONE, f"{url}/{status}")
+            assert (code, out, err.count("\n")) == (4, "", 1)
+            assert f"HTTP {status}, " in err
+            assert advice in err
+        serving.shutdown()
+
+
 FAULTS = (
     "an unknown method is invalid params",
     "the handshake lacks the server's name",

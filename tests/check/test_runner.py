@@ -344,6 +344,23 @@ def test_a_cancelled_run_leaves_no_process():
         os.kill(pids[0], 0)
 
 
+def test_the_same_seed_sends_the_same_octets():
+    def sent(seed):
+        options = _with(ONE, only=("fuzz",), seed=seed, answer_s=5.0)
+        report = asyncio.run(run(SERVER, options))
+        return {
+            result.case: b"".join(
+                data for _, direction, _, data in result.octets if direction == "sent"
+            )
+            for result in report.results
+        }
+
+    first, again, other = sent(7), sent(7), sent(8)
+    assert first == again
+    assert first != other
+    assert first.keys() == other.keys()
+
+
 def test_cases_are_chosen_by_id_family_and_level():
     usual, slow, hostile = made(m_a=fine, s_b=fine, r_c=fine)
     cases = [usual, _with(slow, is_quick=False), _with(hostile, is_hostile=True)]
