@@ -517,7 +517,8 @@ class CheckedServer(Group, title="how the server is treated"):
     )
     roles: list[tuple[str, str]] = option(
         "--map ROLE=TOOL",
-        "the tool that plays echo, slow, big, notify or ask (found by its schema)",
+        "the tool that plays echo, slow, big, notify, ask, change or task (found by "
+        "its name and schema)",
         type=_pair,
     )
     allow_calls: list[str] = option(
