@@ -240,11 +240,6 @@ def to_text(report: Report, *, colour: bool = False) -> str:
         )
         lines += [f"        {name:<9} {text}" for name, text in _parts(first)]
         lines.append("")
-    lines += [
-        f"only alone  {each.case}  {each.cell.revision}  {each.actual}"
-        for each in report.results
-        if each.verdict is Verdict.PASS and each.actual
-    ]
     lines.append(_summary(report))
     lines += [_score_line(cell, each) for cell, each in report.scores().items()]
     lines += [f"not spoken  {shown(note)}" for note in report.notes]

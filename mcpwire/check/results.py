@@ -62,7 +62,6 @@ class Result:
     family: str = ""
     expected: str = ""
     actual: str = ""
-    """What came; of what passes: "", or what was found beside other revisions."""
     sent: str = ""
     """What was sent last before the finding."""
     seconds: float = 0.0

@@ -4,8 +4,7 @@
 
     survey   for each revision: one connection, the handshake, what the server has
     cells    each transport and revision: shared cases one after another on one
-             connection, those with a connection of their own beside them; over HTTP,
-             one case after another, in all revisions at once
+             connection, those with a connection of their own beside them
     results  one for each case and cell, as they come
 
 After each shared case the server must answer one more request: so a crash or a hang is
@@ -119,8 +118,7 @@ class Options:
     command line, without secrets."""
     profile: str = PROFILE
     jobs: int = attrs.field(factory=lambda: min(8, (os.cpu_count() or 1) + 2))
-    """How many processes of a stdio server may run at once; over HTTP, in how many
-    revisions."""
+    """How many processes of a stdio server may run at once."""
 
 
 def select(options: Options, cases: Iterable[Case] = CASES) -> list[Case]:
@@ -220,7 +218,8 @@ class _Run:
         self._starting = 0
         """How many processes that get an `initialize` are starting."""
         self._transport: Transport = "stdio" if isinstance(target, Stdio) else "http"
-        self._jobs = asyncio.Semaphore(options.jobs)
+        jobs = options.jobs if self._transport == "stdio" else 1
+        self._jobs = asyncio.Semaphore(jobs)
         self._ends_at = (
             None if options.budget_s is None else monotonic() + options.budget_s
         )
@@ -240,7 +239,8 @@ class _Run:
                     for cell in cells:
                         tasks.create_task(self._run_cell(cell))
             else:
-                await self._run_in_step(cells)
+                for cell in cells:
+                    await self._run_cell(cell)
         finally:
             for cell in self._cells:
                 for subject in (cell.shared, *cell.kept.values()):
@@ -453,85 +453,28 @@ class _Run:
         subject.tape.secrets = _secrets(headers, self._options.tokens)
         return subject
 
-    def _chosen(self, run: _CellRun, *starts: Start) -> list[Case]:
-        return [
+    async def _run_cell(self, run: _CellRun) -> None:
+        chosen = [
             case
             for case in self._cases
-            if case.start in starts
-            and run.cell.revision in case.revisions
+            if run.cell.revision in case.revisions
             and _runs_over(case, self._transport)
             and (not case.is_once or run.cell.revision == self._newest(case))
         ]
-
-    async def _run_cell(self, run: _CellRun) -> None:
-        """Run the cases of a server that each connection has a process of."""
-        own = self._chosen(run, Start.OWN, Start.RAW)
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._in_turn(run, self._chosen(run, Start.SHARED)))
-            ids = {case.id for case in own}
-            for case in own:
-                if case.follows not in ids:
-                    followers = [each for each in own if each.follows == case.id]
-                    tasks.create_task(self._in_turn(run, [case, *followers]))
-        await self._in_turn(run, self._chosen(run, Start.LAST))
-
-    async def _run_in_step(self, cells: list[_CellRun]) -> None:
-        """Run the cases of one server for all: each in all revisions at once.
-
-        So a crash is of the case that runs. Where it does not pass in company, it runs
-        once more alone, and that counts; the result has what was found before, too.
-        """
-        for starts in ((Start.SHARED,), (Start.OWN, Start.RAW), (Start.LAST,)):
-            chosen = [(run, self._chosen(run, *starts)) for run in cells]
-            for case in self._cases:
-                runs = [run for run, cases in chosen if case in cases]
-                for result in await self._at_once(runs, case):
-                    self._take(result)
-
-    async def _at_once(self, runs: list[_CellRun], case: Case) -> list[Result]:
-        alters = "role:change" in case.needs
-        if alters or len(runs) < 2 or self._options.jobs < 2:
-            return [await self._run_within_budget(run, case) for run in runs]
-        before = [(run.gone, run.hangs, run.refused) for run in runs]
-
-        async def one(run: _CellRun) -> Result:
-            async with self._jobs:
-                return await self._run_within_budget(run, case)
-
-        async with asyncio.TaskGroup() as tasks:
-            running = [tasks.create_task(one(run)) for run in runs]
-        results = [task.result() for task in running]
-        is_lost = hangs_alone = False
-        for n, (run, first) in enumerate(zip(runs, results, strict=True)):
-            gone, hangs, refused = before[n]
-            is_sure = first.verdict is Verdict.PASS or not (
-                first.octets or run.refused > refused
-            )
-            if is_sure or is_lost:
-                continue
-            run.gone, run.refused = gone, refused
-            # To wait for a hang once is enough: the next is waited for less long.
-            is_brief = hangs_alone and first.verdict is Verdict.HANG
-            run.hangs = max(hangs, _HANGS) if is_brief else hangs
-            await self._reconnect(run, case)
-            again = await self._run_within_budget(run, case)
-            has_hung = again.verdict is Verdict.HANG
-            run.hangs = hangs + 1 if has_hung else 0
-            hangs_alone |= has_hung
-            is_lost = again.verdict is Verdict.UNRUN and not again.octets
-            if again.verdict is Verdict.PASS and first.verdict is not Verdict.ABSENT:
-                # Perhaps a fault that shows seldom.
-                found = f"{first.verdict.value} beside other revisions: {first.actual}"
-                again = attrs.evolve(again, expected=first.expected, actual=found)
-            if again.verdict is not Verdict.UNRUN and not (is_brief and has_hung):
-                results[n] = again
-        return results
-
-    async def _reconnect(self, run: _CellRun, case: Case) -> None:
-        """Let a case begin anew: the ids of its requests were used."""
-        if case.start is Start.SHARED and run.shared is not None:
-            await run.shared.close()
-            run.shared, run.before = None, run.shared
+        last = [case for case in chosen if case.start is Start.LAST]
+        own = [c for c in chosen if c.start in {Start.OWN, Start.RAW}]
+        shared = [case for case in chosen if case.start is Start.SHARED]
+        if self._transport == "stdio":
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._in_turn(run, shared))
+                ids = {case.id for case in own}
+                for case in own:
+                    if case.follows not in ids:
+                        followers = [each for each in own if each.follows == case.id]
+                        tasks.create_task(self._in_turn(run, [case, *followers]))
+        else:
+            await self._in_turn(run, shared + own)
+        await self._in_turn(run, last)
 
     def _newest(self, case: Case) -> str:
         """Return the newest revision of a case that the server speaks."""
@@ -543,11 +486,8 @@ class _Run:
                 if case.start is not Start.SHARED:
                     await held.enter_async_context(self._jobs)
                 result = await self._run_within_budget(run, case)
-            self._take(result)
-
-    def _take(self, result: Result) -> None:
-        self.results.append(result)
-        self._on_result(result)
+            self.results.append(result)
+            self._on_result(result)
 
     async def _run_within_budget(self, run: _CellRun, case: Case) -> Result:
         left = None if self._ends_at is None else self._ends_at - monotonic()
@@ -571,7 +511,7 @@ class _Run:
             # One process that starts too slowly on a busy machine is not the end.
             why = f"no connection any more: {self._spoken(found)}"
             run.refused += 1
-            if case.start is Start.SHARED or run.refused >= _REFUSED:
+            if case.start is Start.SHARED or run.refused == _REFUSED:
                 run.gone = why
             return self._result(run, case, Verdict.UNRUN, "", why)
         subject.begin(self._numbers[case.id], case.id)

@@ -198,13 +198,6 @@ def test_text_and_markdown_have_the_worst_first_and_cells_together():
     assert "\x1b[33m" in to_text(report(result(Verdict.WARN)), colour=True)
 
 
-def test_what_passed_alone_only_is_said():
-    found = "hang beside other revisions: no answer"
-    text = to_text(report(result(Verdict.PASS), result(Verdict.PASS, actual=found)))
-    (line,) = [each for each in text.splitlines() if "alone" in each]
-    assert line == f"only alone  RPC-07.a  2025-11-25  {found}"
-
-
 def test_a_run_fails_by_what_it_is_told_to():
     assert failed([result(Verdict.FAIL)])
     assert failed([result(Verdict.HANG, Level.ROBUST)])

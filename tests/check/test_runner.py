@@ -13,12 +13,10 @@ from ports import kept_port
 
 from mcpwire import Http, Stdio
 from mcpwire.check import Case, Level, Options, Verdict, run, runner, select
-from mcpwire.check.case import Family, NoAnswer, PeerDied, Start
-from mcpwire.check.subject import Subject
+from mcpwire.check.case import Family, Start
 from mcpwire.errors import ConnectError
 
 SERVER = Stdio(sys.executable, [str(Path(__file__).with_name("server.py"))])
-SESSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 ONE = Options(revisions=("2025-11-25",), answer_s=0.5, speed="full")
 
 # A server of few lines: it answers the handshake, then obeys methods called after what
@@ -464,7 +462,7 @@ class SilentAfter:
             writer.write(self.response(message))
 
     @staticmethod
-    def response(message, **more):
+    def response(message):
         if "id" not in message:
             return b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n"
         result = {
@@ -472,10 +470,28 @@ class SilentAfter:
             "capabilities": {},
             "serverInfo": {"name": "silent", "version": "1"},
         }
-        answer = {"jsonrpc": "2.0", "id": message["id"], "result": result | more}
+        answer = {"jsonrpc": "2.0", "id": message["id"], "result": result}
         body = json.dumps(answer).encode()
         head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
         return head + b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
+
+
+def test_what_fails_is_not_tried_again():
+    tries = []
+
+    async def better_next_time(subject):
+        tries.append(subject.revision.name)
+        await subject.request("ping")
+        subject.expect(len(tries) > 1, "a pass", "a failure")
+
+    async def check():
+        server = await asyncio.start_server(SilentAfter("x"), "127.0.0.1", 0)
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+        async with server:
+            return await run(url, ONE, cases=made(m_better=better_next_time))
+
+    (result,) = asyncio.run(check()).results
+    assert (result.verdict, len(tries)) == (Verdict.FAIL, 1)
 
 
 def test_a_server_that_says_no_more_is_waited_for_once():
@@ -495,182 +511,6 @@ def test_a_server_that_says_no_more_is_waited_for_once():
     assert len({each.actual for each in rest}) == 1
     assert rest[0].actual == "no connection any more: no response"
     assert silent.connections == 1
-
-
-CHANGE = {"name": "change", "inputSchema": {"type": "object"}}
-
-
-class InEachRevision:
-    """A server over HTTP that speaks all revisions with sessions; notes who is there.
-
-    What `method` asks is answered once as many have asked it as there are revisions.
-    """
-
-    def __init__(self):
-        self.open = 0
-        self.all_there = asyncio.Event()
-
-    async def __call__(self, reader, writer):
-        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
-            head = await reader.readuntil(b"\r\n\r\n")
-            length = int(re.search(rb"(?i)content-length: (\d+)", head)[1])
-            message = json.loads(await reader.readexactly(length))
-            if message["method"] == "meet":
-                self.open += 1
-                if self.open == 4:
-                    self.all_there.set()
-                await self.all_there.wait()
-            asked = message.get("params", {}).get("protocolVersion")
-            more = {"protocolVersion": asked} if asked in SESSIONS else {}
-            more |= {"capabilities": {"tools": {}}, "tools": [CHANGE]}
-            writer.write(SilentAfter.response(message, **more))
-        writer.close()
-
-
-def in_each_revision(cases, **options):
-    async def check():
-        server = await asyncio.start_server(InEachRevision(), "127.0.0.1", 0)
-        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
-        chosen = _with(ONE, revisions=SESSIONS, **options)
-        async with server:
-            return await run(url, chosen, cases=cases)
-
-    return asyncio.run(check()).results
-
-
-def test_over_http_a_case_runs_in_all_revisions_at_once():
-    async def meet(subject):
-        await subject.request("meet", timeout=60.0)
-
-    meet, own = made(m_meet=meet, m_own=meet)
-    results = in_each_revision([meet, _with(own, start=Start.OWN)], jobs=4)
-    assert {(r.verdict, r.cell.revision) for r in results} == {
-        (Verdict.PASS, name) for name in SESSIONS
-    }
-
-
-def test_what_does_not_pass_in_company_is_judged_alone():
-    running, connections = 0, []
-
-    async def crowded(subject):
-        nonlocal running
-        running += 1
-        if subject.revision.name == SESSIONS[0]:
-            connections.append(subject)
-        try:
-            await subject.request("ping")
-            name = subject.revision.name
-            subject.expect(running == 1 and name != SESSIONS[0], "room", running)
-        finally:
-            running -= 1
-
-    results = in_each_revision(made(m_crowded=crowded), jobs=4)
-    found = {r.cell.revision: r.verdict for r in results}
-    assert found == dict.fromkeys(SESSIONS, Verdict.PASS) | {SESSIONS[0]: Verdict.FAIL}
-    assert results[0].actual == "1"
-    assert "fail beside other revisions: 3" in {each.actual for each in results}
-    first, second = connections
-    assert first is not second
-
-
-def test_a_hang_in_company_is_waited_for_in_full_once_more_alone():
-    bounds = {name: [] for name in SESSIONS}
-
-    async def hang(subject):
-        bounds[subject.revision.name].append(subject.bound_s)
-        await subject.request("ping")
-        raise NoAnswer(f"an answer in {subject.bound_s} s", "none")
-
-    results = in_each_revision(made(m_hang=hang, m_after=fine), jobs=4, answer_s=2.0)
-    assert list(bounds.values()) == [[2.0, 2.0], *[[2.0, 0.4]] * 3]
-    found = {(r.case, r.verdict, r.expected) for r in results}
-    assert found == {
-        ("OWN.hang", Verdict.HANG, "an answer in 2.0 s"),
-        ("OWN.after", Verdict.PASS, ""),
-    }
-
-
-def test_a_hang_of_one_revision_is_none_of_another():
-    running = 0
-
-    async def blocked(subject):
-        nonlocal running
-        running += 1
-        try:
-            await subject.request("ping")
-            if running > 1 or subject.revision.name == SESSIONS[1]:
-                raise NoAnswer("an answer", "none")
-        finally:
-            running -= 1
-
-    results = in_each_revision(made(m_blocked=blocked), jobs=4)
-    found = {r.cell.revision: r.verdict for r in results}
-    assert found[SESSIONS[1]] is Verdict.HANG
-    assert set(found.values()) == {Verdict.HANG, Verdict.PASS}
-    assert len([each for each in found.values() if each is Verdict.HANG]) == 1
-
-
-@pytest.fixture
-def admits(monkeypatch):
-    """Let a function say whether a connection is let in; it gets how many there are."""
-
-    def use(is_fine):
-        running, handshake = 0, Subject.handshake
-
-        async def admitted(subject):
-            nonlocal running
-            running += 1
-            try:
-                answer = await handshake(subject)
-                if not is_fine(running):
-                    raise PeerDied("the server takes connections", "too many")
-                return answer
-            finally:
-                running -= 1
-
-        monkeypatch.setattr(Subject, "handshake", admitted)
-
-    return use
-
-
-def test_a_connection_that_is_refused_in_company_is_opened_again_alone(admits):
-    admits(lambda running: running == 1)
-    cases = made(m_a=fine, m_b=fine, m_c=fine, m_d=fine)
-    own = [_with(each, start=Start.OWN) for each in cases]
-    results = in_each_revision(own, jobs=4)
-    assert {each.verdict for each in results} == {Verdict.PASS}
-
-
-def test_a_server_that_is_gone_is_connected_to_no_more_in_any_revision(admits):
-    count = 0
-
-    def is_there(_):
-        nonlocal count
-        count += 1
-        return count <= len(SESSIONS)  # the survey
-
-    admits(is_there)
-    cases = made(**{f"m_{name}": fine for name in "abcdefgh"})
-    own = [_with(each, start=Start.OWN) for each in cases]
-    results = in_each_revision(own, jobs=4)
-    assert {each.verdict for each in results} == {Verdict.UNRUN}
-    assert count == 4 + 3 * (4 + 1)
-
-
-def test_a_case_that_changes_the_server_runs_in_one_revision_after_another():
-    running, most = 0, 0
-
-    async def change(subject):
-        nonlocal running, most
-        running += 1
-        most = max(most, running)
-        await subject.request("ping")
-        running -= 1
-
-    (case,) = made(m_change=change)
-    options = {"jobs": 4, "roles": {"change": "change"}}
-    results = in_each_revision([_with(case, needs=("role:change",))], **options)
-    assert (most, {r.verdict for r in results}) == (1, {Verdict.PASS})
 
 
 @pytest.mark.parametrize(("first", "count"), [(fine, 1), (broken, 2)])
