@@ -65,12 +65,14 @@ def test_the_line_that_repeats_a_failure_has_all_that_is_needed(cli, monkeypatch
     monkeypatch.setenv("COLOUR", "blue")
     given = ["--env", "COLOUR", "--env", "SIZE=4", "--env", "API_KEY=a-secret-key"]
     given += ["--env", "GITHUB_PAT=a-secret-pat", "--env", "DB=pg://me:a-secret@host/"]
+    given += ["--map", "echo=echo", "--allow-calls", "e*"]
     given += ["--auth", "TOKEN_OF_OURS", "--timeout", "4", "--cwd", str(HERE)]
     _, out, _ = cli("check", *ONE, *given, *BAD)
     (line,) = [each for each in out.splitlines() if "again" in each]
     for words in (
         *("--env COLOUR", "--env SIZE=4", "--env API_KEY", "--auth good=TOKEN_OF_OURS"),
         *("--timeout 4", f"--cwd {HERE}", "--env GITHUB_PAT --env DB"),
+        "--map echo=echo --allow-calls 'e*'",
     ):
         assert f" {words} " in line
     assert "a-secret" not in out
