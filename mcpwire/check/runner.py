@@ -64,6 +64,7 @@ PROFILE: Final = "2026.1"
 """The newest profile: the frozen set of cases that a score is of."""
 
 _START_S: Final = 15.0
+_SURVEY_S: Final = 300.0  # without a budget
 _LATER_STARTS: Final = 10  # times as long as the first may a later start take
 _REFUSED: Final = 3  # connections; then a server counts as gone
 _HANGS: Final = 5  # cases one after another; then answers are waited for less long
@@ -112,6 +113,9 @@ class Options:
     server), ``issuer``, ``scope`` (lacks one); ``other`` is of another user."""
     again: tuple[str, ...] = ()
     """Further words of the command that repeats a result."""
+    named: str = ""
+    """What that command has for the target, such as ``@NAME``; by default its URL or
+    command line, without secrets."""
     profile: str = PROFILE
     jobs: int = attrs.field(factory=lambda: min(8, (os.cpu_count() or 1) + 2))
     """How many processes of a stdio server may run at once."""
@@ -247,7 +251,7 @@ class _Run:
 
     async def _survey_in_time(self) -> list[_CellRun]:
         budget = self._options.budget_s
-        bound = None if budget is None else max(budget, _START_S)
+        bound = max(_SURVEY_S if budget is None else budget, _START_S)
         try:
             async with asyncio.timeout(bound):
                 return await self._survey()
@@ -625,10 +629,9 @@ class _Run:
         for pattern in options.allow_calls:
             words += ["--allow-calls", pattern]
         words += options.again
-        target = str(self._target)
-        return shlex.join(words) + (
-            f" -- {target}" if self._transport == "stdio" else f" {target}"
-        )
+        if options.named or self._transport != "stdio":
+            return shlex.join([*words, options.named or str(self._target)])
+        return f"{shlex.join(words)} -- {self._target}"
 
     def _with_lender(self, run: _CellRun) -> list[str]:
         """Return the revision of a cell, and that which says what may be called."""
@@ -705,13 +708,13 @@ def _has(facts: Facts, need: str) -> bool:
 
 
 async def _listens(url: Url, timeout: float) -> None:
-    """Wait while a server refuses connections: nobody says when it begins to listen."""
-    with contextlib.suppress(OSError, TimeoutError):
+    """Wait while a server takes no connection: nobody says when it begins to listen."""
+    with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(timeout):
             while True:
                 try:
                     _, writer = await asyncio.open_connection(url.host, url.port)
-                except ConnectionRefusedError:
+                except OSError:  # no plain refusal where a name has two addresses
                     await asyncio.sleep(_LISTENS_S)
                 else:
                     writer.transport.abort()

@@ -31,6 +31,7 @@ from mcpwire.cli.failures import Exit, UsageError, close_matches, did_you_mean
 from mcpwire.cli.output import Output, check_writable, read_file, save, write_text
 from mcpwire.cli.session import run_command
 from mcpwire.cli.targets import target_of
+from mcpwire.errors import ConnectError
 from mcpwire.versions import LATEST, LATEST_SESSION
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
 __all__ = ["check", "diff", "explain", "list_cases", "page"]
 
+_URL_WITH_LOGIN: Final = re.compile(r"://[^/?#\s]*@")
 _BAD: Final = frozenset({Verdict.FAIL, Verdict.CRASH, Verdict.HANG})
 
 
@@ -98,6 +100,7 @@ def _run_options(options: Options) -> RunOptions:
         tokens={kind: os.environ[name] for kind, name in options.access_tokens},
         profile=options.case_profile or PROFILE,
         again=_again(options),
+        named="" if options.entry is None else f"@{options.entry.name}",
     )
 
 
@@ -105,8 +108,9 @@ def _again(options: Options) -> tuple[str, ...]:
     """Return the further options that a command needs to do the same again."""
     words: list[str] = []
     for name, value in options.env:
-        is_ours = os.environ.get(name) == value or SECRET_NAME.search(name)
-        words += ["--env", name if is_ours else f"{name}={value}"]
+        is_ours = os.environ.get(name) == value
+        is_secret = SECRET_NAME.search(name) or _URL_WITH_LOGIN.search(value)
+        words += ["--env", name if is_ours or is_secret else f"{name}={value}"]
     for value in options.headers:
         name = value.partition(":")[0].strip()
         if not value.startswith("@") and SECRET_NAME.search(name):
@@ -119,6 +123,7 @@ def _again(options: Options) -> tuple[str, ...]:
     for kind, variable in options.access_tokens:
         words += ["--auth", f"{kind}={variable}"]
     for flag, text in (
+        ("--config", options.config),
         ("--cwd", options.cwd),
         ("--ca", options.ca),
         ("--cert", options.cert),
@@ -138,6 +143,21 @@ async def _cases(options: Options, chosen: RunOptions, output: Output) -> Report
         return await run(target, chosen, on_result=_progress(output))
     except ValueError as error:  # a role that no tool plays
         raise UsageError(str(error)) from error
+    except ConnectError as error:
+        if options.is_at_url and (said := _STATUS.search(str(error))):
+            error.add_note(_ADVICE.get(said[1], _ADVICE["404"]))
+        raise
+
+
+_STATUS: Final = re.compile(r": HTTP (\d+)")
+_LOGIN: Final = "it wants a token that it accepts: --auth, --header-env"
+_REDIRECTS: Final = "it leads to another URL: give that one instead"
+_ADVICE: Final = {
+    **dict.fromkeys(("401", "403"), _LOGIN),
+    **dict.fromkeys(("301", "302", "303", "307", "308"), _REDIRECTS),
+    "404": "is it the URL of an MCP endpoint, with its path?",
+}
+"""Status of the answer to the first message -> what may help."""
 
 
 async def _official(options: Options, chosen: RunOptions, output: Output) -> Report:

@@ -88,10 +88,11 @@ It runs cases over all protocol revisions that the server speaks: each sends som
 and holds what comes back against a rule. Only tools that say that they only read are
 called. A finding shows its octets and the command that repeats it. `mcpwire check list`
 and `mcpwire check explain ID` show the cases, `mcpwire check diff` and `mcpwire check
-page` work on the reports of --json. It needs the package jsonschema-rs.
+page` work on the reports of --json. One answer may take 5 s, or --timeout; then the
+case is a hang. It needs the package jsonschema-rs.
 
-exit codes of check: 0 no MUST is broken, 6 one is, 7 the budget ran out, 9 worse than
-the baseline.
+exit codes of check: 0 no MUST is broken, 6 one is, or a crash or hang, 7 the budget ran
+out, 9 worse than the baseline.
 """
 
 BENCH: Final = """\
@@ -216,7 +217,8 @@ COMMANDS: Final[dict[str, Command]] = {
         "check:check",
         "hold a server against the specification",
         (
-            *(o.CaseChoice, o.Cases, o.CheckedServer, o.CheckReports),
+            *(o.CaseChoice, o.Cases, o.CheckedServer, o.AwaitedServer),
+            o.CheckReports,
             *(*COMMON, o.Config, o.Process, o.Url),
         ),
         details=CHECK,

@@ -515,14 +515,10 @@ class CheckedServer(Group, title="how the server is treated"):
     budget: float | None = option(
         "--budget TIME", "end after so long, such as 60s or 5m", type=duration
     )
-    wait: float | None = option(
-        "--wait TIME",
-        "how long a server at a URL may take until it takes connections (0)",
-        type=duration,
-    )
     roles: list[tuple[str, str]] = option(
         "--map ROLE=TOOL",
-        "the tool that plays echo, slow, big, notify or ask (found by its schema)",
+        "the tool that plays echo, slow, big, notify, ask, change or task (found by "
+        "its name and schema)",
         type=_pair,
     )
     allow_calls: list[str] = option(
@@ -539,6 +535,16 @@ class CheckedServer(Group, title="how the server is treated"):
         "--official", "run the official suite instead, strictly; it has to be installed"
     )
     suite: str | None = option("--suite PROGRAM", "the official suite's program")
+
+
+class AwaitedServer(Group, title="how the server is treated", only="url"):
+    """`check` alone."""
+
+    wait: float | None = option(
+        "--wait TIME",
+        "how long a server at a URL may take until it takes connections (0)",
+        type=duration,
+    )
 
 
 class CheckReports(Group, title="reports"):
@@ -853,6 +859,7 @@ class Options(
     CaseChoice,
     Cases,
     CheckedServer,
+    AwaitedServer,
     CheckReports,
     Measured,
     LoadSize,

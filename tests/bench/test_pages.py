@@ -1,16 +1,13 @@
 """The page of results: whole in one file, exact, and readable in a real browser."""
 
-import html
-import json
 import random
 import re
-import shutil
-import subprocess
 from html.parser import HTMLParser
 from xml.etree import ElementTree as ET
 
 import attrs
 import pytest
+from browser import CHROMIUM, PAPER, seen
 from measured import result, slice_of, subject
 
 from mcpwire.bench import Result
@@ -23,7 +20,6 @@ from mcpwire.cli.main import main
 EVIL = "<script>alert(1)</script>'\"&\x1b[31m"
 SVG = "{http://www.w3.org/2000/svg}"
 VOID = {"meta", "link", "br", "img"}
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
 def timed(one, faults=()):
@@ -291,12 +287,8 @@ def test_results_become_a_page_by_a_command(tmp_path, capsys):
 
 # --- a real browser -------------------------------------------------------------------
 
-PAPER = {0: "rgb(20, 23, 26", 1: "rgb(255, 255, 255"}
-"""The colour of the page in dark, and in light."""
-
 PROBE = """
 <script>
-const wide = document.documentElement.scrollWidth - innerWidth;
 const out = [];
 for (const text of document.querySelectorAll("svg.chart text")) {
   const a = text.getBoundingClientRect();
@@ -313,8 +305,7 @@ for (const svg of document.querySelectorAll("svg.chart")) {
     if (across > 1 && down > 3) runs.push(svg.getAttribute("aria-labelledby"));
   }));
 }
-const paper = getComputedStyle(document.body).backgroundColor;
-document.title = JSON.stringify({wide, out, runs: [...new Set(runs)], paper});
+document.title = JSON.stringify({out, runs: [...new Set(runs)]});
 </script>
 """
 
@@ -323,21 +314,9 @@ document.title = JSON.stringify({wide, out, runs: [...new Set(runs)], paper});
 @pytest.mark.parametrize("width", [500, 1300])
 @pytest.mark.parametrize("scheme", PAPER)
 def test_a_browser_shows_all_of_it_within_the_window(text, tmp_path, width, scheme):
-    probed = tmp_path / "page.html"
-    probed.write_text(text.replace("</body>", f"{PROBE}</body>"), encoding="utf-8")
-    done = subprocess.run(
-        [
-            *(CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"),
-            *(f"--window-size={width},900", f"--user-data-dir={tmp_path / 'profile'}"),
-            *(f"--blink-settings=preferredColorScheme={scheme}", probed.as_uri()),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-    title = re.search(r"<title>(.*?)</title>", done.stdout, re.DOTALL)
-    found = json.loads(html.unescape(title[1]))
+    path = tmp_path / "page.html"
+    path.write_text(text, encoding="utf-8")
+    found = seen(path, width, scheme, PROBE)
     assert found["wide"] <= 0
     assert found["out"] == []
     assert found["runs"] == []

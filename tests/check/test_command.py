@@ -64,15 +64,36 @@ def test_the_line_that_repeats_a_failure_has_all_that_is_needed(cli, monkeypatch
     monkeypatch.setenv("TOKEN_OF_OURS", "a-secret-token")
     monkeypatch.setenv("COLOUR", "blue")
     given = ["--env", "COLOUR", "--env", "SIZE=4", "--env", "API_KEY=a-secret-key"]
+    given += ["--env", "GITHUB_PAT=a-secret-pat", "--env", "DB=pg://me:a-secret@host/"]
+    given += ["--map", "echo=echo", "--allow-calls", "e*"]
     given += ["--auth", "TOKEN_OF_OURS", "--timeout", "4", "--cwd", str(HERE)]
     _, out, _ = cli("check", *ONE, *given, *BAD)
     (line,) = [each for each in out.splitlines() if "again" in each]
     for words in (
         *("--env COLOUR", "--env SIZE=4", "--env API_KEY", "--auth good=TOKEN_OF_OURS"),
-        *("--timeout 4", f"--cwd {HERE}"),
+        *("--timeout 4", f"--cwd {HERE}", "--env GITHUB_PAT --env DB"),
+        "--map echo=echo --allow-calls 'e*'",
     ):
         assert f" {words} " in line
     assert "a-secret" not in out
+
+
+def test_a_server_of_a_configuration_is_named_in_the_line_that_repeats(cli, tmp_path):
+    word, *words = BAD[1:]
+    start = f"import os, sys; os.environ['SECRET'] and os.execv({word!r}, sys.argv[1:])"
+    entry = {
+        "command": word,
+        "args": ["-c", start, word, *words],
+        "env": {"SECRET": "a-secret-word"},
+    }
+    file = tmp_path / "servers.json"
+    file.write_text(json.dumps({"mcpServers": {"bad": entry}}))
+    code, out, _ = cli("check", *ONE, "--config", str(file), "@bad")
+    (line,) = [each for each in out.splitlines() if "again" in each]
+    assert line.endswith(f" --seed 1 --config {file} @bad")
+    assert "a-secret" not in out
+    again, repeated, _ = cli(*shlex.split(line)[2:])
+    assert (code, again, line in repeated) == (6, 6, True)
 
 
 class OneTeam(BaseHTTPRequestHandler):
@@ -112,7 +133,7 @@ def team_url():
     """Serve one team; returns the URL."""
     with ThreadingHTTPServer(("127.0.0.1", 0), OneTeam) as serving:
         threading.Thread(target=serving.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{serving.server_port}/mcp"
+        yield f"http://127.0.0.1:{serving.server_port}/mcp;v=(1)"
         serving.shutdown()
 
 
@@ -134,10 +155,43 @@ def test_the_line_that_repeats_a_failure_over_http_has_its_headers(
     ):
         _, out, _ = cli("check", *ONE, *given, team_url)
         (line,) = [each for each in out.splitlines() if "again" in each]
-        assert f"{shown} http" in line
+        assert f"{shown} 'http" in line
         assert "a-secret" not in out
         code, repeated, _ = cli(*shlex.split(line)[2:])
         assert (code, line in repeated) == (6, True)
+
+
+class Refusing(BaseHTTPRequestHandler):
+    """Answers with the status that its path begins with."""
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(int(self.path[1:4]))
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def do_GET(self):
+        self.send_error(405)
+
+    def log_message(self, *_):
+        pass
+
+
+def test_a_server_that_lets_nobody_in_is_said_in_one_sentence(cli):
+    with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as serving:
+        threading.Thread(target=serving.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{serving.server_port}"
+        for status, advice in (
+            (401, "it wants a token that it accepts: --auth, --header-env"),
+            (307, "it leads to another URL: give that one instead"),
+            (404, "is it the URL of an MCP endpoint, with its path?"),
+            (200, "is it the URL of an MCP endpoint, with its path?"),
+        ):
+            code, out, err = cli("check", *ONE, f"{url}/{status}")
+            assert (code, out, err.count("\n")) == (4, "", 1)
+            assert f"HTTP {status}, " in err
+            assert advice in err
+        serving.shutdown()
 
 
 FAULTS = (
@@ -188,6 +242,7 @@ def test_each_failure_of_a_run_is_found_again_by_its_line(cli, mutated):
         (["--map", "cook=echo", *GOOD], 2, "--map takes echo, slow"),
         (["--map", "echo=nope", *GOOD], 2, "no such tool; there are: "),
         (["--official", "true"], 2, "servers at a URL"),
+        (["--wait", "9s", "true"], 2, "--wait is for servers at a URL"),
         (["true"], 4, "the server exited with code 0"),
         (["/no/such/program"], 4, "command not found"),
         (["http://127.0.0.1:9/mcp"], 4, "no revision could be used"),

@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+import attrs
 import pytest
 from unmeasured import pause, unmeasured
 
@@ -40,7 +41,10 @@ def assert_perfect(report):
 
 @pytest.mark.timeout(300)
 def test_over_stdio_our_server_breaks_nothing(words):
-    assert_perfect(asyncio.run(run(Stdio(words[0], words[1:]), QUICK)))
+    options = QUICK
+    if "--uvloop" not in words:  # the slow cases take long enough once
+        options = attrs.evolve(QUICK, speed="full", hostile=True)
+    assert_perfect(asyncio.run(run(Stdio(words[0], words[1:]), options)))
 
 
 @pytest.mark.timeout(300)

@@ -9,6 +9,7 @@ from xml.etree import ElementTree as ET
 
 import attrs
 import pytest
+from browser import CHROMIUM, PAPER, seen
 
 from mcpwire import Stdio
 from mcpwire.check import CASES, Cell, Level, Options, Report, Result, Verdict, run
@@ -319,6 +320,21 @@ def test_the_pages_read_without_a_script_and_show_texts_as_texts(site):
     assert "&lt;script&gt;alert(1)" in shown
     assert "\\xff\\x00&lt;b&gt;" in shown
     assert "ff 00 3c 62 3e" in shown
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium")
+@pytest.mark.parametrize(("width", "scheme"), [(500, 0), (1300, 1)])
+def test_a_browser_shows_the_pages_within_the_window(site, width, scheme):
+    slug = next((site / "results").glob("script*"))
+    for page in (
+        site / "index.html",
+        next((site / "subjects").iterdir()),
+        site / "cases" / "RPC-07.a.html",
+        slug / "RPC-07.a.html",
+    ):
+        found = seen(page, width, scheme)
+        assert found["wide"] <= 0, page
+        assert found["paper"].startswith(PAPER[scheme])
 
 
 def test_subjects_of_one_name_have_pages_of_their_own(site):

@@ -12,8 +12,9 @@ import pytest
 from ports import kept_port
 
 from mcpwire import Http, Stdio
-from mcpwire.check import Case, Level, Options, Verdict, run, select
-from mcpwire.check.case import Family, Start
+from mcpwire.check import Case, Level, Options, Verdict, run, runner, select
+from mcpwire.check.case import Family, PeerDied, Start
+from mcpwire.check.subject import Subject
 from mcpwire.errors import ConnectError
 
 SERVER = Stdio(sys.executable, [str(Path(__file__).with_name("server.py"))])
@@ -100,6 +101,11 @@ async def absent(subject):
     subject.absent("tools")
 
 
+async def misread(subject):
+    await subject.request("ping")
+    raise KeyError("serverInfo")
+
+
 async def hanging(subject):
     await subject.request("hang")
 
@@ -121,6 +127,7 @@ def test_each_verdict_comes_from_what_the_case_saw():
             r_broken3=broken,
             m_lenient=lenient,
             m_absent=absent,
+            m_misread=misread,
         )
     )
     assert {name: each.verdict for name, each in found.items()} == {
@@ -130,7 +137,9 @@ def test_each_verdict_comes_from_what_the_case_saw():
         "broken3": Verdict.WARN,
         "lenient": Verdict.LENIENT,
         "absent": Verdict.ABSENT,
+        "misread": Verdict.UNRUN,
     }
+    assert found["misread"].actual.endswith("KeyError('serverInfo')")
     assert found["broken"].expected == 'the result {"a":1}'
     assert found["broken"].actual.endswith('"result": {}}')
     assert '"method":"ping"' in found["broken"].sent
@@ -285,6 +294,27 @@ def test_a_server_that_does_not_listen_yet_is_waited_for(monkeypatch):
     assert result.verdict is Verdict.PASS
 
 
+def test_a_name_with_two_addresses_that_refuse_is_waited_for(monkeypatch):
+    connect, tries = asyncio.open_connection, 0
+
+    async def refused_first(*where, **options):
+        nonlocal tries
+        tries += 1
+        if tries <= 5:  # as asyncio says that there are several reasons
+            raise OSError("Multiple exceptions: [Errno 111], [Errno 111]")
+        return await connect(*where, **options)
+
+    async def check():
+        server = await asyncio.start_server(SilentAfter(None), "127.0.0.1", 0)
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+        async with server:
+            return await run(url, _with(ONE, wait_s=60.0), cases=made(m_a=fine))
+
+    monkeypatch.setattr(asyncio, "open_connection", refused_first)
+    (result,) = asyncio.run(check()).results
+    assert result.verdict is Verdict.PASS
+
+
 def test_a_server_that_never_listens_is_waited_for_so_long_alone():
     with pytest.raises(ConnectError, match=r"no revision could be used: .*Refused"):
         asyncio.run(run("http://127.0.0.1:9/mcp", _with(ONE, wait_s=0.1)))
@@ -321,6 +351,23 @@ def test_a_cancelled_run_leaves_no_process():
         os.kill(pids[0], 0)
 
 
+def test_the_same_seed_sends_the_same_octets():
+    def sent(seed):
+        options = _with(ONE, only=("fuzz",), seed=seed, answer_s=5.0)
+        report = asyncio.run(run(SERVER, options))
+        return {
+            result.case: b"".join(
+                data for _, direction, _, data in result.octets if direction == "sent"
+            )
+            for result in report.results
+        }
+
+    first, again, other = sent(7), sent(7), sent(8)
+    assert first == again
+    assert first != other
+    assert first.keys() == other.keys()
+
+
 def test_cases_are_chosen_by_id_family_and_level():
     usual, slow, hostile = made(m_a=fine, s_b=fine, r_c=fine)
     cases = [usual, _with(slow, is_quick=False), _with(hostile, is_hostile=True)]
@@ -346,6 +393,15 @@ def test_a_case_without_a_subject_is_data():
     (case,) = made(m_a=fine)
     assert isinstance(case, Case)
     assert (case.level, case.family, case.title) == (Level.MUST, "made", "title of a")
+
+
+def test_a_server_that_never_ends_its_list_is_given_up_without_a_budget(monkeypatch):
+    for name in ("_SURVEY_S", "_START_S"):
+        monkeypatch.setattr(runner, name, 0.5)
+    text = OBEDIENT.replace('"capabilities": {}', '"capabilities": {"tools": {}}')
+    silent = python(text.replace('"hang"', '"tools/list"'))
+    with pytest.raises(ConnectError, match="did not say what it has within"):
+        asyncio.run(run(silent, _with(ONE, answer_s=3_600.0)))
 
 
 def test_a_case_that_runs_as_the_budget_ends_is_ended():
@@ -415,7 +471,7 @@ class SilentAfter:
             writer.write(self.response(message))
 
     @staticmethod
-    def response(message):
+    def response(message, **more):
         if "id" not in message:
             return b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n"
         result = {
@@ -423,10 +479,112 @@ class SilentAfter:
             "capabilities": {},
             "serverInfo": {"name": "silent", "version": "1"},
         }
-        answer = {"jsonrpc": "2.0", "id": message["id"], "result": result}
+        answer = {"jsonrpc": "2.0", "id": message["id"], "result": result | more}
         body = json.dumps(answer).encode()
         head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
         return head + b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
+
+
+SESSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+TOOL = {"name": "t", "inputSchema": {"type": "object"}}
+READS = {"annotations": {"readOnlyHint": True}}
+
+
+def in_each_revision(cases, **options):
+    """Run cases against a server over HTTP that speaks all revisions with sessions.
+
+    Its tool says that it only reads in the newest revision alone.
+    """
+
+    async def serve(reader, writer):
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            head = await reader.readuntil(b"\r\n\r\n")
+            length = int(re.search(rb"(?i)content-length: (\d+)", head)[1])
+            message = json.loads(await reader.readexactly(length))
+            asked = message.get("params", {}).get("protocolVersion")
+            heads.append(head.decode().lower())
+            more = {"protocolVersion": asked} if asked in SESSIONS else {}
+            is_new = b"2025-11-25" in head
+            more |= {"capabilities": {"tools": {}}}
+            more |= {"tools": [TOOL | READS if is_new else TOOL]}
+            writer.write(SilentAfter.response(message, **more))
+        writer.close()
+
+    heads = []
+
+    async def check():
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+        async with server:
+            return await run(url, _with(ONE, **options), cases=cases)
+
+    return asyncio.run(check()).results, heads
+
+
+def test_a_tool_that_only_reads_in_one_revision_does_so_in_the_oldest():
+    def names(subject):
+        return [tool["name"] for tool in subject.facts.callable_tools]
+
+    async def called(subject):
+        await subject.request("ping")
+        subject.broken("a tool", names(subject))
+
+    (case,) = made(m_called=called)
+    results, _ = in_each_revision([case], revisions=(SESSIONS[0], SESSIONS[-1]))
+    assert [each.actual for each in results] == ['["t"]', '["t"]']
+    ends = [each.again.partition("--only OWN.called ")[2] for each in results]
+    assert ends[0].startswith("--revision 2024-11-05 --revision 2025-11-25 --seed")
+    assert ends[1].startswith("--revision 2025-11-25 --seed")
+    results, _ = in_each_revision([case], revisions=SESSIONS[:2])
+    assert [each.actual for each in results] == ["[]", "[]"]
+
+
+def test_what_one_revision_shows_runs_in_the_newest_that_is_spoken():
+    (case,) = made(m_a=fine)
+    once = _with(case, is_once=True, revisions=SESSIONS[:3])
+    results, _ = in_each_revision([once], revisions=SESSIONS)
+    assert [each.cell.revision for each in results] == [SESSIONS[2]]
+
+
+def test_over_http_nothing_is_waited_for_as_if_it_started():
+    waits = []
+
+    async def note(subject):
+        waits.append(subject.start_s)
+        await subject.request("ping")
+
+    (case,) = made(m_note=note)
+    in_each_revision([_with(case, start=Start.OWN)], revisions=SESSIONS)
+    assert waits == [0.0] * 4
+
+
+@pytest.mark.parametrize(
+    ("headers", "sent"),
+    [({}, "bearer a-good-token"), ({"authorization": "Basic abc"}, "basic abc")],
+)
+def test_a_header_that_authorizes_goes_before_a_token(headers, sent):
+    tokens = {"good": "a-good-token"}
+    options = {"tokens": tokens, "headers": headers}
+    _, heads = in_each_revision(made(m_a=fine), **options)
+    fields = [re.findall(r"\r\nauthorization: (.*)\r", head) for head in heads]
+    assert {tuple(each) for each in fields} == {(sent,)}
+
+
+def test_a_server_that_lets_no_case_in_is_tried_three_times(monkeypatch):
+    count, handshake = 0, Subject.handshake
+
+    async def for_the_survey_alone(subject):
+        nonlocal count
+        count += 1
+        if count > 1:
+            raise PeerDied("the server takes connections", "too many")
+        return await handshake(subject)
+
+    monkeypatch.setattr(Subject, "handshake", for_the_survey_alone)
+    cases = made(m_a=fine, m_b=fine, m_c=fine, m_d=fine, m_e=fine)
+    results, _ = in_each_revision([_with(c, start=Start.OWN) for c in cases])
+    assert {each.verdict for each in results} == {Verdict.UNRUN}
+    assert (len(results), count) == (5, 1 + 3)
 
 
 def test_what_fails_is_not_tried_again():

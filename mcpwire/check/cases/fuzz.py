@@ -37,7 +37,10 @@ FAMILY: Final = Family("fuzz")
 case = FAMILY.case
 
 CALLS: Final = 40
-SECRET_NAME: Final = re.compile(r"(?i)token|secret|password|key|credential")
+SECRET_NAME: Final = re.compile(
+    r"(?i)token|secret|passw|passphrase|key|credential|"
+    r"(?:^|[_-])(?:auth|authorization|cookie|jwt|pass|pat|pwd)(?:$|[_-])"
+)
 """Variables of the environment that reports do not show."""
 
 ROOM_S: Final = 2.5
