@@ -12,7 +12,7 @@ from mcpwire.check.cases import sequences
 SERVER = """
 import json, sys, threading
 kind, noted = sys.argv[1:]
-held, pings, barriers = [], 0, 0
+held, pings, barriers, is_begun = [], 0, 0, False
 seen = set()
 ECHO = dict(name="echo", annotations=dict(readOnlyHint=True),
             inputSchema=dict(type="object", required=["text"],
@@ -21,10 +21,10 @@ def answer(id, **result):
     print(json.dumps(dict(jsonrpc="2.0", id=id, result=result)), flush=True)
 def give(id, text):
     answer(id, content=[dict(type="text", text=text)])
-def is_fourth():
+def is_even():
     with open(noted, "a+") as file:
         file.write("x")
-        return file.tell() == 4
+        return file.tell() % 2 == 0
 def give_all():
     for id, text in held:
         for _ in range(2 if kind == "late, three" else 1):
@@ -40,23 +40,29 @@ def call(id, text):
     elif kind.startswith("late"):
         held.append((id, text))
 for line in sys.stdin:
-    if not line.endswith("\\n") and kind == "the fourth last" and is_fourth():
+    if not line.endswith("\\n") and kind == "no last one":
+        continue
+    if not line.endswith("\\n") and kind == "each second" and is_even():
         continue
     message = json.loads(line)
     id, method = message.get("id"), message["method"]
-    if method == "ping":
+    if method == "ping" and kind in {"late ping", "no early ping"} and not is_begun:
+        if kind == "late ping":
+            threading.Timer(0.05, answer, [id]).start()
+    elif method == "ping":
         pings += 1
         if kind == "the 1,500th lost" and pings == 1_500:
             continue
         if kind == "the 1,500th twice" and pings == 1_500:
             answer(id)
         answer(id)
-        barriers += len(held) == 10
+        barriers += len(held) == 50
         if barriers == 2:
             # As a thread that was busy: behind the answers to both pings.
             threading.Timer(0.05, give_all).start()
             barriers += 1
     elif method == "initialize":
+        is_begun = True
         answer(id, capabilities=dict(tools={}), serverInfo=dict(name="s", version="1"),
                protocolVersion=message["params"]["protocolVersion"])
     elif method == "tools/list":
@@ -72,7 +78,11 @@ for line in sys.stdin:
     ("kind", "case", "found"),
     [
         ("at once", "A09.d", ("pass", "")),
-        ("the fourth last", "A09.d", ("warn", "the server exited with code 0")),
+        ("each second", "A09.d", ("pass", "")),
+        ("no last one", "A09.d", ("warn", "the server exited with code 0")),
+        ("at once", "C01.b", ("pass", "")),
+        ("late ping", "C01.b", ("pass", "")),
+        ("no early ping", "C01.b", ("warn", "no answer")),
         ("at once", "A11.d", ("pass", "")),
         ("the 1,500th lost", "A11.d", ("hang", "no answer")),
         ("the 1,500th twice", "A11.d", ("warn", "2 answers")),

@@ -23,7 +23,7 @@ from mcpwire.testing.procfs import resident_memory
 from mcpwire.wire.json import encode
 
 if TYPE_CHECKING:
-    from mcpwire.check.subject import Answer, Subject
+    from mcpwire.check.subject import Subject
 
 __all__ = ["FAMILY"]
 
@@ -234,26 +234,29 @@ exchange(
     start=Start.OWN,
     is_once=True,
     is_quick=False,
-    sends="a request without a newline, then the end of the input, to four processes",
-    expects="an answer of each",
+    sends="a request without a newline, then the end of the input, to nine processes",
+    expects="an answer of most",
     why="the request of `echo -n ... | server` is lost",
+    bound_s=40.0,
 )
 async def last_line(subject: Subject) -> None:
-    for turn in range(4):  # a process that ends at once loses it most times
-        one = await subject.another() if turn else subject
+    # A server that drops what it works at when its input ends answers by chance: it has
+    # read the line. One that ends at once loses it most times.
+    answered, lost = 0, 0
+    while answered < 5:
+        one = await subject.another() if answered or lost else subject
         if one.stdio is None:
             subject.absent("stdio")
         id = one.next_id()
         await _write(one, encode(one.message(one.facts.barrier, id=id)))
         one.stdio.close_input()
-        await _answered_before_the_end(one, id)
-
-
-async def _answered_before_the_end(subject: Subject, id: int) -> Answer:
-    try:
-        return await subject.answer(id)
-    except (PeerDied, NoAnswer) as found:
-        subject.broken("an answer before the process ends", found.actual)
+        try:
+            await one.answer(id)
+            answered += 1
+        except (PeerDied, NoAnswer) as found:
+            lost += 1
+            if lost == 5 or not isinstance(found, PeerDied):
+                subject.broken("an answer before most processes end", found.actual)
 
 
 # --- octets ---------------------------------------------------------------------------

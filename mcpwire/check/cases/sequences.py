@@ -169,14 +169,15 @@ async def long_traffic(subject: Subject) -> None:
     "the same id twice in flight does not cross the answers",
     rules=("RPC-05", "RPC-06"),
     needs=("role:echo",),
-    sends="ten times two calls of the echo tool at once, with one id and two texts",
+    is_quick=False,
+    sends="fifty times two calls of the echo tool at once, with one id and two texts",
     expects="one or two answers, each an error or one of the texts",
     why="a client that counts wrongly hangs, or gets the data of another call",
 )
 async def same_id_twice(subject: Subject) -> None:
     if not await _can_echo(subject):
         subject.absent("echo tool that gives its text back")
-    ids = [f"mcpwire-twice-{subject.next_id()}" for _ in range(10)]
+    ids = [f"mcpwire-twice-{subject.next_id()}" for _ in range(50)]
     sent: dict[int, str] = {}
     for id in ids:
         texts = [f"mcpwire one {id}", f"mcpwire two {id}"]
