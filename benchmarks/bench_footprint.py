@@ -102,7 +102,7 @@ def foreign(place: str, name: str, **others: str) -> Client:
 
 
 def clients() -> dict[str, Client]:
-    """Return who is weighed."""
+    """Return the clients that are weighed."""
 
     def own(
         script: str,

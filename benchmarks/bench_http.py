@@ -8,11 +8,15 @@ its own connections and over httpx.
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 from harness.command import run
 from harness.figures import Budget
 from harness.rounds import Variant
 from null import build
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 HTTPX_PORTION = 20
 """httpx takes so much longer that fewer calls must do."""
@@ -39,18 +43,25 @@ BUDGETS = [
 ]
 
 
+def over_http(
+    table: Mapping[str, tuple[str, str]], legs: Mapping[str, str], httpx_portion: int
+) -> list[Variant]:
+    """Return the variants of a table, each beside the floor of its leg."""
+    return [
+        Variant(
+            name,
+            target,
+            build.leg(legs[leg]),
+            f"floor, {leg}",
+            portion=httpx_portion if "httpx" in target else 1,
+        )
+        for name, (target, leg) in table.items()
+    ]
+
+
 def main() -> int:
     with build.compiling("http") as notes:
-        variants = [
-            Variant(
-                name,
-                target,
-                build.leg(LEGS[leg]),
-                f"floor, {leg}",
-                portion=HTTPX_PORTION if "httpx" in target else 1,
-            )
-            for name, (target, leg) in VARIANTS.items()
-        ]
+        variants = over_http(VARIANTS, LEGS, HTTPX_PORTION)
     return run("http", variants, BUDGETS, notes=notes, widths=(8, 32))
 
 

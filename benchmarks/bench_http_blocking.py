@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 
+from bench_http import over_http
 from harness.command import run
 from harness.figures import Budget
 from harness.rounds import Variant
@@ -60,16 +61,7 @@ def peers() -> list[Variant]:
 
 def main() -> int:
     with build.compiling("http_blocking") as notes:
-        variants = [
-            Variant(
-                name,
-                target,
-                build.leg(LEGS[leg]),
-                f"floor, {leg}",
-                portion=HTTPX_PORTION if "httpx" in target else 1,
-            )
-            for name, (target, leg) in VARIANTS.items()
-        ]
+        variants = over_http(VARIANTS, LEGS, HTTPX_PORTION)
         variants += peers()
     return run(
         "http_blocking",

@@ -7,6 +7,7 @@ import importlib.util
 import logging
 import os
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,8 @@ sys.path.insert(0, str(TESTS))
 if importlib.util.find_spec("sniffio") is None:
     sys.modules["sniffio"] = None  # type: ignore[assignment] # that is how it is said
 
-import grounds  # noqa: E402 - found through the line above
+import command_line  # noqa: E402 - found through the line above
+import grounds  # noqa: E402 - as above
 import leaks  # noqa: E402 - as above
 import run_tests  # noqa: E402 - as above
 import sentinel  # noqa: E402 - as above
@@ -43,6 +45,12 @@ UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow]
 settings.register_profile("ci", UNHURRIED, max_examples=25)
 settings.register_profile("verify", UNHURRIED, max_examples=500)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+@pytest.fixture
+def cli(capsys):
+    """Run a command line in this process; returns its exit code, stdout and stderr."""
+    return partial(command_line.run_here, capsys)
 
 
 def pytest_configure(config):

@@ -94,7 +94,7 @@ AXES: dict[str, Sequence[Sequence[str]]] = {
 """The tables of a question that has more than one, by figure."""
 
 ALL = ("footprint", "growth", "large", "many")
-"""Questions all of whose figures stand there."""
+"""Questions with all figures on the page of the summary."""
 
 
 def heading(name: str) -> str:

@@ -219,9 +219,9 @@ def _pooled(groups: list[list[float]]) -> list[list[float]]:
 def medians(groups: list[list[float]]) -> list[tuple[float, float]]:
     """Return the medians that such draws can have, each with its probability.
 
-    A median is at most a value if half of the draw is, and how many of all draws that
-    is true of is counted: as coefficients of a polynomial, whose power is that of one
-    round for all rounds. It is one integer, with so many bits for each coefficient.
+    A median is at most a value if half of the draw is. How many draws have so many low
+    values is a coefficient of a polynomial: that of one round to the power of the
+    rounds. The polynomial is one integer, with so many bits for each coefficient.
     """
     rounds = [sorted(group) for group in groups]
     size, whole = max(map(len, rounds)), lcm(*map(len, rounds))

@@ -47,7 +47,7 @@ for line in sys.stdin:
         print(json.dumps(dict(jsonrpc="2.0", id=id, error=error)), flush=True)
     elif id is not None:
         if kind == "slow list, no ping" and not lists:
-            time.sleep(1.0)
+            time.sleep(1.0)  # longer than one answer may take
         lists += 1
         tools = dict(tools=[TEXT] if kind in TOOLS else [])
         answer(id, **(tools if method == "tools/list" else dict(content=[])))

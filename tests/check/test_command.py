@@ -15,7 +15,6 @@ import pytest
 from unmeasured import pause
 
 from mcpwire.check import CASES, Report
-from mcpwire.cli.main import main
 
 HERE = Path(__file__).parent
 GOOD = ["--", sys.executable, str(HERE / "server.py")]
@@ -26,18 +25,6 @@ BAD = [
     "an unknown method is invalid params",
 ]
 ONE = ["--only", "RPC-31.a", "--revision", "2025-11-25"]
-
-
-@pytest.fixture
-def cli(capsys):
-    """Run a command line; returns its exit code, stdout and stderr."""
-
-    def run(*words):
-        capsys.readouterr()
-        code = main(words)
-        return code, *capsys.readouterr()
-
-    return run
 
 
 def test_a_good_server_is_0_and_a_broken_must_is_6(cli):

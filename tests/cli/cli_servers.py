@@ -11,21 +11,12 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
 HERE = Path(__file__).parent
 PATIENCE = 30.0
 MCPWIRE = (sys.executable, "-m", "mcpwire")
-
-
-class Done(NamedTuple):
-    """What came of one command."""
-
-    code: int
-    out: str
-    err: str
 
 
 class Scripted:

@@ -14,7 +14,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1] / "over_http"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "oauth"))
 
-from cli_servers import MCPWIRE, PATIENCE, Done, Scripted
+from cli_servers import MCPWIRE, PATIENCE, Scripted
+from command_line import Done
 from terminals import Terminal
 
 DISCOVER = [{"error": {"code": -32601, "message": "Method not found"}}]
@@ -28,19 +29,6 @@ def state_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(folder))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return folder
-
-
-@pytest.fixture
-def cli(capsys):
-    """Run a command line in this process."""
-    from mcpwire.cli.main import main
-
-    def run(*words: str) -> Done:
-        capsys.readouterr()
-        code = main(words)
-        return Done(code, *capsys.readouterr())
-
-    return run
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def black_hole() -> Iterator[int]:
-    """Give a port whose queue of connections is full, so that more get no answer."""
+    """Give a port with a full queue of connections, so that more get no answer."""
     listener = socket.create_server(("127.0.0.1", 0), backlog=0)
     fillers = [socket.socket() for _ in range(8)]
     for sock in fillers:

@@ -126,7 +126,7 @@ def call():
     with contextlib.suppress(mcpwire.ConnectionClosed):  # it may see its server's end
         client.call_tool("x")
 threading.Thread(target=call, daemon=True).start()
-while client.stats.requests < 3: time.sleep(0.01)
+while client.stats.requests < 3: time.sleep(0.01)  # until the call is sent
 """,
 }
 

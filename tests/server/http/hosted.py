@@ -26,7 +26,7 @@ def tools(call, **options):
 
 
 def subscribed(call):
-    """Return such a dispatcher whose clients may listen to changes of its tools."""
+    """Return a dispatcher of tools that lets clients listen to their changes."""
     capabilities = {"tools": {"listChanged": True}, "logging": {}}
     dispatcher = tools(call, capabilities=capabilities)
     subscriptions = Subscriptions(

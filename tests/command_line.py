@@ -1,0 +1,25 @@
+"""What a command line of this process, or of another, came to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    import pytest
+
+
+class Done(NamedTuple):
+    """What came of one command."""
+
+    code: int
+    out: str
+    err: str
+
+
+def run_here(capsys: pytest.CaptureFixture[str], *words: str) -> Done:
+    """Run a command line in this process."""
+    from mcpwire.cli.main import main
+
+    capsys.readouterr()
+    code = main(words)
+    return Done(code, *capsys.readouterr())
