@@ -84,7 +84,9 @@ class Result:
     seconds: float = 0.0
     again: str = ""
     """The command that repeats this result."""
-    _octets: bytes = attrs.field(default=_pack(()), converter=_pack, eq=_unpack)
+    _octets: bytes = attrs.field(
+        default=_pack(()), converter=_pack, eq=_unpack, repr=False
+    )
     """Compressed: thousands of results are kept until the end of a run."""
 
     @property
