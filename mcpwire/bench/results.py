@@ -85,7 +85,10 @@ class Slice:
     """All of `latency` added up."""
 
     lag: str
-    """From when a call was due to its begin: how late the generator was."""
+    """How late the generator was: from when a call was due to its begin.
+
+    Without a rate: how late its event loop was, looked at every 10 ms.
+    """
 
     generator_cpu: int
     """CPU time of the process, or all processes, that made the load."""

@@ -37,7 +37,7 @@ _BUSY: Final = 0.7
 """From which share of a core on the generator itself is the limit."""
 
 _LATE_US: Final = 1_000.0
-"""Calls that begin less late than this put no figure in doubt."""
+"""A load that is less late than this puts no figure in doubt."""
 
 _COUNTED_CALLS: Final = 200
 _PHASE_CALLS: Final = 200
@@ -273,9 +273,9 @@ def _notes(subjects: Sequence[Subject]) -> Sequence[str]:
             found.append(f"{one.name}: no call was answered")
         elif figures["generator lag p99"] > max(figures["p99"] / 2, _LATE_US):
             found.append(
-                f"{one.name}: calls began up to "
-                f"{figures['generator lag p99'] / 1_000:.1f} ms late (p99), which is "
-                "most of their latency: this machine is too busy to measure it"
+                f"{one.name}: the load was up to "
+                f"{figures['generator lag p99'] / 1_000:.1f} ms late (p99), more than "
+                "half of the p99 of calls: this machine is too busy to measure it"
             )
     return found
 

@@ -30,7 +30,7 @@ from mcpwire.bench.load import Load  # noqa: TC001 - attrs resolves it
 from mcpwire.errors import MCPError, RequestTimeout, RPCError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from mcpwire.bench.load import Call
 
@@ -47,6 +47,9 @@ _AT_ONCE: Final = 32
 
 _ALONE_S: Final = 2.0
 """For how long calls are made one at a time, after all others."""
+
+_TICK_NS: Final = 10_000_000
+"""How often a closed loop looks how late the event loop is."""
 
 
 @attrs.frozen
@@ -197,6 +200,7 @@ class Recorder:
         self.errors: Counter[str] = Counter()
         self._failed_at = array("q")
         self._given_up: list[tuple[int, int, int]] = []
+        self.lags = array("q")
         self.offered = self.missed = 0
 
     def answered(self, due: int, begun: int, error: str | None) -> None:
@@ -232,7 +236,11 @@ class Recorder:
         kinds = {
             "latency": histogram(ended - due for due, _, ended in self._timed()),
             "service": histogram(ended - begun for _, begun, ended in self._timed()),
-            "lag": histogram(begun - due for due, begun, _ in self._timed()),
+            "lag": histogram(
+                (begun - due for due, begun, _ in self._timed())
+                if is_open
+                else self.lags
+            ),
         }
         return {
             "offered": self.offered,
@@ -318,6 +326,7 @@ class Generator:
             users = load.users // load.workers
             users += self._worker < load.users % load.workers
             async with asyncio.TaskGroup() as group:
+                group.create_task(self._watch(recorder, range(began, end, _TICK_NS)))
                 for _ in range(users):
                     group.create_task(self._use(recorder, choices, end))
         else:
@@ -333,6 +342,12 @@ class Generator:
             "reconnects": self._connections.reconnects - connections,
             **recorder.summary(began, at, end - began, is_open=load.rate is not None),
         }
+
+    async def _watch(self, recorder: Recorder, ticks: Iterable[int]) -> None:
+        """Note how late the event loop is at each tick."""
+        for due in ticks:
+            await self._pacer.wait_until(due)
+            recorder.lags.append(time.monotonic_ns() - due)
 
     async def _use(self, recorder: Recorder, choices: Iterator[Call], end: int) -> None:
         """Make one call after the other."""

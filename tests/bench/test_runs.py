@@ -3,12 +3,15 @@
 import asyncio
 import os
 import sys
+import time
 
 import pytest
 
 from mcpwire import ConnectError, Http, Stdio
 from mcpwire.bench import Call, Load, find_max, parse_condition, run, runs
+from mcpwire.bench.histogram import merged
 from mcpwire.bench.null_process import null_command, null_http
+from mcpwire.bench.worker import Generator, Job, Pacer
 from mcpwire.testing.procfs import descendants, is_alive
 
 SHORT = {"seconds": 0.4, "warm_up": 0.0, "rounds": 1}
@@ -78,6 +81,33 @@ def test_a_stall_shows_in_an_open_loop_and_hides_in_a_closed_one():
     assert opened.figures()["p99"] > 150_000
     assert closed.figures()["max"] > 150_000
     assert slow(opened) > 0.1 > slow(closed)
+
+
+class Blocking:
+    """Connections of which each call keeps the event loop busy for 50 ms."""
+
+    bytes_sent = bytes_received = reconnects = 0
+
+    async def perform(self, _):
+        until = time.monotonic_ns() + 50_000_000
+        while time.monotonic_ns() < until:
+            pass
+        await asyncio.sleep(0)
+
+
+def test_a_closed_loop_looks_every_10_ms_how_late_its_event_loop_is():
+    job = Job(null(), Load(users=1), worker=0)
+
+    async def blocked():
+        pacer = Pacer()
+        try:
+            return await Generator(job, Blocking(), pacer).run(0.0, 0.3, None)
+        finally:
+            pacer.close()
+
+    lag = merged([asyncio.run(blocked())["lag"]])
+    assert lag.total_count == 30
+    assert lag.get_value_at_percentile(50) > 10_000_000
 
 
 def test_http_servers_of_this_machine_are_found_by_their_port():
