@@ -130,11 +130,15 @@ def _details(one: Subject) -> Iterable[str]:
     if one.errors:
         said = ", ".join(f"{kind} {count:,}" for kind, count in one.errors.items())
         yield f"{one.name}: errors: {said}"
-    if one.phases:
-        said = ", ".join(
-            f"{name} {amount(value, 'us')}" for name, value in one.phases.items()
-        )
-        yield f"{one.name}: one call alone: {said}"
+    for what, phases in (
+        ("one call alone", one.phases),
+        ("a call under load", one.phases_under_load),
+    ):
+        if phases:
+            said = ", ".join(
+                f"{name} {amount(value, 'us')}" for name, value in phases.items()
+            )
+            yield f"{one.name}: {what}: {said}"
 
 
 def table(rows: Sequence[Sequence[str]]) -> list[str]:

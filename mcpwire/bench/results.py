@@ -123,8 +123,14 @@ class Subject:
 
     slices: tuple[Slice, ...]
     samples: tuple[Sample, ...] = ()
+    connects: tuple[float, ...] = ()
+    """How long each session took to connect, in microseconds."""
+
     phases: Mapping[str, float] = attrs.field(factory=dict)
-    """Where the time of one call goes, in microseconds (medians)."""
+    """Where the time of a call goes that runs alone, in microseconds (medians)."""
+
+    phases_under_load: Mapping[str, float] = attrs.field(factory=dict)
+    """The same under the load; empty where that is one user."""
 
     counts: Mapping[str, float] = attrs.field(factory=dict)
     """What one call costs: messages, and reads and writes of the server."""
@@ -312,6 +318,11 @@ FIGURES: Final[dict[str, Figure]] = {
         "%", lambda one: _share(one, sum(one.errors.values())), is_compared=False
     ),
     "reconnects": Figure("", lambda one: one.total("reconnects"), is_compared=False),
+    "connect": Figure(
+        "us",
+        lambda one: median(one.connects) if one.connects else None,
+        is_compared=False,
+    ),
     "cpu": Figure("us", _server_cpu),
     "generator cpu": Figure(
         "us",
@@ -410,4 +421,9 @@ def _subject(value: dict[str, Any]) -> Subject:
         for each in value.pop("slices")
     ]
     samples = [Sample(**each) for each in value.pop("samples")]
-    return Subject(slices=tuple(slices), samples=tuple(samples), **value)
+    return Subject(
+        slices=tuple(slices),
+        samples=tuple(samples),
+        connects=tuple(value.pop("connects", ())),
+        **value,
+    )

@@ -47,6 +47,8 @@ def test_a_run_measures_the_server_and_the_floor_in_turns():
     other = floor.figures()["bytes received"]
     assert figures["bytes received"] == pytest.approx(other, abs=5)  # of ids' digits
     assert set(target.phases) == {"encode and send", "wait", "decode"}
+    assert target.phases_under_load == {}  # one user: the same
+    assert len(target.connects) == 2
 
 
 def test_counts_are_the_same_each_time():
@@ -108,6 +110,30 @@ def test_a_closed_loop_looks_every_10_ms_how_late_its_event_loop_is():
     lag = merged([asyncio.run(blocked())["lag"]])
     assert lag.total_count == 30
     assert lag.get_value_at_percentile(50) > 10_000_000
+
+
+@pytest.mark.parametrize("load", [{"users": 8}, {"rate": 400}])
+def test_phases_are_of_a_call_alone_and_of_one_under_load(load):
+    load = Load(calls=ECHO, **load, sessions=2, workers=2, **SHORT)
+    (target,) = measure(null(), load, with_floor=False).subjects
+    assert len(target.connects) == 4
+    assert target.figures()["connect"] > 0
+    for phases in (target.phases, target.phases_under_load):
+        assert list(phases) == ["encode and send", "wait", "decode"]
+        assert all(value > 0 for value in phases.values())
+
+
+def test_the_phases_over_http_are_those_of_sampled_calls():
+    async def over_http():
+        async with null_http() as server:
+            return await run(
+                Http(server.url), Load(calls=ECHO, users=4, **SHORT), with_floor=False
+            )
+
+    (target,) = asyncio.run(over_http()).subjects
+    for phases in (target.phases, target.phases_under_load):
+        assert len(phases) == 3
+        assert all(value > 0 for value in phases.values())
 
 
 def test_http_servers_of_this_machine_are_found_by_their_port():
