@@ -10,7 +10,7 @@ from hdrh.histogram import HdrHistogram
 
 from mcpwire.bench.histogram import LONGEST_NS, histogram, merged, percentiles
 from mcpwire.bench.load import Call
-from mcpwire.bench.results import Sample, Subject
+from mcpwire.bench.results import FIGURES, Sample, Subject
 from mcpwire.bench.worker import PhaseSampler, Recorder
 
 SECOND = 10**9
@@ -144,6 +144,42 @@ def test_the_slope_of_memory_is_that_within_the_rounds(rounds, slope):
     samples = tuple(sample for each in rounds for sample in each)
     one = Subject(name="target", target="x", server={}, slices=(), samples=samples)
     assert one.memory_slope() == (slope if slope is None else pytest.approx(slope))
+
+
+def slope_of(*rounds):
+    """Return the slope of memory with the ends of its interval."""
+    samples = tuple(sample for each in rounds for sample in each)
+    one = Subject(name="target", target="x", server={}, slices=(), samples=samples)
+    ends = [FIGURES[f"memory slope {end}"].of(one) for end in ("low", "high")]
+    return one.memory_slope(), *ends
+
+
+def test_the_slope_of_memory_has_an_interval_from_six_samples_in_a_round_on():
+    assert slope_of(held(5, 5, 5, 5, 5)) == (0, None, None)
+    assert slope_of(held(5, 5, 5, 5, 5, 5)) == (0, 0, 0)
+    assert slope_of(held(1, 2, 3), held(2, 3, 4)) == (1, None, None)
+    assert slope_of(*[held(1, 2, 3)] * 4) == pytest.approx((1, 1, 1))
+
+
+def test_the_interval_of_the_slope_holds_it_in_95_of_100_cases():
+    chance, found = random.Random(3), 0
+    for _ in range(1_000):
+        levels = [[100 * at + chance.gauss(0, 500) for at in range(4)] for _ in "abcde"]
+        _, low, high = slope_of(*(held(*each) for each in levels))
+        found += low <= 100 <= high
+    assert 930 <= found <= 970
+
+
+def test_memory_that_grows_in_one_step_is_not_sure_to_go_on():
+    for count in (20, 600):
+        slope, low, high = slope_of(held(*[0] * (count // 3), *[5_000] * count))
+        assert low < 0 < slope < high
+
+
+def test_memory_that_grows_all_the_time_is_sure_to():
+    slope, low, high = slope_of(held(*(4_096 * (at // 3) for at in range(60))))
+    assert 0 < low < slope < high < 2 * slope
+    assert low < 4_096 / 3 < high
 
 
 class Replayed:
