@@ -11,7 +11,7 @@ import sys
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from mcpwire.bench.histogram import merged
+from mcpwire.bench.histogram import encoded, merged
 from mcpwire.bench.results import Sample, Slice
 from mcpwire.bench.worker import Job
 from mcpwire.errors import ConnectError, MCPError
@@ -149,8 +149,8 @@ class Crew:
         for each in found:
             for kind, count in each["errors"].items():
                 errors[kind] = errors.get(kind, 0) + count
-        kinds = {
-            name: merged(each[name] for each in found).encode().decode()
+        kinds: dict[str, Any] = {
+            name: encoded(merged(each[name] for each in found))
             for name in ("latency", "service", "lag")
         }
         sums = {

@@ -18,7 +18,7 @@ from mcpwire.bench.load import MOST_RATE, Call, Load
 from mcpwire.bench.null_process import null_command, null_http
 from mcpwire.bench.results import Result, Subject, step_name
 from mcpwire.transports.http.target import Http
-from mcpwire.transports.targets import Stdio
+from mcpwire.transports.targets import Stdio, is_url, parse_command
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Sequence
@@ -157,12 +157,7 @@ def as_target(target: Stdio | Http | str) -> Stdio | Http:
     """Return the target that a text names."""
     if not isinstance(target, str):
         return target
-    if target.startswith(("http://", "https://")):
-        return Http(target)
-    import shlex
-
-    command, *arguments = shlex.split(target)
-    return Stdio(command, arguments)
+    return Http(target.strip()) if is_url(target) else parse_command(target)
 
 
 @contextlib.asynccontextmanager

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 import mcpwire
-from mcpwire.bench.histogram import LONGEST_NS, histogram
+from mcpwire.bench.histogram import LONGEST_NS, encoded, histogram
 from mcpwire.bench.load import Load  # noqa: TC001 - attrs resolves it
 from mcpwire.errors import MCPError, RequestTimeout, RPCError
 from mcpwire.wire.json import loads
@@ -267,7 +267,7 @@ class Recorder:
             else self._within(began + length),
             "latency_sum": sum(ended - due for due, _, ended in self._timed()),
             "errors": dict(self.errors),
-            **{name: each.encode().decode() for name, each in kinds.items()},
+            **{name: encoded(each) for name, each in kinds.items()},
             "windows": list(self._windows(began, at)),
         }
 
@@ -512,9 +512,9 @@ class SampledConnections(Connections):
     def histograms(self) -> dict[str, str]:
         """Return how long each phase took."""
         return {
-            name: histogram(chain(*(each.found[name] for each in self._samplers)))
-            .encode()
-            .decode()
+            name: encoded(
+                histogram(chain(*(one.found[name] for one in self._samplers)))
+            )
             for name in _PHASES
         }
 

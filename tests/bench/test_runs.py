@@ -216,6 +216,15 @@ def test_a_server_that_is_not_there_is_an_error(target):
         measure(target, Load(**SHORT), with_floor=False)
 
 
+@pytest.mark.parametrize(
+    ("target", "says"),
+    [("", "the command line is empty"), ("python 'x", "cannot split the command line")],
+)
+def test_a_text_that_is_no_target_is_refused(target, says):
+    with pytest.raises(ValueError, match=says):
+        measure(target, Load(**SHORT))
+
+
 def test_cancelling_ends_all_processes():
     async def cancelled():
         begun = asyncio.Event()
