@@ -91,7 +91,7 @@ class Slice:
     lag: str
     """How late the generator was: from when a call was due to its begin.
 
-    Without a rate: how late its event loop was, looked at every 10 ms.
+    Without a rate: how late its event loop was, looked at every 50 ms.
     """
 
     generator_cpu: int

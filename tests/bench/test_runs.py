@@ -86,18 +86,18 @@ def test_a_stall_shows_in_an_open_loop_and_hides_in_a_closed_one():
 
 
 class Blocking:
-    """Connections of which each call keeps the event loop busy for 50 ms."""
+    """Connections of which each call keeps the event loop busy for 120 ms."""
 
     bytes_sent = bytes_received = reconnects = 0
 
     async def perform(self, _):
-        until = time.monotonic_ns() + 50_000_000
+        until = time.monotonic_ns() + 120_000_000
         while time.monotonic_ns() < until:
             pass
         await asyncio.sleep(0)
 
 
-def test_a_closed_loop_looks_every_10_ms_how_late_its_event_loop_is():
+def test_a_closed_loop_looks_every_50_ms_how_late_its_event_loop_is():
     job = Job(null(), Load(users=1), worker=0)
 
     async def blocked():
@@ -108,8 +108,8 @@ def test_a_closed_loop_looks_every_10_ms_how_late_its_event_loop_is():
             pacer.close()
 
     lag = merged([asyncio.run(blocked())["lag"]])
-    assert lag.total_count == 30
-    assert lag.get_value_at_percentile(50) > 10_000_000
+    assert lag.total_count == 6
+    assert lag.get_max_value() > 50_000_000
 
 
 @pytest.mark.parametrize("load", [{"users": 8}, {"rate": 400}])
