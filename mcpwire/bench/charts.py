@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 __all__ = [
+    "SCALES",
     "Axis",
     "Interval",
     "Line",
@@ -22,6 +23,7 @@ __all__ = [
     "linear",
     "logarithmic",
     "percentiles",
+    "scaled",
 ]
 
 _WIDTH: Final = 480
@@ -43,7 +45,7 @@ _MOST: Final = 14
 _SHORT: Final = 0.7
 """A logarithmic axis of fewer powers of ten has equal steps."""
 
-_SCALES: Final[dict[str, tuple[tuple[float, str], ...]]] = {
+SCALES: Final[dict[str, tuple[tuple[float, str], ...]]] = {
     "us": ((1e6, "s"), (1e3, "ms"), (1.0, "us")),
     "B": ((2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "B")),
 }
@@ -98,9 +100,9 @@ class Interval:
     style: str
 
 
-def _scaled(unit: str, highest: float) -> tuple[float, str]:
+def scaled(unit: str, highest: float) -> tuple[float, str]:
     """Return the unit that suits the highest value, and how large it is."""
-    scales = _SCALES.get(unit, ((1.0, unit),))
+    scales = SCALES.get(unit, ((1.0, unit),))
     return next((each for each in scales if highest >= each[0]), scales[-1])
 
 
@@ -120,7 +122,7 @@ def linear(
 ) -> Axis:
     """Return an axis of equal steps, from `low` to beyond the highest value."""
     highest = max([low, *values])
-    size, unit = _scaled(unit, highest)
+    size, unit = scaled(unit, highest)
     span = (highest - low) / size or 1.0
     step = _step(span)
     first, last = ceil(low / size / step), ceil((low / size + span) / step - 1e-9)
@@ -138,7 +140,7 @@ def logarithmic(
 ) -> Axis:
     """Return an axis of equal ratios around all values above zero."""
     found = sorted(value for value in given if value > 0) or [1.0]
-    size, unit = _scaled(unit, found[-1])
+    size, unit = scaled(unit, found[-1])
     low, high = found[0] / size, found[-1] / size
     low, high = low * 0.9, max(high * 1.1, low * 2)
     span = log10(high / low)

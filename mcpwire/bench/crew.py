@@ -11,7 +11,7 @@ import sys
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from mcpwire.bench.histogram import merged
+from mcpwire.bench.histogram import encoded, merged
 from mcpwire.bench.results import Sample, Slice
 from mcpwire.bench.worker import Job
 from mcpwire.errors import ConnectError, MCPError
@@ -59,6 +59,7 @@ class Crew:
         self._is_sought = isinstance(target, Http) and not processes
         self._processes = set(processes)
         self.server: dict[str, str] = {}
+        self.connects: list[float] = []
         self.samples: list[Sample] = []
 
     async def __aenter__(self) -> Self:
@@ -84,6 +85,7 @@ class Crew:
         for child in self._children:
             ready = await self._read(child)
             self.server = ready["server"]
+            self.connects += ready["connects"]
         self._look()
 
     async def __aexit__(self, *_: object) -> None:
@@ -147,8 +149,8 @@ class Crew:
         for each in found:
             for kind, count in each["errors"].items():
                 errors[kind] = errors.get(kind, 0) + count
-        kinds = {
-            name: merged(each[name] for each in found).encode().decode()
+        kinds: dict[str, Any] = {
+            name: encoded(merged(each[name] for each in found))
             for name in ("latency", "service", "lag")
         }
         sums = {
@@ -233,10 +235,21 @@ class Crew:
         pids = self._look()
         return procfs.system_calls(*pids) if pids else None
 
-    async def phases(self, calls: int) -> dict[str, float]:
-        """Return where the time of one call goes: medians, in microseconds."""
-        (answer,) = await self._ask(self._children[:1], phases=calls)
-        return dict(answer)
+    async def phases(self, seconds: float, *, is_alone: bool) -> dict[str, float]:
+        """Return where the time of calls goes: medians, in microseconds.
+
+        Args:
+            seconds: For how long calls are made.
+            is_alone: Whether one after the other. Else it is the whole load, and no
+                worker can make another after it.
+        """
+        workers = self._children[:1] if is_alone else self._children
+        found = await self._ask(workers, seconds=seconds, is_alone=is_alone)
+        medians = {}
+        for name in found[0]:
+            times = merged(each[name] for each in found if each)
+            medians[name] = times.get_value_at_percentile(50) / 1_000
+        return medians if any(medians.values()) else {}
 
     async def counts(self, calls: int) -> dict[str, float]:
         """Return what one call costs the server in things that are counted.

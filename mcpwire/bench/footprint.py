@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
 from mcpwire import Client
+from mcpwire.bench.crew import listening
 from mcpwire.bench.load import Load
 from mcpwire.bench.null_process import null_command
 from mcpwire.bench.worker import described, perform
@@ -198,10 +199,7 @@ async def measure_size(
     Safe to cancel: a server that was started is ended.
     """
     load = load or Load()
-    async with AsyncExitStack() as stack:
-        client, pids = await stack.enter_async_context(
-            _running(target, load, processes)
-        )
+    async with _running(target, load, processes) as (client, pids):
         sizes = [_size("handshake", pids)]
         if await _has_listed(client):
             sizes.append(_size("first list", pids))
@@ -221,8 +219,6 @@ async def _running(
     target: Stdio | Http, load: Load, processes: Collection[int]
 ) -> AsyncIterator[tuple[Client, set[int]]]:
     """Connect, and find the processes of the server."""
-    from mcpwire.bench.crew import listening
-
     before = procfs.descendants(os.getpid())
     async with Client(target, timeout=load.timeout, mode=load.mode) as client:
         pids = set(processes)

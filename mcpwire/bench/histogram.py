@@ -12,7 +12,7 @@ from mcpwire.errors import LocalProtocolError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["LONGEST_NS", "histogram", "merged", "percentiles"]
+__all__ = ["LONGEST_NS", "encoded", "histogram", "merged", "percentiles"]
 
 LONGEST_NS: Final = 3_600 * 10**9
 _SHORTEST_NS: Final = 100
@@ -57,10 +57,16 @@ def _rounded(value: int) -> int:
     return value >> shift << shift
 
 
-def merged(encoded: Iterable[str]) -> Any:
+def encoded(found: Any) -> str:
+    """Return a histogram as text."""
+    text: bytes = found.encode()
+    return text.decode()
+
+
+def merged(texts: Iterable[str]) -> Any:
     """Return one histogram of several that were written as text."""
     made: Any = None
-    for text in encoded:
+    for text in texts:
         if made is None:
             made = _package().decode(text.encode())
         else:

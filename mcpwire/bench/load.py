@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import attrs
 
+from mcpwire.protocol.negotiation import parse_mode
 from mcpwire.wire.json import loads
 
 if TYPE_CHECKING:
@@ -100,6 +101,7 @@ class Load:
     seed: int = 1
 
     def __attrs_post_init__(self) -> None:
+        parse_mode(self.mode)
         if not self.calls:
             raise ValueError("a load needs at least one call")
         if self.rate is not None and self.rate > MOST_RATE:

@@ -120,10 +120,6 @@ def _tail(member: str, value: dict[str, Any]) -> bytes:
     return f',"{member}":{json.dumps(value, separators=(",", ":"))}}}'.encode()
 
 
-def _unknown_method() -> bytes:
-    return _tail("error", {"code": -32601, "message": "Method not found"})
-
-
 class Answers:
     """What stands behind the id in each answer."""
 
@@ -135,7 +131,8 @@ class Answers:
         }
         self.legacy = {name.encode(): _tail("result", r) for name, r in results.items()}
         self.modern: dict[bytes, bytes] = {}
-        self.unknown = _unknown_method()
+        unknown = {"code": -32601, "message": "Method not found"}
+        self.unknown = _tail("error", unknown)
         if legacy:
             return
         results["tools/list"] |= _CACHEABLE

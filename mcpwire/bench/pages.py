@@ -10,6 +10,7 @@ import attrs
 
 from mcpwire.bench import charts
 from mcpwire.bench.compare import differences
+from mcpwire.bench.histogram import percentiles
 from mcpwire.bench.load import Load
 from mcpwire.bench.reports import amount, figure_rows, step_rows, verdict_rows
 from mcpwire.bench.results import step_name
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from mcpwire.bench.charts import Axis, Line
     from mcpwire.bench.compare import Difference
-    from mcpwire.bench.results import Result, Slice, Subject
+    from mcpwire.bench.results import Result, Subject
 
 __all__ = ["write_page"]
 
@@ -215,7 +216,7 @@ def _curve(subject: Subject, kind: str) -> list[tuple[float, float]]:
     steps = [last * at / round(last * _POINTS) for at in range(round(last * _POINTS))]
     percents = {100 * (1 - 10**-step): step for step in steps}
     percents[100.0] = last
-    values = found.get_percentile_to_value_dict(list(percents))
+    values = percentiles(found, percents)
     return [(step, values[percent] / 1_000) for percent, step in percents.items()]
 
 
@@ -290,7 +291,8 @@ def _seconds(subject: Subject) -> list[_Second]:
 
 def _time_line(id: str, subjects: Sequence[Subject]) -> Iterable[Chart]:
     """Give a chart of latency, rate, faults and memory over the time of the load."""
-    end = max((_end(each.slices[-1]) for each in subjects if each.slices), default=0)
+    last = [each.slices[-1] for each in subjects if each.slices]
+    end = max((each.at + each.seconds for each in last), default=0)
     seconds = {each.name: _seconds(each) for each in subjects}
     if not any(seconds.values()):
         return
@@ -338,10 +340,6 @@ def _time_line(id: str, subjects: Sequence[Subject]) -> Iterable[Chart]:
     if memory:
         up = charts.linear("resident", _heights(memory), "B")
         yield chart("Memory of the server", "memory", up, memory)
-
-
-def _end(last: Slice) -> float:
-    return last.at + last.seconds
 
 
 def _faults(

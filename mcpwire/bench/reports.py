@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING, Final
 
+from mcpwire.bench.charts import SCALES, scaled
 from mcpwire.bench.footprint import SIZE_UNITS, START_UNITS
 from mcpwire.bench.results import FIGURES
 
@@ -32,8 +33,6 @@ __all__ = [
     "verdicts",
 ]
 
-_TIMES: Final = ((1_000_000.0, "s"), (1_000.0, "ms"), (0.0, "us"))
-_SIZES: Final = ((2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (0.0, "B"))
 _STEP_COLUMNS: Final = (
     *("offered", "rate", "p50", "p99", "p99.9", "missed", "errors", "cpu"),
     "generator lag p99",
@@ -45,13 +44,10 @@ _SCALE: Final = 1_000.0
 
 def amount(value: float, unit: str) -> str:
     """Return a figure with three digits and the unit that suits it."""
-    scales = {"us": _TIMES, "B": _SIZES, "B/s": _SIZES}.get(unit)
-    if scales is not None:
-        least, unit_shown = next(
-            (each for each in scales if abs(value) >= each[0]), scales[-1]
-        )
-        value /= least or 1.0
-        return f"{_digits(value)} {unit_shown}{'/s' if unit == 'B/s' else ''}"
+    base = unit.removesuffix("/s")
+    if base in SCALES:
+        size, shown = scaled(base, abs(value))
+        return f"{_digits(value / size)} {shown}{unit.removeprefix(base)}"
     return f"{value:,g}" if unit == "" else f"{_digits(value)}{unit}"
 
 
@@ -130,11 +126,15 @@ def _details(one: Subject) -> Iterable[str]:
     if one.errors:
         said = ", ".join(f"{kind} {count:,}" for kind, count in one.errors.items())
         yield f"{one.name}: errors: {said}"
-    if one.phases:
-        said = ", ".join(
-            f"{name} {amount(value, 'us')}" for name, value in one.phases.items()
-        )
-        yield f"{one.name}: one call alone: {said}"
+    for what, phases in (
+        ("one call alone", one.phases),
+        ("a call under load", one.phases_under_load),
+    ):
+        if phases:
+            said = ", ".join(
+                f"{name} {amount(value, 'us')}" for name, value in phases.items()
+            )
+            yield f"{one.name}: {what}: {said}"
 
 
 def table(rows: Sequence[Sequence[str]]) -> list[str]:

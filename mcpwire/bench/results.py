@@ -6,8 +6,9 @@ A result is written and read as JSON; `reports` and `pages` make all other forms
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping  # noqa: TC003 - attrs resolves them
+from collections.abc import Callable, Iterable, Mapping  # noqa: TC003 - for attrs
 from functools import cached_property
+from math import sqrt
 from statistics import fmean, linear_regression, median
 from typing import Any, Final
 
@@ -19,6 +20,9 @@ from mcpwire.wire.json import encode, loads
 __all__ = ["FIGURES", "Figure", "Result", "Sample", "Slice", "Subject", "step_name"]
 
 FORMAT: Final = 1
+_LEAST_FREE: Final = 4
+"""So many samples more than a line needs has one with an interval."""
+
 _PERCENTS: Final = (50.0, 90.0, 99.0, 99.9, 100.0)
 
 
@@ -85,7 +89,10 @@ class Slice:
     """All of `latency` added up."""
 
     lag: str
-    """From when a call was due to its begin: how late the generator was."""
+    """How late the generator was: from when a call was due to its begin.
+
+    Without a rate: how late its event loop was, looked at every 50 ms.
+    """
 
     generator_cpu: int
     """CPU time of the process, or all processes, that made the load."""
@@ -120,8 +127,14 @@ class Subject:
 
     slices: tuple[Slice, ...]
     samples: tuple[Sample, ...] = ()
+    connects: tuple[float, ...] = ()
+    """How long each session took to connect, in microseconds."""
+
     phases: Mapping[str, float] = attrs.field(factory=dict)
-    """Where the time of one call goes, in microseconds (medians)."""
+    """Where the time of a call goes that runs alone, in microseconds (medians)."""
+
+    phases_under_load: Mapping[str, float] = attrs.field(factory=dict)
+    """The same under the load; empty where that is one user."""
 
     counts: Mapping[str, float] = attrs.field(factory=dict)
     """What one call costs: messages, and reads and writes of the server."""
@@ -173,6 +186,34 @@ class Subject:
 
         It is the slope of one line for all rounds, each from where its server began.
         """
+        at, memory = self._centred_samples
+        return linear_regression(at, memory).slope if any(at) else None
+
+    def memory_slope_error(self) -> float | None:
+        """Return how far off the slope is at most in 95 of 100 cases.
+
+        ``None``: too few samples. It is the standard error of least squares times
+        Student's t. Memory grows in steps, so neighbours are off alike: the more they
+        are, the fewer samples they count for (as of an AR(1) process).
+        """
+        at, memory = self._centred_samples
+        slope, used = self.memory_slope(), len(self.samples_of_rounds()) + 1
+        free: float = len(at) - used
+        if slope is None or free < _LEAST_FREE:
+            return None
+        off = [value - slope * x for x, value in zip(at, memory, strict=True)]
+        squares = _product(off, off)
+        if not squares:
+            return 0.0
+        alike = max(_product(off[1:], off) / squares, 0.0)
+        each_counts = (1 - alike) / (1 + alike)
+        error = sqrt(squares / free / _product(at, at) / each_counts)
+        free = max(len(at) * each_counts - used, 1.0)
+        return error * (1.96 + 2.37 / free + 2.82 / free**2 + 2.56 / free**3)
+
+    @cached_property
+    def _centred_samples(self) -> tuple[list[float], list[float]]:
+        """Times and memory, each by how far it is from the mean of its round."""
         at: list[float] = []
         memory: list[float] = []
         for samples in self.samples_of_rounds():
@@ -180,7 +221,7 @@ class Subject:
             level = fmean(each.memory for each in samples)
             at += [each.at - middle for each in samples]
             memory += [each.memory - level for each in samples]
-        return linear_regression(at, memory).slope if any(at) else None
+        return at, memory
 
     def samples_of_rounds(self) -> list[list[Sample]]:
         """Return the samples by rounds: the time of each begins anew."""
@@ -204,6 +245,10 @@ class Subject:
         """Return one figure of each slice, in order; empty where it has none there."""
         found = map(FIGURES[name].of, self._alone)
         return [value for value in found if value is not None]
+
+
+def _product(left: Iterable[float], right: Iterable[float]) -> float:
+    return sum(x * y for x, y in zip(left, right, strict=False))
 
 
 def step_name(rate: float) -> str:
@@ -272,6 +317,14 @@ def _server_cpu(subject: Subject) -> float | None:
     return _per_call(subject, subject.total("cpu") / 1_000)
 
 
+def _slope_end(sign: int) -> Callable[[Subject], float | None]:
+    def read(subject: Subject) -> float | None:
+        slope, error = subject.memory_slope(), subject.memory_slope_error()
+        return None if slope is None or error is None else slope + sign * error
+
+    return read
+
+
 def _counted(name: str) -> Figure:
     return Figure(
         "", lambda one: one.counts.get(name), is_compared=False, is_counted=True
@@ -309,6 +362,11 @@ FIGURES: Final[dict[str, Figure]] = {
         "%", lambda one: _share(one, sum(one.errors.values())), is_compared=False
     ),
     "reconnects": Figure("", lambda one: one.total("reconnects"), is_compared=False),
+    "connect": Figure(
+        "us",
+        lambda one: median(one.connects) if one.connects else None,
+        is_compared=False,
+    ),
     "cpu": Figure("us", _server_cpu),
     "generator cpu": Figure(
         "us",
@@ -322,6 +380,8 @@ FIGURES: Final[dict[str, Figure]] = {
         is_compared=False,
     ),
     "memory slope": Figure("B/s", Subject.memory_slope, is_compared=False),
+    "memory slope low": Figure("B/s", _slope_end(-1), is_compared=False),
+    "memory slope high": Figure("B/s", _slope_end(1), is_compared=False),
     "descriptors": Figure(
         "",
         lambda one: max((s.descriptors for s in one.samples), default=None),
@@ -407,4 +467,9 @@ def _subject(value: dict[str, Any]) -> Subject:
         for each in value.pop("slices")
     ]
     samples = [Sample(**each) for each in value.pop("samples")]
-    return Subject(slices=tuple(slices), samples=tuple(samples), **value)
+    return Subject(
+        slices=tuple(slices),
+        samples=tuple(samples),
+        connects=tuple(value.pop("connects", ())),
+        **value,
+    )

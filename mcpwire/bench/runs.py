@@ -18,7 +18,7 @@ from mcpwire.bench.load import MOST_RATE, Call, Load
 from mcpwire.bench.null_process import null_command, null_http
 from mcpwire.bench.results import Result, Subject, step_name
 from mcpwire.transports.http.target import Http
-from mcpwire.transports.targets import Stdio
+from mcpwire.transports.targets import Stdio, is_url, parse_command
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Sequence
@@ -37,10 +37,10 @@ _BUSY: Final = 0.7
 """From which share of a core on the generator itself is the limit."""
 
 _LATE_US: Final = 1_000.0
-"""Calls that begin less late than this put no figure in doubt."""
+"""A load that is less late than this puts no figure in doubt."""
 
 _COUNTED_CALLS: Final = 200
-_PHASE_CALLS: Final = 200
+_PHASES_S: Final = 0.5
 _STEP: Final = 1.05
 """How close to each other the last two rates are between which the highest lies."""
 
@@ -70,7 +70,9 @@ class _Running:
     server: dict[str, str] = attrs.field(factory=dict)
     slices: list[Slice] = attrs.field(factory=list)
     samples: list[Any] = attrs.field(factory=list)
+    connects: list[float] = attrs.field(factory=list)
     phases: dict[str, float] = attrs.field(factory=dict)
+    phases_under_load: dict[str, float] = attrs.field(factory=dict)
     counts: dict[str, float] = attrs.field(factory=dict)
 
     def subject(self) -> Subject:
@@ -81,7 +83,9 @@ class _Running:
             server=self.server,
             slices=tuple(self.slices),
             samples=tuple(self.samples),
+            connects=tuple(self.connects),
             phases=self.phases,
+            phases_under_load=self.phases_under_load,
             counts=self.counts,
         )
 
@@ -112,7 +116,7 @@ async def run(
         against_name: What the result calls it.
         against_load: Its load, where that has other calls.
         with_floor: Whether the floor is measured too.
-        with_phases: Whether to find out where the time of one call goes.
+        with_phases: Whether to find out where the time of a call goes.
         only_counts: Whether to measure no time, and only count what a call costs in
             messages and system calls, which is the same each time.
         processes: Ids of the server's processes, where they cannot be found.
@@ -153,12 +157,7 @@ def as_target(target: Stdio | Http | str) -> Stdio | Http:
     """Return the target that a text names."""
     if not isinstance(target, str):
         return target
-    if target.startswith(("http://", "https://")):
-        return Http(target)
-    import shlex
-
-    command, *arguments = shlex.split(target)
-    return Stdio(command, arguments)
+    return Http(target.strip()) if is_url(target) else parse_command(target)
 
 
 @contextlib.asynccontextmanager
@@ -193,6 +192,7 @@ async def _start(
         found.append((one, await stack.enter_async_context(crew)))
         await crew.warm_up(load.warm_up)
         one.server = crew.server
+        one.connects += crew.connects
     return found
 
 
@@ -228,7 +228,9 @@ async def _look_closer(
     for one, crew in crews:
         one.counts = await crew.counts(_COUNTED_CALLS)
         if with_phases:
-            one.phases = await crew.phases(_PHASE_CALLS)
+            one.phases = await crew.phases(_PHASES_S, is_alone=True)
+            if one.load.rate is not None or one.load.users > 1:
+                one.phases_under_load = await crew.phases(_PHASES_S, is_alone=False)
 
 
 def _result(
@@ -251,13 +253,19 @@ def _result(
         tool=f"mcpwire {__version__}",
         seconds=round(monotonic() - began, 3),
         subjects=found,
-        notes=tuple(_notes(found)),
+        notes=tuple(_notes(found, 99 if load.rate is not None else 90)),
         **facts,
     )
 
 
-def _notes(subjects: Sequence[Subject]) -> Sequence[str]:
-    """Say what puts the figures in doubt."""
+def _notes(subjects: Sequence[Subject], percent: int) -> Sequence[str]:
+    """Say what puts the figures in doubt.
+
+    Args:
+        subjects: What was measured.
+        percent: Which percentile of the load's lag does. In an open loop a part of the
+            calls is late, in a closed one a part of the time, which has fewer calls.
+    """
     found = []
     for one in subjects:
         if not one.slices:
@@ -268,14 +276,14 @@ def _notes(subjects: Sequence[Subject]) -> Sequence[str]:
                 f"{one.name}: making the load used {share:.0%} of a core, so it may be "
                 "the limit; --workers spreads it over processes"
             )
-        figures = one.figures()
+        late = one.latencies("lag").get_value_at_percentile(percent) / 1_000
         if not one.total("done"):
             found.append(f"{one.name}: no call was answered")
-        elif figures["generator lag p99"] > max(figures["p99"] / 2, _LATE_US):
+        elif late > max(one.figures()["p99"] / 2, _LATE_US):
             found.append(
-                f"{one.name}: calls began up to "
-                f"{figures['generator lag p99'] / 1_000:.1f} ms late (p99), which is "
-                "most of their latency: this machine is too busy to measure it"
+                f"{one.name}: the load was up to {late / 1_000:.1f} ms late "
+                f"(p{percent}), more than half of the p99 of calls: this machine is "
+                "too busy to measure it"
             )
     return found
 

@@ -19,18 +19,21 @@ import time
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter
+from contextvars import ContextVar
+from itertools import chain, pairwise
 from operator import sub
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
 import mcpwire
-from mcpwire.bench.histogram import LONGEST_NS, histogram
+from mcpwire.bench.histogram import LONGEST_NS, encoded, histogram
 from mcpwire.bench.load import Load  # noqa: TC001 - attrs resolves it
 from mcpwire.errors import MCPError, RequestTimeout, RPCError
+from mcpwire.wire.json import loads
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from mcpwire.bench.load import Call
 
@@ -46,7 +49,15 @@ _AT_ONCE: Final = 32
 """After so many calls the event loop has its turn, however late the next one is."""
 
 _ALONE_S: Final = 2.0
-"""For how long calls are made one at a time, after all others."""
+"""For how long calls are counted, one at a time, after all others."""
+
+_PHASES: Final = ("encode and send", "wait", "decode")
+
+_TICK_NS: Final = 50_000_000
+"""How often a closed loop looks how late the event loop is.
+
+Every 10 ms that costs 3 % of the CPU time of calls, every 50 ms 1 %.
+"""
 
 
 @attrs.frozen
@@ -109,21 +120,32 @@ class Connections:
         self._next = 0
         # Bytes both ways and messages of connections that are closed.
         self._closed = (0, 0, 0)
+        self.connects: list[float] = []
+        """How many microseconds each session took to connect."""
 
     def _client(self) -> mcpwire.Client:
-        load = self._job.load
-        return mcpwire.Client(self._job.target, timeout=load.timeout, mode=load.mode)
+        target, load, trace = self._job.target, self._job.load, self._hook()
+        return mcpwire.Client(target, timeout=load.timeout, mode=load.mode, trace=trace)
+
+    def _hook(self) -> PhaseSampler | None:
+        """Return what watches a client's connection."""
+        return None
 
     async def open(self) -> dict[str, str]:
         """Connect, and return what the server says of itself."""
         sessions = self._job.load.sessions
         if sessions == "per-call":
-            async with self._client() as client:
-                return described(client)
+            async with contextlib.AsyncExitStack() as stack:
+                return described(await self._connect(stack))
         for _ in range(sessions):
-            client = await self._stack.enter_async_context(self._client())
-            self._clients.append(client)
+            self._clients.append(await self._connect(self._stack))
         return described(self._clients[0])
+
+    async def _connect(self, stack: contextlib.AsyncExitStack) -> mcpwire.Client:
+        began = time.monotonic_ns()
+        client = await stack.enter_async_context(self._client())
+        self.connects.append((time.monotonic_ns() - began) / 1_000)
+        return client
 
     async def perform(self, call: Call) -> str | None:
         """Make one call; return the kind of the error, if it was one."""
@@ -197,6 +219,7 @@ class Recorder:
         self.errors: Counter[str] = Counter()
         self._failed_at = array("q")
         self._given_up: list[tuple[int, int, int]] = []
+        self.lags = array("q")
         self.offered = self.missed = 0
 
     def answered(self, due: int, begun: int, error: str | None) -> None:
@@ -232,7 +255,11 @@ class Recorder:
         kinds = {
             "latency": histogram(ended - due for due, _, ended in self._timed()),
             "service": histogram(ended - begun for _, begun, ended in self._timed()),
-            "lag": histogram(begun - due for due, begun, _ in self._timed()),
+            "lag": histogram(
+                (begun - due for due, begun, _ in self._timed())
+                if is_open
+                else self.lags
+            ),
         }
         return {
             "offered": self.offered,
@@ -243,7 +270,7 @@ class Recorder:
             else self._within(began + length),
             "latency_sum": sum(ended - due for due, _, ended in self._timed()),
             "errors": dict(self.errors),
-            **{name: each.encode().decode() for name, each in kinds.items()},
+            **{name: encoded(each) for name, each in kinds.items()},
             "windows": list(self._windows(began, at)),
         }
 
@@ -318,6 +345,7 @@ class Generator:
             users = load.users // load.workers
             users += self._worker < load.users % load.workers
             async with asyncio.TaskGroup() as group:
+                group.create_task(self._watch(recorder, range(began, end, _TICK_NS)))
                 for _ in range(users):
                     group.create_task(self._use(recorder, choices, end))
         else:
@@ -333,6 +361,12 @@ class Generator:
             "reconnects": self._connections.reconnects - connections,
             **recorder.summary(began, at, end - began, is_open=load.rate is not None),
         }
+
+    async def _watch(self, recorder: Recorder, ticks: Iterable[int]) -> None:
+        """Note how late the event loop is at each tick."""
+        for due in ticks:
+            await self._pacer.wait_until(due)
+            recorder.lags.append(time.monotonic_ns() - due)
 
     async def _use(self, recorder: Recorder, choices: Iterator[Call], end: int) -> None:
         """Make one call after the other."""
@@ -397,34 +431,117 @@ class Generator:
             recorder.answered(due, begun, error)
 
 
-async def phases(job: Job, calls: int) -> dict[str, float]:
-    """Return where the time of one call goes: medians, in microseconds."""
-    marks: dict[str, int] = {}
+_is_sampled: ContextVar[bool] = ContextVar("is_sampled", default=False)
+"""Whether what is sent belongs to the call whose phases are noted."""
 
-    def trace(event: str, _: Any) -> None:
-        marks.setdefault(event, time.monotonic_ns())
 
-    load = job.load
-    found: dict[str, list[int]] = {"encode and send": [], "wait": [], "decode": []}
-    async with mcpwire.Client(
-        job.target, timeout=load.timeout, mode=load.mode, trace=trace
-    ) as client:
-        until = time.monotonic_ns() + int(_ALONE_S * _NS)
-        for call, _ in zip(load.choices("phases"), range(calls), strict=False):
-            marks.clear()
-            begun = time.monotonic_ns()
-            with contextlib.suppress(RPCError):
-                await perform(client, call)
-            ended = time.monotonic_ns()
-            written = marks.get("written", begun)
-            came = marks.get("read", marks.get("response", ended))
-            for name, value in zip(
-                found, (written - begun, came - written, ended - came), strict=True
-            ):
-                found[name].append(value)
-            if ended >= until:
-                break
-    return {name: sorted(of)[len(of) // 2] / 1_000 for name, of in found.items()}
+class PhaseSampler:
+    """A hook for `trace` that notes where the time of one call after the other goes.
+
+    Calls that run beside the one that it looks at cost no more than the hook.
+    """
+
+    def __init__(self) -> None:
+        self.found = {name: array("q") for name in _PHASES}
+        self.is_busy = False
+        self._sent = b""
+        self._sent_at = self._written_at = 0
+        self._received: list[tuple[int, bytes]] = []
+
+    def __call__(self, event: str, data: Any) -> None:
+        """Take an event of the connection."""
+        if not self.is_busy:
+            return
+        now = time.monotonic_ns()
+        if not self._sent:
+            if event == "send" and _is_sampled.get():
+                self._sent, self._sent_at = data, now
+        elif event == "written":
+            self._written_at = self._written_at or now
+        elif event == "receive":
+            self._received.append((now, data))
+
+    async def perform(self, client: mcpwire.Client, call: Call) -> str | None:
+        """Make a call and note its phases."""
+        self.is_busy = True
+        token = _is_sampled.set(True)
+        begun = time.monotonic_ns()
+        try:
+            return await perform(client, call)
+        finally:
+            self._note(begun, time.monotonic_ns())
+            _is_sampled.reset(token)
+            self.is_busy, self._sent, self._written_at = False, b"", 0
+            self._received.clear()
+
+    def _note(self, begun: int, ended: int) -> None:
+        """Note the phases of a call that has its answer."""
+        id = _id_of(self._sent)
+        for came, line in self._received:
+            if str(id).encode() in line and _id_of(line) == id:
+                # Over HTTP nothing says when a request is written.
+                marks = begun, self._written_at or self._sent_at, came, ended
+                for name, (start, end) in zip(_PHASES, pairwise(marks), strict=True):
+                    self.found[name].append(end - start)
+                return
+
+
+def _id_of(line: bytes) -> object:
+    try:
+        return loads(line)["id"]
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+class SampledConnections(Connections):
+    """Connections with the phases of some of their calls."""
+
+    def __init__(self, job: Job, stack: contextlib.AsyncExitStack) -> None:
+        super().__init__(job, stack)
+        self._samplers: list[PhaseSampler] = []
+
+    def _hook(self) -> PhaseSampler:
+        self._samplers.append(PhaseSampler())
+        return self._samplers[-1]
+
+    async def perform(self, call: Call) -> str | None:
+        """Make one call, and note its phases if none of its client's are noted yet."""
+        self._next = (self._next + 1) % len(self._clients)
+        client, sampler = self._clients[self._next], self._samplers[self._next]
+        if sampler.is_busy:
+            return await perform(client, call)
+        return await sampler.perform(client, call)
+
+    def histograms(self) -> dict[str, str]:
+        """Return how long each phase took."""
+        return {
+            name: encoded(
+                histogram(chain(*(one.found[name] for one in self._samplers)))
+            )
+            for name in _PHASES
+        }
+
+
+async def phases(
+    job: Job, pacer: Pacer, seconds: float, *, is_alone: bool
+) -> dict[str, str]:
+    """Return where the time of calls goes, on connections of their own.
+
+    Args:
+        job: What the calls are.
+        pacer: Waits until they are due.
+        seconds: For how long they are made.
+        is_alone: Whether one is made after the other, in place of the job's load.
+    """
+    load = attrs.evolve(job.load, shape="constant")
+    if is_alone:
+        load = attrs.evolve(load, rate=None, users=1, sessions=1, workers=1)
+    job = attrs.evolve(job, load=load)
+    async with contextlib.AsyncExitStack() as stack:
+        connections = SampledConnections(job, stack)
+        await connections.open()
+        await Generator(job, connections, pacer).run(0.0, seconds, None)
+        return connections.histograms()
 
 
 def _write(value: dict[str, Any]) -> None:
@@ -465,15 +582,17 @@ async def _work(job: Job) -> None:
         async with contextlib.AsyncExitStack() as stack:
             connections = Connections(job, stack)
             server = await connections.open()
-            _write({"server": server})
+            _write({"server": server, "connects": connections.connects})
             generator = Generator(job, connections, pacer)
             while True:
                 request = await requests.waiting.get()
                 answer: dict[str, Any] = {}
                 # Without a connection there is nothing to count; a load goes on.
                 with contextlib.suppress(MCPError):
-                    if "phases" in request:
-                        answer = await phases(job, request["phases"])
+                    if "is_alone" in request:
+                        if not request["is_alone"]:
+                            await stack.aclose()  # no server has to run twice as often
+                        answer = await phases(job, pacer, **request)
                     elif "calls" in request:
                         answer = await generator.count(request["calls"])
                     else:

@@ -193,6 +193,17 @@ def duration_or_zero(text: str) -> float:
 duration.__name__ = duration_or_zero.__name__ = "time"
 
 
+def _mode(text: str) -> str:
+    """Read what revisions are spoken."""
+    from mcpwire.protocol.negotiation import parse_mode
+
+    try:
+        parse_mode(text)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    return text
+
+
 def rate(text: str) -> float:
     """Read a rate above zero, with or without `/s` behind it."""
     return seconds(text.removesuffix("/s"))
@@ -475,8 +486,9 @@ class Mode(Group, title="any server"):
     """How a command speaks with a server."""
 
     mode: str = option(
-        "--mode MODE",
+        "--mode/--revision MODE",
         "auto, session, stateless, or one protocol revision",
+        type=_mode,
         default="auto",
     )
 

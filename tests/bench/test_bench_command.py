@@ -123,6 +123,7 @@ def test_percentile_distributions_are_written(cli, tmp_path):
         (["text=1"], "--call TOOL is missing before 'text=1'"),
         (["--fail-if", "p99 +10% vs nothing.json"], "nothing.json"),
         (["--sessions", "0"], "must be at least 1, got '0'"),
+        (["--revision", "2025"], "or a revision, got '2025'"),
         (
             ["--find-max", "p99<1s", "--against", "x"],
             "--against and --find-max exclude each other",
@@ -169,6 +170,22 @@ def test_a_file_that_cannot_be_written_does_not_cost_the_result(cli, tmp_path):
     code, out, _ = cli("bench", *words, *NULL)
     assert code == 2
     assert Result.from_json(out.encode()).targets
+
+
+@pytest.mark.parametrize("option", ["--revision", "--mode"])
+def test_the_protocol_revision_can_be_chosen(cli, option):
+    words = [*SHORT, "--json", "--no-floor", option, "2025-06-18"]
+    code, out, _ = cli("bench", *words, *NULL, "--legacy")
+    assert code == 0
+    (target,) = json.loads(out)["subjects"]
+    assert target["server"]["revision"] == "2025-06-18"
+
+
+@pytest.mark.parametrize("words", [["start", "--starts", "1"], ["size"], ["gateway"]])
+def test_a_revision_that_is_unknown_is_a_usage_error_everywhere(cli, words):
+    code, out, err = cli("bench", *words, "--revision", "2025", *NULL)
+    assert (code, out) == (2, "")
+    assert "or a revision, got '2025'" in err
 
 
 def test_what_is_no_result_cannot_be_compared(cli, tmp_path):

@@ -75,7 +75,7 @@ def test_a_soak_has_one_round_and_names_drift_and_growth(cli):
     assert err.startswith("failed: p99 drift < 999999%: p99 drift is ")
     assert out.splitlines()[0] == "ping, 50 calls/s; 1 round, 5 s each"
     names = {line.split("  ")[0] for line in out.splitlines()}
-    assert {"p99 drift", "memory slope"} <= names
+    assert {"p99 drift", "memory slope", "memory slope low"} <= names
     assert "floor" not in out
 
 

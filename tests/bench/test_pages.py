@@ -14,6 +14,7 @@ from mcpwire.bench import Result
 from mcpwire.bench.charts import linear, logarithmic, percentiles
 from mcpwire.bench.load import Load
 from mcpwire.bench.pages import write_page
+from mcpwire.bench.reports import to_text
 from mcpwire.bench.results import Sample, step_name
 from mcpwire.cli.main import main
 
@@ -42,6 +43,7 @@ def timed(one, faults=()):
         for at in range(len(slices))
     )
     facts = {"phases": {"wait": 12.5}, "counts": {"reads": 1.0}}
+    facts |= {"phases_under_load": {"wait": 250.0}, "connects": (1_000.0, 3_000.0)}
     return attrs.evolve(one, slices=tuple(slices), samples=samples, **facts)
 
 
@@ -120,6 +122,20 @@ class Document(HTMLParser):
 
     def handle_endtag(self, tag):
         assert self.open.pop() == tag
+
+
+def test_page_and_terminal_say_the_same_of_phases_connecting_and_growth(text):
+    for what, value in (("alone", "12.5 us"), ("under load", "250 us")):
+        assert f"<dt>target, {what}</dt><dd>wait {value}</dd>" in text
+    shown = to_text(pair_of_servers())
+    assert "target: one call alone: wait 12.5 us" in shown
+    assert "target: a call under load: wait 250 us" in shown
+    rows = {
+        re.split("  +", line)[0]: re.split("  +", line) for line in shown.split("\n")
+    }
+    assert rows["connect"][1] == "2 ms"
+    for name in ("memory slope", "memory slope low", "memory slope high"):
+        assert f'<th scope="row">{name}</th><td>{rows[name][1]}</td>' in text
 
 
 def test_the_page_is_well_formed_and_needs_nothing_else(text):

@@ -1,5 +1,6 @@
 """What a worker notes of its calls, and what it makes of that."""
 
+import asyncio
 import random
 import time
 import tracemalloc
@@ -8,8 +9,9 @@ import pytest
 from hdrh.histogram import HdrHistogram
 
 from mcpwire.bench.histogram import LONGEST_NS, histogram, merged, percentiles
-from mcpwire.bench.results import Sample, Subject
-from mcpwire.bench.worker import Recorder
+from mcpwire.bench.load import Call
+from mcpwire.bench.results import FIGURES, Sample, Subject
+from mcpwire.bench.worker import PhaseSampler, Recorder
 
 SECOND = 10**9
 
@@ -142,3 +144,86 @@ def test_the_slope_of_memory_is_that_within_the_rounds(rounds, slope):
     samples = tuple(sample for each in rounds for sample in each)
     one = Subject(name="target", target="x", server={}, slices=(), samples=samples)
     assert one.memory_slope() == (slope if slope is None else pytest.approx(slope))
+
+
+def slope_of(*rounds):
+    """Return the slope of memory with the ends of its interval."""
+    samples = tuple(sample for each in rounds for sample in each)
+    one = Subject(name="target", target="x", server={}, slices=(), samples=samples)
+    ends = [FIGURES[f"memory slope {end}"].of(one) for end in ("low", "high")]
+    return one.memory_slope(), *ends
+
+
+def test_the_slope_of_memory_has_an_interval_from_six_samples_in_a_round_on():
+    assert slope_of(held(5, 5, 5, 5, 5)) == (0, None, None)
+    assert slope_of(held(5, 5, 5, 5, 5, 5)) == (0, 0, 0)
+    assert slope_of(held(1, 2, 3), held(2, 3, 4)) == (1, None, None)
+    assert slope_of(*[held(1, 2, 3)] * 4) == pytest.approx((1, 1, 1))
+
+
+def test_the_interval_of_the_slope_holds_it_in_95_of_100_cases():
+    chance, found = random.Random(3), 0
+    for _ in range(1_000):
+        levels = [[100 * at + chance.gauss(0, 500) for at in range(4)] for _ in "abcde"]
+        _, low, high = slope_of(*(held(*each) for each in levels))
+        found += low <= 100 <= high
+    assert 930 <= found <= 970
+
+
+def test_memory_that_grows_in_one_step_is_not_sure_to_go_on():
+    for count in (20, 600):
+        slope, low, high = slope_of(held(*[0] * (count // 3), *[5_000] * count))
+        assert low < 0 < slope < high
+
+
+def test_memory_that_grows_all_the_time_is_sure_to():
+    slope, low, high = slope_of(held(*(4_096 * (at // 3) for at in range(60))))
+    assert 0 < low < slope < high < 2 * slope
+    assert low < 4_096 / 3 < high
+
+
+class Replayed:
+    """A client whose connection tells a hook what is in a list, and when."""
+
+    def __init__(self, hook, patch, events):
+        self._hook, self._patch, self._events = hook, patch, events
+
+    async def ping(self):
+        for at, event, data in self._events:
+            self._patch.setattr(time, "monotonic_ns", lambda now=at: now)
+            self._hook(event, data)
+
+
+OURS = b'{"jsonrpc":"2.0","id":7,"method":"ping"}'
+OTHERS = [
+    (30, "receive", b'{"jsonrpc":"2.0","id":6,"result":{"id":7}}'),
+    (31, "receive", b'{"jsonrpc":"2.0","method":"note","params":{"id":7}}'),
+    (32, "receive", b'[{"id":7}]'),
+    (33, "receive", b'7 is no "id" of a message'),
+]
+
+
+@pytest.mark.parametrize(
+    ("events", "phases"),
+    [
+        ([(20, "written", 9), *OTHERS], [10, 20, 10]),
+        ([(20, "written", 9), (35, "written", 99)], [10, 20, 10]),
+        ([], [5, 25, 10]),  # as over HTTP: from when it is sent
+    ],
+)
+def test_the_phases_of_a_call_end_with_its_own_messages(monkeypatch, events, phases):
+    sampler = PhaseSampler()
+    answer = [(40, "receive", b'{"jsonrpc":"2.0","id":7,"result":{}}'), (50, "", b"")]
+    told = [(15, "send", OURS), *events, *answer]
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "monotonic_ns", lambda: 10)
+        client = Replayed(sampler, patch, told)
+        asyncio.run(sampler.perform(client, Call("ping")))
+    assert [list(each) for each in sampler.found.values()] == [[n] for n in phases]
+
+
+def test_a_call_without_an_answer_has_no_phases(monkeypatch):
+    sampler = PhaseSampler()
+    client = Replayed(sampler, monkeypatch, [(15, "send", OURS), *OTHERS])
+    asyncio.run(sampler.perform(client, Call("ping")))
+    assert all(not each for each in sampler.found.values())

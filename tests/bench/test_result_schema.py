@@ -74,7 +74,8 @@ def places(value, path=()):
         yield from places(value[0], (*path, 0))
 
 
-FREE = {"params", "machine", "errors", "phases", "counts", "figures"}
+FREE = {"params", "machine", "errors", "phases", "phases_under_load", "counts"}
+FREE |= {"figures"}
 """Objects with members of any name."""
 
 

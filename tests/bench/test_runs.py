@@ -3,12 +3,15 @@
 import asyncio
 import os
 import sys
+import time
 
 import pytest
 
 from mcpwire import ConnectError, Http, Stdio
 from mcpwire.bench import Call, Load, find_max, parse_condition, run, runs
+from mcpwire.bench.histogram import merged
 from mcpwire.bench.null_process import null_command, null_http
+from mcpwire.bench.worker import Generator, Job, Pacer
 from mcpwire.testing.procfs import descendants, is_alive
 
 SHORT = {"seconds": 0.4, "warm_up": 0.0, "rounds": 1}
@@ -44,6 +47,8 @@ def test_a_run_measures_the_server_and_the_floor_in_turns():
     other = floor.figures()["bytes received"]
     assert figures["bytes received"] == pytest.approx(other, abs=5)  # of ids' digits
     assert set(target.phases) == {"encode and send", "wait", "decode"}
+    assert target.phases_under_load == {}  # one user: the same
+    assert len(target.connects) == 2
 
 
 def test_counts_are_the_same_each_time():
@@ -78,6 +83,57 @@ def test_a_stall_shows_in_an_open_loop_and_hides_in_a_closed_one():
     assert opened.figures()["p99"] > 150_000
     assert closed.figures()["max"] > 150_000
     assert slow(opened) > 0.1 > slow(closed)
+
+
+class Blocking:
+    """Connections of which each call keeps the event loop busy for 120 ms."""
+
+    bytes_sent = bytes_received = reconnects = 0
+
+    async def perform(self, _):
+        until = time.monotonic_ns() + 120_000_000
+        while time.monotonic_ns() < until:
+            pass
+        await asyncio.sleep(0)
+
+
+def test_a_closed_loop_looks_every_50_ms_how_late_its_event_loop_is():
+    job = Job(null(), Load(users=1), worker=0)
+
+    async def blocked():
+        pacer = Pacer()
+        try:
+            return await Generator(job, Blocking(), pacer).run(0.0, 0.3, None)
+        finally:
+            pacer.close()
+
+    lag = merged([asyncio.run(blocked())["lag"]])
+    assert lag.total_count == 6
+    assert lag.get_max_value() > 50_000_000
+
+
+@pytest.mark.parametrize("load", [{"users": 8}, {"rate": 400}])
+def test_phases_are_of_a_call_alone_and_of_one_under_load(load):
+    load = Load(calls=ECHO, **load, sessions=2, workers=2, **SHORT)
+    (target,) = measure(null(), load, with_floor=False).subjects
+    assert len(target.connects) == 4
+    assert target.figures()["connect"] > 0
+    for phases in (target.phases, target.phases_under_load):
+        assert list(phases) == ["encode and send", "wait", "decode"]
+        assert all(value > 0 for value in phases.values())
+
+
+def test_the_phases_over_http_are_those_of_sampled_calls():
+    async def over_http():
+        async with null_http() as server:
+            return await run(
+                Http(server.url), Load(calls=ECHO, users=4, **SHORT), with_floor=False
+            )
+
+    (target,) = asyncio.run(over_http()).subjects
+    for phases in (target.phases, target.phases_under_load):
+        assert len(phases) == 3
+        assert all(value > 0 for value in phases.values())
 
 
 def test_http_servers_of_this_machine_are_found_by_their_port():
@@ -158,6 +214,15 @@ def test_the_search_needs_a_rate_to_begin_with():
 def test_a_server_that_is_not_there_is_an_error(target):
     with pytest.raises(ConnectError):
         measure(target, Load(**SHORT), with_floor=False)
+
+
+@pytest.mark.parametrize(
+    ("target", "says"),
+    [("", "the command line is empty"), ("python 'x", "cannot split the command line")],
+)
+def test_a_text_that_is_no_target_is_refused(target, says):
+    with pytest.raises(ValueError, match=says):
+        measure(target, Load(**SHORT))
 
 
 def test_cancelling_ends_all_processes():

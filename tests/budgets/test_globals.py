@@ -21,6 +21,7 @@ ALLOWED = {
     "check/cases/hygiene.py: _ENDS": "what several cases see once, held weakly",
     "check/cases/hygiene.py: _USES": "as above",
     "bench/compare.py: _draws": "numbers of draws, which are the same for all figures",
+    "bench/worker.py: _is_sampled": "a context variable is the task's own",
     "check/schemas.py: load": "the schemas of the specification",
     "cli/interactive.py: STAYING": "browsers that outlive the command, so no zombies",
     "protocol/skills.py: _bounded_loader": "a class, made with PyYAML",
