@@ -120,7 +120,7 @@ def answer_s(is_silent, *, runs_shared, runs_all):
     """
     if is_silent:
         return 2.0 if runs_shared else SHORT_S
-    return 10.0 if runs_all else 2.0
+    return 10.0 if runs_all else 5.0
 
 
 def shared_with(mutant):
