@@ -167,10 +167,12 @@ def pytest_runtest_teardown(item):
     return outcome
 
 
-@pytest.fixture(autouse=True)
-def every_line_is_logged(monkeypatch):
+@pytest.fixture(autouse=True, scope="session")
+def every_line_is_logged():
     """Log all lines: those of another test would count to the second of this one."""
-    monkeypatch.setattr(LogLimit, "INTERVAL_S", 0.0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LogLimit, "INTERVAL_S", 0.0)
+        yield
 
 
 @pytest.fixture(autouse=True)

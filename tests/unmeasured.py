@@ -52,6 +52,7 @@ FOLDERS: Final = (
     "oauth/test_promises.py",
     "oauth/test_storage_processes.py",
     "record/",
+    "scoreboard/",
     "servers/",
     "soak/",
     "test_gates.py",
@@ -161,6 +162,7 @@ QUIET: Final = frozenset(
     {
         "anyio_backend",
         "capsys",
+        "every_line_is_logged",
         "leak_check",
         "measured_children",
         "monkeypatch",
