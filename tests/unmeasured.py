@@ -38,6 +38,8 @@ FOLDERS: Final = (
     "adversity/ownership/",
     "adversity/server/",
     "adversity/traffic/",
+    "bench/test_processes_of_a_server.py",
+    "bench/test_result_schema.py",
     "budgets/",
     "check/test_foreign.py",
     "cli/test_interrupt.py",
