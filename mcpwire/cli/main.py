@@ -218,8 +218,7 @@ COMMANDS: Final[dict[str, Command]] = {
         "hold a server against the specification",
         (
             *(o.CaseChoice, o.Cases, o.CheckedServer, o.AwaitedServer),
-            o.CheckReports,
-            *(*COMMON, o.Config, o.Process, o.Url),
+            *(o.CheckReports, o.Results, o.Verbose, o.Config, o.Process, o.Url),
         ),
         details=CHECK,
     ),

@@ -501,7 +501,9 @@ class Cases(Group, title="which cases"):
         "--revision DATE",
         "this protocol revision only; may be repeated (all that it speaks)",
     )
-    full: bool = option("--full", "run the slow cases too")
+    full: bool = option(
+        "--full", "run the slow cases too, and each case in all its revisions"
+    )
     hostile: bool = option("--hostile", "run those too that flood or exhaust")
     case_profile: str | None = option(
         "--profile NAME", "a frozen set of cases, such as 2026.1"
@@ -511,6 +513,9 @@ class Cases(Group, title="which cases"):
 class CheckedServer(Group, title="how the server is treated"):
     """`check` alone."""
 
+    timeout: float | None = option(
+        "--timeout SECONDS", "limit of each answer (5 s)", type=seconds
+    )
     seed: int = option("--seed N", "of random inputs (1)", type=int, default=1)
     budget: float | None = option(
         "--budget TIME", "end after so long, such as 60s or 5m", type=duration

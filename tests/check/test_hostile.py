@@ -17,7 +17,7 @@ from mcpwire.check.pages import write_pages
 from mcpwire.check.roles import arguments_for, callable_tools
 from mcpwire.errors import ConnectError
 
-ONE = Options(revisions=("2025-11-25",), answer_s=0.5, only=("tools",))
+ONE = Options(revisions=("2025-11-25",), only=("tools",))
 
 SERVER = """
 import json, sys, time
@@ -103,7 +103,7 @@ FLOOD = """
 @pytest.mark.timeout(60)
 def test_a_server_that_asks_and_does_not_read_holds_nothing_up():
     with pytest.raises(ConnectError, match=r"it does not read any more|no answer"):
-        asyncio.run(run(server(more=FLOOD.strip()), ONE))
+        asyncio.run(run(server(more=FLOOD.strip()), attrs.evolve(ONE, answer_s=1.0)))
 
 
 def test_a_long_name_has_a_page(tmp_path):

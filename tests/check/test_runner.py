@@ -18,7 +18,8 @@ from mcpwire.check.subject import Subject
 from mcpwire.errors import ConnectError
 
 SERVER = Stdio(sys.executable, [str(Path(__file__).with_name("server.py"))])
-ONE = Options(revisions=("2025-11-25",), answer_s=0.5, speed="full")
+ONE = Options(revisions=("2025-11-25",), speed="full")
+HANGS = Options(revisions=("2025-11-25",), speed="full", answer_s=1.0)
 
 # A server of few lines: it answers the handshake, then obeys methods called after what
 # they do.
@@ -171,7 +172,7 @@ def test_a_crash_is_of_the_case_that_caused_it_and_the_next_one_runs(crash):
 
 
 def test_a_hang_is_of_the_case_that_waited_and_the_next_one_runs():
-    found = verdicts(made(m_hang=hanging, m_after=fine))
+    found = verdicts(made(m_hang=hanging, m_after=fine), HANGS)
     assert found["hang"].verdict is Verdict.HANG
     assert found["hang"].expected.startswith("an answer with the id")
     assert found["after"].verdict is Verdict.PASS
@@ -418,10 +419,10 @@ def test_a_case_that_runs_as_the_budget_ends_is_ended():
 
 def test_after_five_hangs_answers_are_waited_for_less_long():
     hangs = dict.fromkeys((f"m_{n}" for n in range(6)), hanging)
-    found = verdicts(made(**hangs, m_fine=fine, m_last=hanging))
+    found = verdicts(made(**hangs, m_fine=fine, m_last=hanging), HANGS)
     ends = {id: each.expected.rpartition(" within ")[2] for id, each in found.items()}
     assert [ends[id] for id in ("0", "4", "5", "last")] == [
-        *("0.5 s", "0.5 s", "0.1 s", "0.5 s")
+        *("1 s", "1 s", "0.2 s", "1 s")
     ]
     assert found["fine"].verdict is Verdict.PASS
 
@@ -535,6 +536,7 @@ def test_a_tool_that_only_reads_in_one_revision_does_so_in_the_oldest():
     ends = [each.again.partition("--only OWN.called ")[2] for each in results]
     assert ends[0].startswith("--revision 2024-11-05 --revision 2025-11-25 --seed")
     assert ends[1].startswith("--revision 2025-11-25 --seed")
+    assert [" --full " in each.again for each in results] == [True, False]
     results, _ = in_each_revision([case], revisions=SESSIONS[:2])
     assert [each.actual for each in results] == ["[]", "[]"]
 
@@ -544,6 +546,14 @@ def test_what_one_revision_shows_runs_in_the_newest_that_is_spoken():
     once = _with(case, is_once=True, revisions=SESSIONS[:3])
     results, _ = in_each_revision([once], revisions=SESSIONS)
     assert [each.cell.revision for each in results] == [SESSIONS[2]]
+
+
+def test_a_quick_run_needs_one_revision_for_what_no_specification_asks():
+    for speed, revisions in (("quick", SESSIONS[-1:]), ("full", SESSIONS)):
+        cases = made(m_must=fine, s_should=fine, r_robust=fine)
+        results, _ = in_each_revision(cases, revisions=SESSIONS, speed=speed)
+        ran = [each.cell.revision for each in results if each.case == "OWN.robust"]
+        assert (ran, len(results)) == ([*revisions], 8 + len(revisions))
 
 
 def test_over_http_nothing_is_waited_for_as_if_it_started():
@@ -614,7 +624,7 @@ def test_a_server_that_says_no_more_is_waited_for_once():
         server = await asyncio.start_server(silent, "127.0.0.1", 0)
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
         async with server:
-            return await run(url, ONE, cases=[hang, *others])
+            return await run(url, HANGS, cases=[hang, *others])
 
     first, *rest = asyncio.run(check()).results
     assert first.verdict is Verdict.HANG

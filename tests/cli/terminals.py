@@ -100,6 +100,10 @@ class Terminal:
         return bool(data)
 
     def close(self) -> None:
+        """End the command if it still runs, and the terminal."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
         os.close(self._ours)
         os.close(self._theirs)
 

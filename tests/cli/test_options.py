@@ -97,7 +97,7 @@ def test_each_option_is_declared_once():
     names = [entry.name for group in groups for entry in group.options()]
     # What --timeout limits is another thing with each of these.
     repeated = {name: count for name, count in Counter(names).items() if count > 1}
-    assert repeated == {"timeout": 3}
+    assert repeated == {"timeout": 4}
 
 
 def test_several_values_of_an_option_are_collected():

@@ -14,8 +14,18 @@ if TYPE_CHECKING:
 
     from mcpwire.check.subject import Message, Response, Subject
 
-__all__ = ["SlowCall", "echo_params", "lasting", "position", "start_slow", "texts_of"]
+__all__ = [
+    "BRIEF_S",
+    "SlowCall",
+    "echo_params",
+    "lasting",
+    "position",
+    "start_slow",
+    "texts_of",
+]
 
+BRIEF_S: Final = 0.02
+"""A call that a case only looks at, where the tool lets choose."""
 _SECONDS: Final = ("second", "duration", "delay", "sleep", "wait", "time", "secs")
 _MILLISECONDS: Final = ("milli", "ms")
 

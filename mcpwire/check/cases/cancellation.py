@@ -25,6 +25,7 @@ case = FAMILY.case
 CANCELLED: Final = "notifications/cancelled"
 IGNORED: Final = AnyOf(Silence(), Status(*range(400, 500)))
 LASTS_S: Final = 1.0
+_CANCELLED_S: Final = 0.5  # long enough to be cancelled before it is over
 TWELVE_S: Final = 12.0  # for twelve calls, one after another
 
 
@@ -82,7 +83,7 @@ async def late_cancellation(subject: Subject) -> None:
 
 async def _cancelled(subject: Subject) -> None:
     """Cancel a call; look for its answer until one of the same length is over."""
-    call = await start_slow(subject, LASTS_S)
+    call = await start_slow(subject, _CANCELLED_S)
     await subject.notify(CANCELLED, {"requestId": call.id, "reason": "mcpwire"})
     await subject.barrier()
     is_read = len(subject.received)
@@ -90,7 +91,7 @@ async def _cancelled(subject: Subject) -> None:
     message = subject.message("tools/call", call.params, id=later)
     response = await subject.send(message)
     subject.last_sent = b"a call, its cancellation, then the same call again"
-    await subject.answer(later, response, timeout=LASTS_S + subject.bound_s)
+    await subject.answer(later, response, timeout=_CANCELLED_S + subject.bound_s)
     await subject.barrier()
     for found in subject.answers_to(call.id):
         if "result" in found.value and position(subject, found) < is_read:
@@ -106,7 +107,7 @@ async def _cancelled(subject: Subject) -> None:
     source="basic/utilities/cancellation#behavior-requirements",
     revisions=LEGACY,
     needs=("role:slow",),
-    sends="a call that takes a second, its cancellation, then the same call again",
+    sends="a call of half a second, its cancellation, then the same call again",
     expects="an answer to the second call alone",
     why="the client has forgotten the request, and takes the answer for an error",
 )
@@ -123,7 +124,7 @@ async def cancelled_call(subject: Subject) -> None:
     revisions=MODERN,
     transports=("stdio",),
     needs=("role:slow",),
-    sends="a call that takes a second, its cancellation, then the same call again",
+    sends="a call of half a second, its cancellation, then the same call again",
     expects="an answer to the second call alone",
     why="the client has forgotten the request, and takes the answer for an error",
 )

@@ -7,7 +7,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.check.case import Absent, Family, Level, NoAnswer
-from mcpwire.check.cases._calls import lasting
+from mcpwire.check.cases._calls import BRIEF_S, lasting
 from mcpwire.check.cases._http import HTTP, SESSIONS, answered_beside, messages_on
 from mcpwire.check.roles import arguments_for
 from mcpwire.wire.json import encode
@@ -22,7 +22,6 @@ case = FAMILY.case
 
 _LASTING_S: Final = 0.5
 _NOTICEABLE_S: Final = 0.2
-_BRIEF_S: Final = 0.3
 
 
 def _echo(subject: Subject, text: str) -> dict[str, Any]:
@@ -115,7 +114,7 @@ async def equal_ids(subject: Subject) -> None:
 async def equal_tokens(subject: Subject) -> None:
     tool = subject.need_tool("notify")
     params = {
-        **lasting(tool, _BRIEF_S),
+        **lasting(tool, BRIEF_S),
         "_meta": {"progressToken": "mcpwire-same"},
     }
 

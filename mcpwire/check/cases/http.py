@@ -692,6 +692,7 @@ exchange(
     Level.ROBUST,
     "clients that are slow to send keep no others waiting",
     transports=HTTP,
+    is_once=True,
     sends="20 requests that stop in the middle of the body, then a whole one",
     expects="an answer to the whole one",
     why="a few slow clients stop the server for all",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.check.case import LEGACY, MODERN, Family, Level, Start
-from mcpwire.check.cases._calls import lasting, position
+from mcpwire.check.cases._calls import BRIEF_S, lasting, position
 from mcpwire.check.cases._exchange import Error, Refusal, Request, Result, exchange
 
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ FAMILY: Final = Family("logging")
 case = FAMILY.case
 
 MESSAGE: Final = "notifications/message"
-_LASTS_S: Final = 0.3  # a call, where the tool lets choose
 LEVELS: Final = (
     *("debug", "info", "notice", "warning"),
     *("error", "critical", "alert", "emergency"),
@@ -30,7 +29,7 @@ async def _call(
     subject: Subject, level: str | None = None
 ) -> tuple[Answer, list[Message]]:
     """Call the tool that logs; return what came until a barrier after it."""
-    params = lasting(subject.need_tool("notify"), _LASTS_S)
+    params = lasting(subject.need_tool("notify"), BRIEF_S)
     if level is not None:
         params["_meta"] = {LOG_LEVEL: level}
     before = len(subject.received)

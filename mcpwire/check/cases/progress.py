@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.check.case import Family, Level
-from mcpwire.check.cases._calls import lasting, position
+from mcpwire.check.cases._calls import BRIEF_S, lasting, position
 from mcpwire.check.cases._exchange import (
     AnyOf,
     Changed,
@@ -28,14 +28,13 @@ FAMILY: Final = Family("progress")
 case = FAMILY.case
 
 PROGRESS: Final = "notifications/progress"
-_LASTS_S: Final = 0.3  # a call, where the tool lets choose
 FLOW: Final = "basic/utilities/progress#progress-flow"
 BEHAVIOR: Final = "basic/utilities/progress#behavior-requirements"
 
 
 async def _call(subject: Subject, token: Any = None) -> tuple[Answer, list[Message]]:
     """Call the tool that reports progress; return what came until a barrier after."""
-    params = lasting(subject.need_tool("notify"), _LASTS_S)
+    params = lasting(subject.need_tool("notify"), BRIEF_S)
     if token is not None:
         params["_meta"] = {"progressToken": token}
     before = len(subject.received)
@@ -152,7 +151,7 @@ async def two_at_once(subject: Subject) -> None:
     before = len(subject.received)
     started = []
     for token in ("mcpwire-one", "mcpwire-two"):
-        params = lasting(subject.need_tool("notify"), _LASTS_S)
+        params = lasting(subject.need_tool("notify"), BRIEF_S)
         params["_meta"] = {"progressToken": token}
         id = subject.next_id()
         message = subject.message("tools/call", params, id=id)

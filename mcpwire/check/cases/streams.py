@@ -19,7 +19,7 @@ from mcpwire.check.case import (
     Start,
     since,
 )
-from mcpwire.check.cases._calls import lasting
+from mcpwire.check.cases._calls import BRIEF_S, lasting
 from mcpwire.check.cases._http import (
     EVENTS,
     HTTP,
@@ -47,7 +47,6 @@ _MODERN: Final = "basic/transports/streamable-http#receiving-messages"
 _REPLAY_S: Final = 2.0  # how long a replay is waited for; without one nothing is judged
 AGAIN_S: Final = 5.0  # for a server to notice that a stream has ended
 _LASTING_S: Final = 1.0
-_BRIEF_S: Final = 0.3
 _PAUSE_S: Final = 0.2  # so that the server notices the end of the connection
 _POLLED: Final = ("poll", "reconnect", "close_stream", "close-stream")
 
@@ -62,7 +61,7 @@ class _Call:
 
 
 async def _call(
-    subject: Subject, role: str = "notify", *, seconds: float = _BRIEF_S
+    subject: Subject, role: str = "notify", *, seconds: float = BRIEF_S
 ) -> _Call:
     """Call a tool that plays a role; its progress is asked for."""
     params = lasting(subject.need_tool(role), seconds)

@@ -478,8 +478,9 @@ def _is_json_of(text: str, value: Any) -> bool:
 
 @case(
     "F13.a",
-    Level.ROBUST,
+    Level.SHOULD,
     "pictures and sounds of tools are strict Base64 and have a media type",
+    source="server/tools#image-content",
     needs=("call:",),
     rules=("TOOL-18",),
     sends=CALLED,
