@@ -5,9 +5,10 @@ A report is written and read as JSON; `reports` and `pages` make all other forms
 
 from __future__ import annotations
 
+import zlib
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping  # noqa: TC003 - attrs resolves them
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import attrs
 
@@ -49,6 +50,22 @@ class Cell:
         return f"{self.role} {self.transport} {self.revision}"
 
 
+Octets: TypeAlias = "tuple[tuple[float, str, int, bytes], ...]"
+
+
+def _pack(octets: Octets | bytes) -> bytes:
+    """Compress the octets of a result; those of a copy are compressed already."""
+    if isinstance(octets, bytes):
+        return octets
+    rows = [[*place, data.decode("latin-1")] for *place, data in octets]
+    return zlib.compress(encode(rows))
+
+
+def _unpack(packed: bytes) -> Octets:
+    rows = loads(zlib.decompress(packed))
+    return tuple((*place, data.encode("latin-1")) for *place, data in rows)
+
+
 @attrs.frozen(kw_only=True)
 class Result:
     """What one case found in one cell."""
@@ -67,8 +84,15 @@ class Result:
     seconds: float = 0.0
     again: str = ""
     """The command that repeats this result."""
-    octets: tuple[tuple[float, str, int, bytes], ...] = ()
-    """Seconds since the case began, direction, HTTP exchange, octets."""
+    _octets: bytes = attrs.field(
+        default=_pack(()), converter=_pack, eq=_unpack, repr=False
+    )
+    """Compressed: thousands of results are kept until the end of a run."""
+
+    @property
+    def octets(self) -> Octets:
+        """Seconds since the case began, direction, HTTP exchange, octets."""
+        return _unpack(self._octets)
 
 
 @attrs.frozen

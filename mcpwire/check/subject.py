@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+import zlib
 from itertools import count
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NoReturn
@@ -39,7 +40,7 @@ from mcpwire.wire.json import JSONDecodeError, encode, loads
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from mcpwire.check.peer import HeaderValue
     from mcpwire.check.schemas import SchemaWatch
@@ -90,6 +91,71 @@ class Message:
         """The params of a request or notification."""
         found = self.value.get("params") if isinstance(self.value, dict) else None
         return found if isinstance(found, dict) else {}
+
+
+def _read(raw: bytes, stream: int, case: str) -> list[Message]:
+    """Return the messages of a line or body: of a batch several, of blanks none."""
+    try:
+        value = loads(raw)
+    except JSONDecodeError as error:
+        if not raw.strip():
+            return []
+        return [Message(raw, None, f"no JSON: {error}", stream, case)]
+    values = value if isinstance(value, list) and value else [value]
+    return [Message(raw, each, "", stream, case) for each in values]
+
+
+class Received:
+    """The messages that have come, in their order.
+
+    Those of the cases before are kept compressed, and decoded each time they are read:
+    a connection may bring thousands, of which the last cases look at each.
+    """
+
+    def __init__(self) -> None:
+        self._packed: list[bytes] = []
+        self._before = 0
+        self._now: list[Message] = []
+
+    def __len__(self) -> int:
+        return self._before + len(self._now)
+
+    def __iter__(self) -> Iterator[Message]:
+        for data in self._packed:
+            lines = zlib.decompress(data)
+            end = 0
+            while end < len(lines):
+                begin = lines.index(b"\n", end) + 1
+                size, stream, case = loads(lines[end:begin])
+                end = begin + size
+                yield from _read(lines[begin:end], stream, case)
+        yield from self._now
+
+    def __getitem__(self, part: slice) -> list[Message]:
+        """Return the messages from a place on; read often, from one of this case."""
+        start = part.start - self._before
+        return self._now[start:] if start >= 0 else list(self)[part]
+
+    def append(self, message: Message) -> None:
+        """Add a message."""
+        self._now.append(message)
+
+    def pack(self) -> None:
+        """Compress all of it."""
+        packer, data = zlib.compressobj(), b""
+        for each in {id(each.raw): each for each in self._now}.values():
+            head = encode([len(each.raw), each.stream, each.case])
+            data += packer.compress(head + b"\n") + packer.compress(each.raw)
+        if self._now:
+            self._packed.append(data + packer.flush())
+            self._before += len(self._now)
+            self._now = []
+
+    def go_on_from(self, earlier: Received) -> None:
+        """Begin with the messages of an earlier connection."""
+        earlier.pack()
+        self._packed[:0] = earlier._packed
+        self._before += earlier._before
 
 
 @attrs.frozen
@@ -261,7 +327,7 @@ class Subject:
         self.bound_s = bound_s
         self.start_s = start_s
         self.capabilities = capabilities or {}
-        self.received: list[Message] = []
+        self.received = Received()
         self._answers: dict[Any, list[Message]] = {}
         self.answer_with: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {}
         self.session_id: str | None = None
@@ -418,6 +484,8 @@ class Subject:
         run and in a run of the case alone.
         """
         self.tape.clear()
+        self.received.pack()
+        self._answers.clear()
         self._case = case
         self.judged = 0
         self.last_sent = b""
@@ -614,12 +682,12 @@ class Subject:
 
     def forget(self) -> None:
         """Drop all messages that have come."""
-        self.received.clear()
+        self.received = Received()
         self._answers.clear()
 
     def go_on_from(self, earlier: Subject) -> None:
         """Take what came on an earlier connection, for cases that look at all of it."""
-        self.received[:0] = earlier.received
+        self.received.go_on_from(earlier.received)
         self._asked = {**earlier._asked, **self._asked}
         self._of_other_revisions |= earlier._of_other_revisions
 
@@ -649,7 +717,8 @@ class Subject:
             PeerDied: The process ends its output, or floods us.
         """
         if self._floods:
-            shows = shown(self.received[-1].raw) if self.received else "noise"
+            latest = self.received[len(self.received) - 1 :]
+            shows = shown(latest[0].raw) if latest else "noise"
             much = f"{MOST_LINES:,} lines"
             if self._lines <= MOST_LINES:
                 much = f"{MOST_OCTETS >> 20} MiB"
@@ -834,15 +903,8 @@ class Subject:
         if self._floods:
             self._came.set()
             return
-        try:
-            value = loads(raw)
-        except JSONDecodeError as error:
-            if raw.strip():
-                problem = f"no JSON: {error}"
-                self._add(Message(raw, None, problem, stream, self._case))
-            return
-        for each in value if isinstance(value, list) and value else [value]:
-            self._add(Message(raw, each, "", stream, self._case))
+        for message in _read(raw, stream, self._case):
+            self._add(message)
 
     def _add(self, message: Message) -> None:
         self.received.append(message)

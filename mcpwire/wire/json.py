@@ -37,6 +37,7 @@ __all__ = [
     "JSONDecodeError",
     "Json",
     "check_values",
+    "compact",
     "encode",
     "encode_line",
     "encode_sorted",
@@ -80,6 +81,14 @@ encode_sorted: Final = _encoder(_PLAIN | orjson.OPT_SORT_KEYS)
 
 encode_line: Final = _encoder(_PLAIN | orjson.OPT_APPEND_NEWLINE)
 """As `encode`, with a newline at the end; the text itself contains none."""
+
+
+def compact(text: bytes) -> bytes:
+    """Return a copy that is as large as the text, to be kept.
+
+    What orjson writes stays in the buffer that it wrote to, of 4 KiB and more.
+    """
+    return bytes(memoryview(text))
 
 
 def _has_non_finite(value: Json) -> bool:

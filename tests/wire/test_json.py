@@ -7,6 +7,7 @@ import enum
 import json as stdlib_json
 import math
 import re
+import tracemalloc
 import uuid
 from collections import OrderedDict, defaultdict, namedtuple
 
@@ -20,6 +21,7 @@ from mcpwire.wire.json import (
     JSONDecodeError,
     _find_offence,
     check_values,
+    compact,
     encode,
     encode_line,
     loads,
@@ -436,3 +438,15 @@ def test_quotes_that_no_values_need_count_as_too_many_values():
 def test_the_members_around_a_long_one_are_read_without_it(text, found):
     assert outline(text) == found
     assert outline(bytearray(text)) == found
+
+
+def test_a_compact_copy_takes_no_more_than_its_text():
+    text = encode({"a": "b"})
+    tracemalloc.start()
+    try:
+        kept = [compact(text) for _ in range(100)]
+        held = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert kept == [text] * 100
+    assert held / 100 < 200

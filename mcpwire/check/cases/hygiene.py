@@ -26,6 +26,8 @@ from mcpwire.testing.procfs import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from mcpwire.check.peer import StdioPeer
     from mcpwire.check.subject import Message, Subject
 
@@ -69,7 +71,7 @@ async def _ends(stdio: StdioPeer) -> bool:
     return stdio.is_over
 
 
-def _expect_messages(subject: Subject, found: list[Message]) -> None:
+def _expect_messages(subject: Subject, found: Iterable[Message]) -> None:
     for each in found:
         if each.problem or not isinstance(each.value, dict):
             subject.last_sent = b""

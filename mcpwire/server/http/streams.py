@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from mcpwire.server.http.event_store import Event
 from mcpwire.server.http.exchange import JSON, ClientGone
+from mcpwire.wire.json import compact
 from mcpwire.wire.sse import encode_comment, encode_event
 
 if TYPE_CHECKING:
@@ -265,7 +266,8 @@ class Stream:
         """Send a message, which is JSON on one line."""
         self.last += 1
         if self._session.journal is not None:
-            self._session.journal.append(self.number, Event(self.last, data))
+            event = Event(self.last, compact(data))
+            self._session.journal.append(self.number, event)
         encoded = self.encode(self.last, data)
         if self.writer is not None and not self.writer.is_over:
             self.writer.put(encoded, self.last)

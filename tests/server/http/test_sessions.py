@@ -374,3 +374,26 @@ async def test_an_idle_session_takes_little_memory(is_used, most):
             tracemalloc.stop()
         assert len(bench.sessions) == 210
         assert held / 200 < most
+
+
+@pytest.mark.attack("X07")
+async def test_a_notification_that_waits_takes_little_memory():
+    async with Bench(echo) as bench:
+        for _ in range(20):
+            opening = bench.hand().post(request(1, "initialize", session()))
+            await opening.done()
+
+        def notify():
+            for each in bench.sessions:
+                each.send("notifications/tools/list_changed", {})
+
+        notify()
+        tracemalloc.start()
+        try:
+            for _ in range(20):
+                notify()
+            held = tracemalloc.get_traced_memory()[0]
+        finally:
+            tracemalloc.stop()
+        assert len(bench.sessions.store) == 20 * 21
+        assert held / 400 < 1_500
