@@ -18,6 +18,14 @@ TESTS = Path(__file__).parent
 LEAK_GRACE_S = 15.0
 """How long what is ending anyway may take, on a machine that is busy with others."""
 
+FIRST = (
+    "check/test_command.py",
+    "check/test_foreign.py",
+    "check/test_own.py",
+    "scoreboard/test_run.py",
+)
+"""Modules with tests of 15 to 40 seconds. Begun at the end, one would run alone."""
+
 # Test folders are not packages, so shared helpers are top-level modules.
 sys.path.insert(0, str(TESTS))
 
@@ -96,7 +104,7 @@ def pytest_collection(session):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Refuse ids that no other process has, and choose what is run and measured.
+    """Refuse ids that no other process has; choose what is run, measured and first.
 
     A run in parallel compares the ids.
     """
@@ -107,6 +115,7 @@ def pytest_collection_modifyitems(config, items):
         left_out = set(grounds.left_out(items))
         config.hook.pytest_deselected(items=list(left_out))
         items[:] = [item for item in items if item not in left_out]
+    items.sort(key=lambda item: unmeasured.below(item.path, TESTS) not in FIRST)
     unmeasured.choose(items, TESTS)
 
 
@@ -167,10 +176,12 @@ def pytest_runtest_teardown(item):
     return outcome
 
 
-@pytest.fixture(autouse=True)
-def every_line_is_logged(monkeypatch):
+@pytest.fixture(autouse=True, scope="session")
+def every_line_is_logged():
     """Log all lines: those of another test would count to the second of this one."""
-    monkeypatch.setattr(LogLimit, "INTERVAL_S", 0.0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LogLimit, "INTERVAL_S", 0.0)
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -73,3 +73,7 @@ def test_a_test_without_a_table_is_measured():
 
 def test_a_folder_that_others_measure_is_not():
     assert measured(table("matrix")) == []
+
+
+def test_what_every_test_is_given_needs_no_measuring(request):
+    assert unmeasured.QUIET.issuperset(request.fixturenames)

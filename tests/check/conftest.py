@@ -1,6 +1,5 @@
 """The server under test and the mutants are modules of this folder."""
 
-import contextlib
 import sys
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from mcpwire.transports import targets
 sys.path.insert(0, str(Path(__file__).parents[1] / "servers" / "warm"))
 sys.path.insert(0, str(Path(__file__).parent))
 
-from warmed import IMPORTS, ForkServer, ForkServers
+from warmed import ForkServer, warm_commands
 
 HERE = Path(__file__).parent
 
@@ -40,13 +39,5 @@ def mutated(tmp_path_factory):
 @pytest.fixture
 def warm(tmp_path_factory):
     """Return what makes the command of a server start at once, if it is of Python."""
-    with contextlib.ExitStack() as stack:
-
-        def find(argv):
-            name = Path(argv[0]).parent.parent.name
-            folder = tmp_path_factory.mktemp("warm")
-            servers = ForkServers(folder, [name] if name in IMPORTS else [])
-            stack.callback(servers.close)
-            return servers.argv(argv)
-
+    with warm_commands(tmp_path_factory) as find:
         yield find

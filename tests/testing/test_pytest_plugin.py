@@ -9,6 +9,11 @@ CONFTEST = 'pytest_plugins = ["mcpwire.testing.pytest_plugin"]\n'
 TESTS = """
 import asyncio, os
 import pytest
+from hypothesis import HealthCheck, given, settings, strategies
+
+ONCE = settings(
+    max_examples=1, database=None, suppress_health_check=list(HealthCheck)
+)
 
 @pytest.fixture(scope="session")
 def anyio_backend():
@@ -29,6 +34,13 @@ async def test_leaky_task():
     test_leaky_task.task = asyncio.create_task(asyncio.Event().wait())
 
 @pytest.mark.anyio
+@pytest.mark.usefixtures("no_leaks")
+@ONCE
+@given(strategies.booleans())
+async def test_leaky_property(value):
+    test_leaky_property.task = asyncio.create_task(asyncio.Event().wait())
+
+@pytest.mark.anyio
 async def test_unasked_task():
     test_unasked_task.task = asyncio.create_task(asyncio.Event().wait())
 
@@ -41,6 +53,8 @@ def test_by_hand(virtual_clock):
     virtual_clock.run(virtual_clock.get_loop().advance(5))
     assert virtual_clock.get_loop().time() == 1005
 """
+
+LEFT_RUNNING = r"^E .*left running: task .* of .*Event\.wait"
 
 
 def test_tests_that_ask_for_it_are_checked_and_others_are_not(tmp_path):
@@ -64,9 +78,10 @@ def test_tests_that_ask_for_it_are_checked_and_others_are_not(tmp_path):
         "test_tidy": {"PASSED"},
         "test_leaky": {"PASSED", "ERROR"},
         "test_leaky_task": {"FAILED"},
+        "test_leaky_property": {"FAILED"},
         "test_unasked_task": {"PASSED"},
         "test_quick": {"PASSED"},
         "test_by_hand": {"PASSED"},
     }
     assert re.search(r"the test left open: descriptor \d+ -> ", done.stdout)
-    assert re.search(r"left running: task .* of .*Event\.wait", done.stdout)
+    assert len(re.findall(LEFT_RUNNING, done.stdout, re.MULTILINE)) == 2

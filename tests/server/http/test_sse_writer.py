@@ -1,10 +1,10 @@
 """One response that carries a stream for a while."""
 
 import asyncio
-import time
 
 import pytest
 from http_hand import QUICK, Bench, Visit, call, called, content, in_session, turns
+from turns import until
 
 from mcpwire.errors import RequestTimeout
 from mcpwire.server.http.exchange import Timeouts
@@ -206,16 +206,14 @@ async def test_a_client_that_does_not_read_the_end_counts_as_gone():
 
 
 async def test_one_may_be_aborted_in_the_turn_in_which_its_client_counts_as_gone():
-    writer, visit = made(stall=QUICK)
+    writer, visit = made(stall=60.0)
     visit.exchange._send = never
     writer.put(b"a", 1)
     visit.begin(writer.run(visit.exchange))
     await turns()
-    time.sleep(2 * QUICK)  # noqa: ASYNC251 - the turn is to last
-    while not visit.task.done():
-        timeout = writer._write_timeout
-        if timeout is not None and timeout.expired():
-            writer.abort()
-        await asyncio.sleep(0)  # a turn of the loop
+    timeout = writer._write_timeout
+    timeout.reschedule(0.0)  # the client has been waited for long enough
+    await until(timeout.expired)
+    writer.abort()
     await visit.done()
     assert (writer.unread, writer.unwritten()) == (0, [])

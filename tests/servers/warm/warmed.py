@@ -7,6 +7,7 @@ has done them. It remains a process of its own, run from the first line of its p
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import subprocess
@@ -18,8 +19,9 @@ from typing import TYPE_CHECKING, Final
 from real_servers import PEERS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    import pytest
     from real_servers import RealServer
 
 HERE: Final = Path(__file__).parent
@@ -95,3 +97,20 @@ class ForkServers:
         """Kill them."""
         for each in self._servers.values():
             each.close()
+
+
+@contextlib.contextmanager
+def warm_commands(
+    folders: pytest.TempPathFactory,
+) -> Iterator[Callable[[Sequence[str]], Sequence[str]]]:
+    """Give what makes the command of a server start at once, if it is of Python."""
+    with contextlib.ExitStack() as stack:
+
+        def find(argv: Sequence[str]) -> Sequence[str]:
+            name = Path(argv[0]).parent.parent.name
+            names = [name] if name in IMPORTS else []
+            servers = ForkServers(folders.mktemp("warm"), names)
+            stack.callback(servers.close)
+            return servers.argv(argv)
+
+        yield find
