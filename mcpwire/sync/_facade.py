@@ -172,8 +172,17 @@ class Owner(Facade):
         self._owns_runner = True
         self._stand_for(runner, inner)
 
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Wait for the result; an error that leaves no connection leaves no loop."""
+        try:
+            return super()._run(work)
+        except BaseException:
+            if self._owns_runner:
+                self._runner.end(wait=0)
+            raise
+
     def __enter__(self) -> Self:
-        self._runner.run(self._inner.__aenter__())
+        self._run(self._inner.__aenter__())
         return self
 
     def __exit__(self, *error: object) -> None:

@@ -50,6 +50,7 @@ class Outlet:
         self.id = None if message is None else message["id"]
         meta = ((message or {}).get("params") or {}).get("_meta") or {}
         self.token = meta.get("progressToken")
+        self.is_call = (message or {}).get("method") != "subscriptions/listen"
         self.waiting: collections.deque[Message] = collections.deque()
         self.is_over = False
         self.conn: Connection | None = None
@@ -118,7 +119,8 @@ class Wire:
         if subscription is not None:
             return self.outlets.get(subscription, self.stream)
         belongs = "id" in message or method in BELONGING or self.id is None
-        newest = next(reversed(self.outlets.values()), None)
+        calls = [each for each in self.outlets.values() if each.is_call]
+        newest = calls[-1] if calls else None
         return newest if belongs and newest is not None else self.stream
 
     def lost(self, error: Exception) -> None:

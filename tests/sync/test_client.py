@@ -10,6 +10,7 @@ from waiting import BOUND_S, until
 
 import mcpwire
 import mcpwire.sync
+from mcpwire.testing.leaks import open_descriptors
 from mcpwire.types import PromptReference
 
 
@@ -53,6 +54,17 @@ def test_each_verb_answers_without_a_loop(background):
     with mcpwire.sync.Client(server, background=background) as client:
         assert [use(client) for use, _ in VERBS] == [answer for _, answer in VERBS]
     assert server.requests("notifications/x") == [{"n": 1}]
+
+
+@pytest.mark.parametrize("background", [False, True])
+@pytest.mark.parametrize("connect", ["connect", "__enter__"])
+def test_a_connect_that_fails_leaves_no_loop(connect, background):
+    client = mcpwire.sync.Client("no-such-command", background=background)
+    before = open_descriptors()
+    for _ in range(2):
+        with pytest.raises(mcpwire.ConnectError):
+            getattr(client, connect)()
+        until(lambda: open_descriptors() == before)
 
 
 def test_a_forgotten_iteration_needs_nobody_to_end_it():
