@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     """Starts a task that outlives the session."""
 
 __all__ = [
+    "EVENT_COST",
     "Event",
     "EventStore",
     "Journal",
@@ -44,6 +45,9 @@ __all__ = [
 T = TypeVar("T")
 
 logger = LimitedLogger("mcpwire")
+
+EVENT_COST: Final = 512
+"""How many bytes an event counts for beside its message: its places in the store."""
 
 _DIGITS_MAX: Final = 15
 
@@ -115,6 +119,10 @@ class _Entry:
     event: Event
     at: float
 
+    @property
+    def size(self) -> int:
+        return len(self.event.data) + EVENT_COST
+
 
 class _Group(OrderedDict[int, _Entry]):
     """Entries by number; a dict would be searched for the oldest one that is left."""
@@ -127,7 +135,8 @@ class MemoryEventStore:
 
     Args:
         events: How many are kept of one session.
-        size: How many bytes of messages are kept of one session.
+        size: How many bytes are kept of one session; an event counts for its message
+            and 512 bytes more.
         total_size: How many bytes of all sessions together; beyond them the oldest of
             the client with the most bytes go.
         age: For how long, in seconds.
@@ -163,7 +172,7 @@ class MemoryEventStore:
 
     @property
     def size(self) -> int:
-        """How many bytes of messages are kept."""
+        """How many bytes are kept, as the bounds count them."""
         return self._all.size
 
     def append_nowait(self, session: str, stream: int, event: Event) -> None:
@@ -174,7 +183,7 @@ class MemoryEventStore:
         entry = _Entry(session, stream, event, self._clock())
         for group in (self._all, kept, client):
             group[self._last] = entry
-            group.size += len(event.data)
+            group.size += entry.size
         while len(kept) > self._events or kept.size > self._size:
             self._forget(next(iter(kept)))
         while self._all.size > self._total_size:
@@ -194,7 +203,7 @@ class MemoryEventStore:
         session = self._all[number].session
         client = client_of(session)
         for group in (self._all, self._sessions[session], self._clients[client]):
-            group.size -= len(group.pop(number).event.data)
+            group.size -= group.pop(number).size
         if not self._sessions[session]:
             del self._sessions[session]
         if not self._clients[client]:

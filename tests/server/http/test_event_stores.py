@@ -4,6 +4,7 @@ import asyncio
 import gc
 import sqlite3
 import time
+import tracemalloc
 from contextlib import closing
 
 import pytest
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from mcpwire import Context, Server
 from mcpwire.server.fair_pool import client_key
 from mcpwire.server.http.event_store import (
+    EVENT_COST,
     Event,
     MemoryEventStore,
     SQLiteEventStore,
@@ -26,6 +28,8 @@ pytestmark = pytest.mark.anyio
 
 
 NUMBERS = st.integers(0, 10**15 - 1)
+SMALL = 1 + EVENT_COST
+"""What a message of one byte counts for."""
 
 
 @pytest.mark.rule("LHTTP-20")
@@ -150,7 +154,7 @@ async def test_memory_is_bounded_by_events_and_bytes():
     store = MemoryEventStore(events=2)
     await fill(store, "a", 1, 2, 3)
     assert await places(store, "a") == [2, 3]
-    store = MemoryEventStore(size=2, total_size=3)
+    store = MemoryEventStore(size=2 * SMALL, total_size=3 * SMALL)
     await fill(store, "a", 1, 2, 3)
     await fill(store, "b", 1, 2)
     assert await places(store, "a") == [3]
@@ -158,15 +162,27 @@ async def test_memory_is_bounded_by_events_and_bytes():
     assert len(store) == 3
 
 
+def test_small_events_take_about_what_they_count_for():
+    store = MemoryEventStore(events=10_000)
+    tracemalloc.start()
+    try:
+        for sequence in range(1, 5_001):
+            store.append_nowait("a.b", 1, Event(sequence, b"%075d" % sequence))
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert 0.5 < taken / store.size < 1.5
+
+
 async def test_an_event_larger_than_the_bound_is_not_kept():
-    store = MemoryEventStore(size=5)
+    store = MemoryEventStore(size=EVENT_COST + 5)
     store.append_nowait("a", 1, Event(1, b"0123456789"))
     assert (len(store), store.size) == (0, 0)
 
 
 @pytest.mark.attack("X07")
 async def test_over_the_bound_on_all_the_oldest_of_the_client_with_the_most_go():
-    kept = MemoryEventStore(total_size=6)
+    kept = MemoryEventStore(total_size=6 * SMALL)
     mine, first, second = [
         client_key(mark, owner) for mark, owner in [("a", 1), ("b", 2), ("c", 2)]
     ]
@@ -181,7 +197,7 @@ async def test_over_the_bound_on_all_the_oldest_of_the_client_with_the_most_go()
     assert await places(kept, mine) == [1, 2, 3]
     await fill(kept, mine, 4)
     assert await places(kept, mine) == [2, 3, 4]
-    assert kept.size == 6
+    assert kept.size == 6 * SMALL
 
 
 def seconds_for_one_more(kept, count):
@@ -196,7 +212,8 @@ def seconds_for_one_more(kept, count):
 def test_a_full_store_takes_an_event_as_fast_as_a_small_one():
     taken = []
     for most in (100, 60_000):
-        kept = MemoryEventStore(events=most, size=10 * most, total_size=10 * most)
+        room = most * (10 + EVENT_COST)
+        kept = MemoryEventStore(events=most, size=room, total_size=room)
         gc.disable()
         try:
             seconds_for_one_more(kept, most)
