@@ -333,11 +333,18 @@ class ServerStream(Stream):
         self._backlog: deque[tuple[int, bytes]] | tuple[()] = ()
 
     def _keep(self, sequence: int, encoded: bytes) -> None:
-        self._put_back([(sequence, encoded)])
+        backlog = self._backlog or deque()
+        backlog.append((sequence, encoded))
+        self._hold(backlog, len(encoded))
 
     def _put_back(self, events: list[tuple[int, bytes]]) -> None:
-        backlog = self._backlog = deque(sorted((*self._backlog, *events)))
-        self._size += sum(len(encoded) for _, encoded in events)
+        backlog = deque(sorted((*self._backlog, *events)))
+        self._hold(backlog, sum(len(encoded) for _, encoded in events))
+
+    def _hold(self, backlog: deque[tuple[int, bytes]], more: int) -> None:
+        """Keep a backlog that has grown by so many bytes, within the bounds."""
+        self._backlog = backlog
+        self._size += more
         while len(backlog) > self._most or self._size > self._room:
             self._size -= len(backlog.popleft()[1])
 
