@@ -37,6 +37,19 @@ def mutated(tmp_path_factory):
 
 
 @pytest.fixture
+def forked(tmp_path):
+    """Return the command of our server, which starts at once where the system forks."""
+    server = str(HERE / "server.py")
+    if sys.platform != "linux":
+        yield [sys.executable, server]
+        return
+    env = unmeasured(PYTHONPATH=str(HERE))
+    forking = ForkServer(tmp_path / "fork.sock", sys.executable, ["server"], env)
+    yield forking.command(server)
+    forking.close()
+
+
+@pytest.fixture
 def warm(tmp_path_factory):
     """Return what makes the command of a server start at once, if it is of Python."""
     with warm_commands(tmp_path_factory) as find:

@@ -27,9 +27,9 @@ def words(request):
 
 
 @pytest.fixture(autouse=True)
-def measured_once(words):
+def measured_once(request):
     """Measure the checker with one of the loops: it runs the same lines."""
-    with pause() if "--uvloop" in words else contextlib.nullcontext():
+    with pause() if "[uvloop]" in request.node.name else contextlib.nullcontext():
         yield
 
 
@@ -41,10 +41,13 @@ def assert_perfect(report):
 
 @pytest.mark.timeout(300)
 def test_over_stdio_our_server_breaks_nothing(words):
-    options = QUICK
-    if "--uvloop" not in words:  # the slow cases take long enough once
-        options = attrs.evolve(QUICK, speed="full", hostile=True)
-    assert_perfect(asyncio.run(run(Stdio(words[0], words[1:]), options)))
+    assert_perfect(asyncio.run(run(Stdio(words[0], words[1:]), QUICK)))
+
+
+@pytest.mark.timeout(300)
+def test_over_stdio_our_server_breaks_nothing_in_slow_and_hostile_cases(forked):
+    options = attrs.evolve(QUICK, speed="full", hostile=True)
+    assert_perfect(asyncio.run(run(Stdio(forked[0], forked[1:]), options)))
 
 
 @pytest.mark.timeout(300)
