@@ -58,6 +58,7 @@ _MOST_IDS: Final = 1_000 * CASE_IDS
 _SHOWN: Final = 400
 _LATE: Final = 10
 """How many times as long as a barrier takes an answer may be overtaken."""
+_LEAST_LATE_S: Final = 0.05
 _MOST_LATE_S: Final = 1.0
 _SHORTEST_S: Final = 0.05  # between two attempts to resume a stream
 _PAUSES_S: Final = 10.0  # for all pauses that a server asks for before one answer
@@ -814,7 +815,8 @@ class Subject:
         before, began = len(self.received), monotonic()
         with contextlib.suppress(PeerDied):
             await self.barrier()
-            bound = min(_MOST_LATE_S, _LATE * (monotonic() - began))
+            bound = max(_LEAST_LATE_S, _LATE * (monotonic() - began))
+            bound = min(bound, _MOST_LATE_S)
             await self.until(lambda: bool(self._others_than_ours(before)), bound)
             return Reaction(reaction.messages + self._others_than_ours(before))
         return Reaction(self._others_than_ours(before), has_ended=True)
