@@ -175,7 +175,7 @@ class Owner(Facade):
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         """Wait for the result; an error that leaves no connection leaves no loop."""
         try:
-            return super()._run(work)
+            return self._runner.run(work)
         except BaseException:
             if self._owns_runner:
                 self._runner.end(wait=0)
