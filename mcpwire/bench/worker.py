@@ -432,7 +432,7 @@ class Generator:
 
 
 _is_sampled: ContextVar[bool] = ContextVar("is_sampled", default=False)
-"""Whether what is sent belongs to the call whose phases are noted."""
+"""Whether the message that is sent belongs to the sampled call."""
 
 
 class PhaseSampler:

@@ -93,8 +93,8 @@ class Options:
     """Ids, their beginnings, families, or ``must``, ``should``, ``robust``."""
     skip: tuple[str, ...] = ()
     speed: Literal["quick", "full"] = "quick"
-    """``quick`` leaves out slow cases, and runs one that no sentence of the
-    specification asks for in the newest revision with sessions and without alone."""
+    """``quick`` leaves out slow cases, and runs those of level `ROBUST` in two
+    revisions only: the newest with sessions and the newest without."""
     hostile: bool = False
     """Run the cases too that flood or exhaust."""
     seed: int = 1

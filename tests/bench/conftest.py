@@ -14,7 +14,7 @@ MEASURED = {
     "test_runs.py",
     "test_worker_ends.py",
 }
-"""Modules whose children run the lines that are theirs alone."""
+"""Modules with children that run lines which no other module runs."""
 
 
 @pytest.fixture(autouse=True)

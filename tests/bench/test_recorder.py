@@ -183,7 +183,7 @@ def test_memory_that_grows_all_the_time_is_sure_to():
 
 
 class Replayed:
-    """A client whose connection tells a hook what is in a list, and when."""
+    """A client that passes given events to its hook, each at its time."""
 
     def __init__(self, hook, patch, events):
         self._hook, self._patch, self._events = hook, patch, events

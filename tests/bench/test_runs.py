@@ -123,27 +123,27 @@ def test_phases_are_of_a_call_alone_and_of_one_under_load(load):
         assert all(value > 0 for value in phases.values())
 
 
-def test_the_phases_over_http_are_those_of_sampled_calls():
-    async def over_http():
-        async with null_http() as server:
-            return await run(
-                Http(server.url), Load(calls=ECHO, users=4, **SHORT), with_floor=False
-            )
+def measured_over_http(users):
+    """Measure the null server over HTTP, and return what was found of it."""
 
-    (target,) = asyncio.run(over_http()).subjects
+    async def measured():
+        load = Load(calls=ECHO, users=users, **SHORT)
+        async with null_http() as server:
+            return await run(Http(server.url), load, with_floor=False)
+
+    (target,) = asyncio.run(measured()).subjects
+    return target
+
+
+def test_the_phases_over_http_are_those_of_sampled_calls():
+    target = measured_over_http(users=4)
     for phases in (target.phases, target.phases_under_load):
         assert len(phases) == 3
         assert all(value > 0 for value in phases.values())
 
 
 def test_http_servers_of_this_machine_are_found_by_their_port():
-    async def over_http():
-        async with null_http() as server:
-            return await run(
-                Http(server.url), Load(calls=ECHO, users=2, **SHORT), with_floor=False
-            )
-
-    (target,) = asyncio.run(over_http()).subjects
+    target = measured_over_http(users=2)
     assert target.figures()["cpu"] > 0
     assert target.total("done") > 2
     assert target.figures()["bytes received"] > 100

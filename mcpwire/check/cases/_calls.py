@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 BRIEF_S: Final = 0.02
-"""A call that a case only looks at, where the tool lets choose."""
+"""How long a call takes that a case only looks at, where the tool lets choose."""
 _SECONDS: Final = ("second", "duration", "delay", "sleep", "wait", "time", "secs")
 _MILLISECONDS: Final = ("milli", "ms")
 
