@@ -20,7 +20,7 @@ export PIP_NO_INPUT := 1
 # the environment says of writing bytecode.
 export PYTHONDONTWRITEBYTECODE :=
 
-WORKERS ?= 6
+WORKERS ?= 4
 PART := sh .ci/part
 QUIET := sh .ci/quiet
 MAKE_QUIETLY := $(MAKE) --no-print-directory
@@ -110,8 +110,8 @@ format: $(VENV)/.dev ## write the format and the fixes that are safe
 .hypothesis/unicode_data: | $(VENV)/.dev
 	@$(PY) -c "import hypothesis as h; h.find(h.strategies.text(), lambda _: True)"
 
-# More than half of the tests' time is waited for (a peer that must be given up in time, a
-# child that starts): it takes six workers to keep the two cores busy this is meant for.
+# Nearly half of the tests' time is waited for (a peer that must be given up in time, a
+# child that starts), so there are two workers more than this is meant to have cores.
 pytest: $(VENV)/.dev .hypothesis/unicode_data
 	@rm -f .coverage .coverage.*
 	@$(PY) -m compileall -q mcpwire

@@ -94,7 +94,7 @@ class Blocking:
         until = time.monotonic_ns() + 120_000_000
         while time.monotonic_ns() < until:
             pass
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # the turn in which it is seen
 
 
 def test_a_closed_loop_looks_every_50_ms_how_late_its_event_loop_is():
