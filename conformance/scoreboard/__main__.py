@@ -5,7 +5,7 @@
     ... --only libgen-mcp.http   # over this transport
     ... --no-speed, --no-check   # only check; only measure
     ... --pages                  # only write the pages anew
-    ... --against DIR            # say which verdicts differ from those of another site
+    ... --against DIR            # say what differs from the data of another site
 
 Run it from the root of the checkout, as `make scoreboard` does. Exit code 1: a verdict
 differs from that of the other site.
@@ -28,6 +28,8 @@ from scoreboard.subjects import FOLDER, Subject, read_disputes, read_subjects
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from mcpwire.bench import Result
 
 _LONGEST_S: Final = 1800.0  # a check over one transport
 _DISPUTES: Final = FOLDER.parent / "disputes.toml"
@@ -57,15 +59,9 @@ async def check(chosen: argparse.Namespace, subjects: Sequence[Subject]) -> None
     facts = site.facts_of(chosen.site)
     measured = []
     for subject in subjects:
-        wanted = [
-            transport
-            for transport in subject.transports()
-            if not chosen.only
-            or {subject.name, f"{subject.name}.{transport}"} & set(chosen.only)
-        ]
-        if not wanted:
+        if not (wanted := _wanted(chosen, subject)):
             continue
-        found: dict[str, Any] = {**site.NO_FACTS, "start": []}
+        found: dict[str, Any] = {**site.NO_FACTS, "start": [], "caller": {}}
         facts[subject.name] = found
         if problem := install(subject):
             found["problem"] = f"not installed: {problem}"
@@ -81,30 +77,52 @@ async def check(chosen: argparse.Namespace, subjects: Sequence[Subject]) -> None
         if subject.command and subject.kind == "server":
             facts[subject.name]["start"] = await measure.start_times(subject)
     site.keep_facts(chosen.site, facts)
-    for subject in measured if chosen.speed else ():
-        problem = await _measure_speed(chosen, subject, facts[subject.name])
-        facts[subject.name]["problem"] += problem
-        site.keep_facts(chosen.site, facts)
+    if chosen.speed:
+        await _measure_speed(chosen, measured, facts)
+
+
+def _wanted(chosen: argparse.Namespace, subject: Subject) -> list[str]:
+    """Return the transports over which a subject is checked and measured."""
+    return [
+        transport
+        for transport in subject.transports()
+        if not chosen.only
+        or {subject.name, f"{subject.name}.{transport}"} & set(chosen.only)
+    ]
 
 
 async def _measure_speed(
-    chosen: argparse.Namespace, subject: Subject, found: dict[str, Any]
-) -> str:
-    """Measure the speed of a subject; return what cannot be measured, or ""."""
-    problem = ""
-    is_client = subject.kind == "client"
-    for transport in ("stdio", "http") if is_client else subject.transports():
-        try:
-            if is_client:
-                caller = await speed.measure_caller(subject, transport)
-                found["caller"] = {**found["caller"], transport: caller}
-            else:
-                results = await speed.measure_server(subject, transport)
-                speed.keep(chosen.site, f"{subject.name}.{transport}", results)
-        except (MCPError, OSError) as error:
-            problem += f"speed over {transport}: {error}. "
-    print(f"{subject.name}: speed {problem or 'measured'}", flush=True)
-    return problem
+    chosen: argparse.Namespace, subjects: Sequence[Subject], facts: dict[str, Any]
+) -> None:
+    """Measure the speed of all subjects in passes, and store it after each pass."""
+    left = [
+        (subject, transport)
+        for subject in subjects
+        for transport in _wanted(chosen, subject)
+    ]
+    passes: dict[tuple[str, str], list[Result]] = {}
+    for number in range(speed.PASSES):
+        for subject, transport in tuple(left):
+            found = facts[subject.name]
+            try:
+                if subject.kind == "client":
+                    caller = await speed.measure_caller(subject, transport)
+                    kept = found["caller"].setdefault(transport, {})
+                    for figure, value in caller.items():
+                        kept.setdefault(figure, []).append(value)
+                else:
+                    results = await speed.measure_server(subject, transport)
+                    for load, result in results.items():
+                        key = f"{subject.name}.{transport}", load
+                        passes.setdefault(key, []).append(result)
+            except (MCPError, OSError) as error:
+                found["problem"] += f"speed over {transport}: {error}. "
+                print(f"{subject.name}: {found['problem']}", flush=True)
+                left.remove((subject, transport))
+        for (name, load), of in passes.items():
+            speed.keep(chosen.site, name, load, speed.joined(of))
+        site.keep_facts(chosen.site, facts)
+        print(f"speed: pass {number + 1} of {speed.PASSES}", flush=True)
 
 
 def _is_checked(chosen: argparse.Namespace, subject: Subject) -> bool:
@@ -144,9 +162,10 @@ def main(words: Sequence[str] | None = None) -> int:
     if chosen.against:
         differing = site.differences(chosen.against, chosen.site, subjects)
         print("\n".join(differing) or "no verdict differs")
-        for subject in subjects:
-            lines = speed.differences(chosen.against, chosen.site, subject)
-            print("".join(f"{line}\n" for line in lines), end="")
+        folders = chosen.against, chosen.site
+        old, new = ((folder, site.facts_of(folder)) for folder in folders)
+        for line in speed.differences(old, new, subjects):
+            print(line)
     return 1 if differing else 0
 
 

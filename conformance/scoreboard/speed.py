@@ -1,11 +1,16 @@
 """Measures how fast a subject is: a server under load, or a client that calls.
 
-Every server is measured in turns with the floor, the server of `mcpwire.bench` that
-does nothing, over the same transport; its figures are compared as multiples of it.
+All subjects are measured one after the other in several passes, each with processes of
+its own, so the passes of one subject lie minutes apart. Every server is measured in
+turns with the floor, the server of `mcpwire.bench` that does nothing, over the same
+transport; its figures are compared as multiples of it, those of a client as multiples
+of the first client's.
 """
 
 from __future__ import annotations
 
+from itertools import chain
+from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -13,14 +18,17 @@ import attrs
 from mcpwire import Http
 from mcpwire.bench import Call, Load, Result, compare, run
 from mcpwire.bench.client_side import measure_client
+from mcpwire.bench.compare import interval, verdict
 from scoreboard import measure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from mcpwire import Stdio
     from scoreboard.subjects import Subject
 
+PASSES: Final = 8
 FIGURES: Final = ("p50", "cpu", "rate")
 CLIENT_FIGURES: Final = {
     "cpu_us": "CPU per call, µs",
@@ -30,9 +38,8 @@ CLIENT_FIGURES: Final = {
     "peak_memory": "peak memory, MB",
 }
 _UNITS: Final = {"peak_memory": 1e6}
-_CLIENT_ROUNDS: Final = 3
 _CLIENT_S: Final = 120.0
-_LOAD: Final = Load(seconds=4, rounds=5, warm_up=0.3)
+_LOAD: Final = Load(seconds=0.5, rounds=1, warm_up=0.3)
 
 
 def loads(subject: Subject) -> dict[str, Load]:
@@ -47,27 +54,55 @@ def loads(subject: Subject) -> dict[str, Load]:
 
 
 async def measure_server(subject: Subject, transport: str) -> dict[str, Result]:
-    """Return what was measured of a server under each load.
+    """Return what one pass measures of a server under each load.
 
     Raises:
         ConnectError: It does not start, or gives no answer.
         ConnectionError: It takes no connection in time.
     """
-    found = {}
-    for name, load in loads(subject).items():
-        measure.clear(subject)
-        if transport == "stdio":
-            target = measure.process(subject)
-            found[name] = await run(target, load, with_phases=False)
-            continue
-        table = subject.servers()[transport]
-        async with measure.serving(subject, table):
-            found[name] = await run(Http(table.url), load, with_phases=False)
-    return found
+    measure.clear(subject)
+    if transport == "stdio":
+        return await _under_loads(subject, measure.process(subject))
+    table = subject.servers()[transport]
+    async with measure.serving(subject, table):
+        return await _under_loads(subject, Http(table.url))
+
+
+async def _under_loads(subject: Subject, target: Stdio | Http) -> dict[str, Result]:
+    return {
+        name: await run(target, load, with_phases=False)
+        for name, load in loads(subject).items()
+    }
+
+
+def joined(passes: Sequence[Result]) -> Result:
+    """Return passes under one load as one result, with a round for each."""
+    subjects = tuple(
+        attrs.evolve(
+            of[0],
+            slices=tuple(
+                attrs.evolve(part, round=number)
+                for number, one in enumerate(of)
+                for part in one.slices
+            ),
+            samples=tuple(chain(*(one.samples for one in of))),
+            connects=tuple(chain(*(one.connects for one in of))),
+        )
+        for of in zip(*(each.subjects for each in passes), strict=True)
+    )
+    first, rounds = passes[0], len(passes)
+    seconds = first.load["seconds"] * rounds
+    return attrs.evolve(
+        first,
+        load={**first.load, "rounds": rounds, "seconds": seconds},
+        seconds=sum(each.seconds for each in passes),
+        subjects=subjects,
+        notes=tuple(dict.fromkeys(chain(*(each.notes for each in passes)))),
+    )
 
 
 async def measure_caller(subject: Subject, transport: str) -> dict[str, float]:
-    """Return the figures of a client over stdio or HTTP.
+    """Return the figures of one pass of a client over stdio or HTTP.
 
     Raises:
         ConnectError: It does not start, or calls nothing.
@@ -78,7 +113,6 @@ async def measure_caller(subject: Subject, transport: str) -> dict[str, float]:
         ["env", *variables, *subject.filled(subject.command)],
         http=transport == "http",
         timeout=_CLIENT_S,
-        rounds=_CLIENT_ROUNDS,
     )
     values = {name: figures.median(name) for name in CLIENT_FIGURES}
     return {
@@ -100,12 +134,11 @@ def multiples(result: Result) -> dict[str, tuple[float, float | None]]:
     }
 
 
-def keep(folder: Path, name: str, results: Mapping[str, Result]) -> None:
-    """Store results among the data of a site."""
-    for load, result in results.items():
-        path = folder / "data" / "speed" / f"{name} {load.replace('/', '-')}.json"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(result.to_json())
+def keep(folder: Path, name: str, load: str, result: Result) -> None:
+    """Store a result among the data of a site."""
+    path = folder / "data" / "speed" / f"{name} {load.replace('/', '-')}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(result.to_json())
 
 
 def stored(folder: Path, subject: Subject, transport: str) -> dict[str, Result]:
@@ -119,18 +152,80 @@ def stored(folder: Path, subject: Subject, transport: str) -> dict[str, Result]:
     return found
 
 
-def differences(before: Path, after: Path, subject: Subject) -> list[str]:
-    """Return a line for each figure that differs between two sites for certain."""
+def differences(
+    before: tuple[Path, Mapping[str, Any]],
+    after: tuple[Path, Mapping[str, Any]],
+    subjects: Sequence[Subject],
+) -> list[str]:
+    """Return a line for each figure that differs between two sites for certain.
+
+    All figures are judged together: of two sites of the same subjects, 99 in 100 have
+    no such line. The last line says how many figures there were and how narrow the
+    intervals are.
+
+    Args:
+        before: The folder of a site, and its facts.
+        after: The same of the other.
+        subjects: What to compare, as far as both sites have it.
+    """
+    servers = {
+        f"{subject.name} {transport} {load}": (old[load], new[load])
+        for subject in subjects
+        for transport in subject.transports()
+        for old in [stored(before[0], subject, transport)]
+        for new in [stored(after[0], subject, transport)]
+        for load in old.keys() & new.keys()
+    }
+    old, new = (_caller_passes(facts, subjects) for _, facts in (before, after))
+    callers = {name: (old[name], new[name]) for name in old.keys() & new.keys()}
+    count = len(servers) + len(callers)
     found = []
-    for transport in subject.transports():
-        old, new = (stored(folder, subject, transport) for folder in (before, after))
-        for load in old.keys() & new.keys():
-            found += [
-                f"{subject.name} {transport} {load}: {each.figure} {each.ratio:.2f} of "
-                f"before ({each.low:.2f} to {each.high:.2f})"
-                for each in compare(old[load], new[load], FIGURES)
-                if each.verdict != "no difference shown"
-            ]
+    for name, (one, other) in sorted(servers.items()):
+        for each in compare(one, other, FIGURES, comparisons=count):
+            drawn = each.ratio, each.low, each.high
+            found.append((f"{name}: {each.figure}", drawn, each.verdict))
+    for name, (one, other) in sorted(callers.items()):
+        figures = one.keys() & other.keys()
+        for figure in sorted(figures):
+            drawn = interval(other[figure], one[figure], count=count * len(figures))
+            is_rate = figure == "calls_per_s"
+            found.append(
+                (f"{name}: {figure}", drawn, verdict(drawn, more_is_better=is_rate))
+            )
+    if not found:
+        return []
+    lines = [
+        f"{name} {ratio:.2f} of before ({low:.2f} to {high:.2f})"
+        for name, (ratio, low, high), verdict in found
+        if verdict != "no difference shown"
+    ]
+    width = median(high / low - 1 for _, (_, low, high), _ in found)
+    lines.append(
+        f"{len(lines)} of {len(found)} figures of speed differ; the ends of an "
+        f"interval are {width:.0%} apart (median)"
+    )
+    return lines
+
+
+def _caller_passes(
+    facts: Mapping[str, Any], subjects: Sequence[Subject]
+) -> dict[str, dict[str, list[list[float]]]]:
+    """Return each figure of clients by passes, as a multiple of the first client's."""
+    callers = [each.name for each in subjects if each.kind == "client"]
+    measured = {name: facts[name]["caller"] for name in callers if name in facts}
+    first = measured.pop(callers[0], {}) if callers else {}
+    found = {}
+    for name, transports in measured.items():
+        for transport, figures in transports.items():
+            bases = first.get(transport, {})
+            found[f"{name} {transport}"] = {
+                figure: [
+                    [value / base]
+                    for value, base in zip(values, bases[figure], strict=False)
+                ]
+                for figure, values in figures.items()
+                if figure in bases
+            }
     return found
 
 

@@ -107,7 +107,9 @@ class Subject(Record, kw_only=True):
         return {name: each for name, each in found.items() if each is not None}
 
     def transports(self) -> list[str]:
-        """Return the transports that it speaks."""
+        """Return the transports that it speaks, or a client is measured over."""
+        if self.kind == "client":
+            return ["stdio", "http"]
         return [*(["stdio"] if self.command else []), *self.servers()]
 
     def fill(self, text: str) -> str:

@@ -101,7 +101,11 @@ def differences(
 
 
 def compare(
-    before: Result, after: Result, figures: Sequence[str] = tuple(FIGURES)
+    before: Result,
+    after: Result,
+    figures: Sequence[str] = tuple(FIGURES),
+    *,
+    comparisons: int = 1,
 ) -> list[Difference]:
     """Compare two runs of one load, each with its floor where both have one.
 
@@ -109,6 +113,8 @@ def compare(
         before: The first run.
         after: The second run.
         figures: As for `differences`.
+        comparisons: How many such comparisons are judged together, as of many loads:
+            the intervals of them all hold together in 99 of 100 cases.
 
     Raises:
         ValueError: The loads differ, or a run measured more than one server.
@@ -142,7 +148,7 @@ def compare(
                 for of, floor in zip(rows, floors, strict=True)
                 if floor is not None
             ]
-        drawn = interval(rows[1], rows[0], count=len(names))
+        drawn = interval(rows[1], rows[0], count=len(names) * comparisons)
         values = (
             median(old.figures_of_slices(name)),
             median(new.figures_of_slices(name)),

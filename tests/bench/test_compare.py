@@ -63,6 +63,14 @@ def test_an_interval_is_as_wide_as_all_figures_need_together():
     assert among.low < alone.low < alone.ratio < alone.high < among.high
 
 
+def test_of_many_comparisons_that_are_judged_together_each_has_a_wider_interval():
+    runs = apart(pair(1, 1.0))
+    (alone,) = compare(*runs, ["p50"])
+    (among,) = compare(*runs, ["p50"], comparisons=100)
+    assert among.ratio == alone.ratio
+    assert among.low < alone.low < alone.ratio < alone.high < among.high
+
+
 def test_medians_of_draws_have_the_probabilities_of_all_draws():
     groups = [[1.0, 4.0], [2.0, 2.0], [3.0, 9.0]]
     counts = Counter()

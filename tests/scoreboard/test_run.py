@@ -170,8 +170,9 @@ def test_speed_is_measured_beside_the_floor(
     ours.write_text(tool + ours.read_text())
     main, speed = board("__main__"), board("speed")
     monkeypatch.setattr(main, "install", lambda subject: "")
-    short = attrs.evolve(speed._LOAD, seconds=0.2, rounds=1, warm_up=0)
+    short = attrs.evolve(speed._LOAD, seconds=0.1, warm_up=0)
     monkeypatch.setattr(speed, "_LOAD", short)
+    monkeypatch.setattr(speed, "PASSES", 2)
     site = tmp_path / "site"
     words = ["--subjects", str(subjects), "--no-check", "--site", str(site)]
     assert main.main(words) == 0
@@ -188,8 +189,11 @@ def test_speed_is_measured_beside_the_floor(
         for result in found.values():
             assert set(speed.multiples(result)) == {"p50", "cpu", "rate"}
             assert result.targets[0].errors == {}
+            assert [each.round for each in result.targets[0].slices] == [0, 1]
     facts = json.loads((site / "data/facts.json").read_text())
     assert set(facts["caller"]["caller"]) == {"stdio", "http"}
+    assert [len(of) for of in facts["caller"]["caller"]["stdio"].values()] == [2] * 5
+    assert capsys.readouterr().out.count("speed: pass ") == 2
     assert "tools/call echo, 32 users" in page
     assert page.count("not measured") == 0
     tables = [(ours, speed.rows(site, ours))]
@@ -200,7 +204,9 @@ def test_speed_is_measured_beside_the_floor(
     assert lines[0].startswith("stdio, ping, p50: ours 1000.00; ours ")
     # A site beside itself: nothing has changed.
     assert main.main([*words, "--pages", "--against", str(site)]) == 0
-    assert "of before" not in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "of before" not in out
+    assert "0 of 24 figures of speed differ" in out
 
 
 def test_a_package_that_is_not_there_is_a_reason_and_no_error(

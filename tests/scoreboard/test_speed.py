@@ -1,0 +1,109 @@
+"""The speed of two sites is compared figure by figure, and all are judged together."""
+
+import random
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
+
+from measured import result, subject
+
+FILE = """
+name = "{name}"
+kind = "{kind}"
+language = "C"
+sdk = "none"
+version = "1"
+order = {order}
+command = ["{{bin}}/{name}", "{{target}}"]
+install = {{ pypi = ["none==1"] }}
+"""
+PASSES = 8
+
+
+@pytest.fixture
+def subjects(board, tmp_path):
+    """Describe a server and two clients."""
+    folder = tmp_path / "subjects"
+    folder.mkdir()
+    kinds = {"server": "server", "first": "client", "second": "client"}
+    for order, (name, kind) in enumerate(kinds.items()):
+        text = FILE.format(name=name, kind=kind, order=order)
+        (folder / f"{name}.toml").write_text(text.replace(', "{target}"', ""))
+    return board("subjects").read_subjects(folder)
+
+
+@pytest.fixture
+def measured(board, tmp_path):
+    """Return a way to store a site: how slow machine, server and second client are."""
+    speed = board("speed")
+
+    def store(name, chance, *, machine=1.0, server=1.0, client=1.0):
+        passes = [
+            result(
+                subject("floor", chance, machine),
+                subject("target", chance, machine * server),
+            )
+            for _ in range(PASSES)
+        ]
+        speed.keep(tmp_path / name, "server.stdio", "ping", speed.joined(passes))
+        moods = [machine * chance.lognormvariate(0, 0.1) for _ in range(PASSES)]
+        callers = {
+            "first": {"cpu_us": moods},
+            "second": {
+                "cpu_us": [
+                    client * mood * chance.lognormvariate(0, 0.02) for mood in moods
+                ]
+            },
+        }
+        facts = {name: {"caller": {"http": of}} for name, of in callers.items()}
+        return tmp_path / name, facts
+
+    return store
+
+
+def test_passes_become_the_rounds_of_one_result(board):
+    chance = random.Random(1)
+    of = [result(subject("floor", chance), subject("target", chance), notes=("busy",))]
+    joined = board("speed").joined([*of, *of, *of])
+    assert joined.notes == ("busy",)
+    assert joined.load["rounds"] == 3
+    assert joined.load["seconds"] == 30.0
+    assert joined.seconds == 180.0
+    (target,) = joined.targets
+    (before,) = of[0].targets
+    assert len(target.slices) == 3 * len(before.slices)
+    assert {each.round for each in target.slices} == {0, 1, 2}
+    assert target.latency_count == 3 * before.latency_count
+
+
+def test_two_sites_of_the_same_subjects_do_not_differ(board, subjects, measured):
+    # The machine has become half as fast.
+    chance = random.Random(2)
+    sites = measured("old", chance), measured("new", chance, machine=2.0)
+    (line,) = board("speed").differences(*sites, subjects)
+    assert line.startswith("0 of 4 figures of speed differ; the ends of an interval")
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        ({"server": 1.5}, "server stdio ping: p50 1."),
+        ({"client": 2.0}, "second http: "),
+    ],
+)
+def test_a_server_or_client_that_became_slower_is_named(
+    board, subjects, measured, change, line
+):
+    chance = random.Random(3)
+    sites = measured("old", chance), measured("new", chance, **change)
+    found = board("speed").differences(*sites, subjects)
+    assert any(each.startswith(line) and "of before (" in each for each in found)
+    assert not found[-1].startswith("0 of")
+
+
+def test_sites_without_speed_have_no_line(board, subjects, tmp_path):
+    nothing = tmp_path / "nothing", {}
+    assert board("speed").differences(nothing, nothing, subjects) == []
