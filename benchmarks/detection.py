@@ -45,7 +45,7 @@ async def trial(factor: float) -> dict[str, str]:
         LOAD,
         against=null(COST_S * factor),
         with_floor=False,
-        with_phases=False,
+        with_details=False,
     )
     return {each.figure: each.verdict for each in differences(result, FIGURES)}
 

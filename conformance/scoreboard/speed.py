@@ -70,7 +70,7 @@ async def measure_server(subject: Subject, transport: str) -> dict[str, Result]:
 
 async def _under_loads(subject: Subject, target: Stdio | Http) -> dict[str, Result]:
     return {
-        name: await run(target, load, with_phases=False)
+        name: await run(target, load, with_details=False)
         for name, load in loads(subject).items()
     }
 
@@ -159,7 +159,7 @@ def differences(
 ) -> list[str]:
     """Return a line for each figure that differs between two sites for certain.
 
-    All figures are judged together: of two sites of the same subjects, 99 in 100 have
+    All figures are judged together: of two sites of the same subjects, 95 in 100 have
     no such line. The last line says how many figures there were and how narrow the
     intervals are.
 

@@ -113,8 +113,9 @@ def compare(
         before: The first run.
         after: The second run.
         figures: As for `differences`.
-        comparisons: How many such comparisons are judged together, as of many loads:
-            the intervals of them all hold together in 99 of 100 cases.
+        comparisons: How many such comparisons are judged together, as of many loads;
+            all their intervals are wider for it. None is wider than what its rounds
+            span, so 300 figures need eight rounds to hold in 95 of 100 cases.
 
     Raises:
         ValueError: The loads differ, or a run measured more than one server.

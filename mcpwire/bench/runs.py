@@ -98,7 +98,7 @@ async def run(
     against_name: str = "against",
     against_load: Load | None = None,
     with_floor: bool = True,
-    with_phases: bool = True,
+    with_details: bool = True,
     only_counts: bool = False,
     processes: Collection[int] = (),
     on_progress: Callable[[Progress], None] | None = None,
@@ -116,7 +116,8 @@ async def run(
         against_name: What the result calls it.
         against_load: Its load, where that has other calls.
         with_floor: Whether the floor is measured too.
-        with_phases: Whether to find out where the time of a call goes.
+        with_details: Whether to count what a call costs in messages and system calls,
+            and to find out where its time goes.
         only_counts: Whether to measure no time, and only count what a call costs in
             messages and system calls, which is the same each time.
         processes: Ids of the server's processes, where they cannot be found.
@@ -146,10 +147,9 @@ async def run(
                 crews = await _start(subjects, load, servers)
                 if not only_counts:
                     await _measure(crews, load, number, on_progress)
-                if number == load.rounds - 1 and load.sessions != "per-call":
-                    await _look_closer(
-                        crews, with_phases=not only_counts and with_phases
-                    )
+                is_last = number == load.rounds - 1 and load.sessions != "per-call"
+                if is_last and (with_details or only_counts):
+                    await _look_closer(crews, with_phases=not only_counts)
     return _result(load, subjects, started, began)
 
 

@@ -18,7 +18,7 @@ LOAD = Load(
     calls=(Call.tool("echo", {"text": "hi"}),), seconds=0.4, warm_up=0.1, rounds=1
 )
 
-FAST = {"with_floor": False, "with_phases": False}
+FAST = {"with_floor": False, "with_details": False}
 
 
 async def over_stdio():
