@@ -172,7 +172,7 @@ def test_speed_is_measured_beside_the_floor(
     monkeypatch.setattr(main, "install", lambda subject: "")
     short = attrs.evolve(speed._LOAD, seconds=0.1, warm_up=0)
     monkeypatch.setattr(speed, "_LOAD", short)
-    monkeypatch.setattr(speed, "PASSES", 2)
+    monkeypatch.setattr(speed, "PASSES", 1)
     site = tmp_path / "site"
     words = ["--subjects", str(subjects), "--no-check", "--site", str(site)]
     assert main.main(words) == 0
@@ -189,11 +189,10 @@ def test_speed_is_measured_beside_the_floor(
         for result in found.values():
             assert set(speed.multiples(result)) == {"p50", "cpu", "rate"}
             assert result.targets[0].errors == {}
-            assert [each.round for each in result.targets[0].slices] == [0, 1]
     facts = json.loads((site / "data/facts.json").read_text())
     assert set(facts["caller"]["caller"]) == {"stdio", "http"}
-    assert [len(of) for of in facts["caller"]["caller"]["stdio"].values()] == [2] * 5
-    assert capsys.readouterr().out.count("speed: pass ") == 2
+    assert [len(of) for of in facts["caller"]["caller"]["stdio"].values()] == [1] * 5
+    assert "speed: pass 1 of 1" in capsys.readouterr().out
     assert "tools/call echo, 32 users" in page
     assert page.count("not measured") == 0
     tables = [(ours, speed.rows(site, ours))]
