@@ -237,3 +237,16 @@ def test_the_floor_of_the_machine_is_shown(cli):
     assert kinds == ["pipe", "socket", "http", "sse"]
     code, out, _ = cli("bench", "floor", "--for", "0.1s", "--json")
     assert json.loads(out)["pipe"]["calls"] >= 200
+
+
+@pytest.mark.parametrize("words", [[], ["--find-max", "p99<1s"]])
+def test_a_missing_package_is_named(cli, monkeypatch, tmp_path, words):
+    monkeypatch.setitem(sys.modules, "hdrh", None)
+    monkeypatch.delitem(sys.modules, "hdrh.histogram", raising=False)
+    (tmp_path / "hdrh.py").write_text("raise ImportError")  # of children, too
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    code, _, err = cli("bench", *SHORT, *words, *NULL)
+    assert (code, err) == (
+        2,
+        "mcpwire: mcpwire bench needs hdrhistogram: pip install hdrhistogram\n",
+    )
