@@ -78,8 +78,12 @@ class _Parser(argparse.ArgumentParser):
             message = _INVALID.sub(r"must be a \1, got ", message)
             raise UsageError(f"{message} (see {self.prog} --help)")
         word = message.partition(": ")[2].split(maxsplit=1)[0].partition("=")[0]
-        known = [o for action in self._actions for o in action.option_strings]
-        similar = close_matches(word, known) if word.startswith("--") else []
+        similar = []
+        if word.startswith("--"):
+            # The dashes, which all of them have, say nothing of how alike they are.
+            flags = [o for action in self._actions for o in action.option_strings]
+            known = [flag[2:] for flag in flags if flag.startswith("--")]
+            similar = [f"--{name}" for name in close_matches(word[2:], known)]
         advice = f" (see {self.prog} --help)"
         if similar:
             advice = did_you_mean(similar[:1])

@@ -123,7 +123,7 @@ def test_percentile_distributions_are_written(cli, tmp_path):
         (["text=1"], "--call TOOL is missing before 'text=1'"),
         (["--fail-if", "p99 +10% vs nothing.json"], "nothing.json"),
         (["--sessions", "0"], "must be at least 1, got '0'"),
-        (["--revision", "2025"], "or a revision, got '2025'"),
+        (["--revision", "2025"], "2026-07-28, got '2025'"),
         (
             ["--find-max", "p99<1s", "--against", "x"],
             "--against and --find-max exclude each other",
@@ -185,7 +185,7 @@ def test_the_protocol_revision_can_be_chosen(cli, option):
 def test_a_revision_that_is_unknown_is_a_usage_error_everywhere(cli, words):
     code, out, err = cli("bench", *words, "--revision", "2025", *NULL)
     assert (code, out) == (2, "")
-    assert "or a revision, got '2025'" in err
+    assert "2026-07-28, got '2025'" in err
 
 
 def test_what_is_no_result_cannot_be_compared(cli, tmp_path):

@@ -132,9 +132,9 @@ BAD = [
     ),
     (["T", "--count", "5"], "ls", "unknown option '--count'"),
     (
-        ["T", "add", "--zzz", "2"],
+        ["T", "add", "--names", "2"],
         "call",
-        "unknown option '--zzz'; an argument is written without dashes: zzz=VALUE",
+        "unknown option '--names'; an argument is written without dashes: names=VALUE",
     ),
     (
         ["T", "add", "--timeot", "2"],

@@ -53,8 +53,8 @@ BAD_INPUT = {
         ["ls", "x", "--mode", "y"],
         2,
         (
-            "mode must be one of auto, session, stateless, prefer-session or a "
-            "revision, got 'y'"
+            "mode must be one of auto, session, stateless, prefer-session, 2024-11-05, "
+            "2025-03-26, 2025-06-18, 2025-11-25, 2026-07-28, got 'y'"
         ),
     ),
     "a missing program": (["ls", "/no/such/server"], 4, None),
