@@ -11,7 +11,7 @@ import sys
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from mcpwire.bench.histogram import encoded, merged
+from mcpwire.bench.histogram import encoded, histogram, merged
 from mcpwire.bench.results import Sample, Slice
 from mcpwire.bench.worker import Job
 from mcpwire.errors import ConnectError, MCPError
@@ -71,6 +71,7 @@ class Crew:
         return self
 
     async def _start(self) -> None:
+        histogram()  # if the package is missing, it is missed here, not in a worker
         for number in range(self._load.workers):
             child = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-P", "-c", _WORKER),

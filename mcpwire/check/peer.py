@@ -412,8 +412,13 @@ class HttpPeer:
                     self.url.host, self.url.port, ssl=self._tls
                 )
         except (OSError, TimeoutError) as error:
+            # asyncio has the address in `strerror`, and the kernel's number in `errno`.
+            number = getattr(error, "errno", None) or 0
+            reason = os.strerror(number) if number > 0 else str(error)
             raise PeerDied(
-                "the server takes connections", f"{type(error).__name__}: {error}"
+                "the server takes connections",
+                f"cannot connect to {self.url.authority!r}: "
+                f"{reason or type(error).__name__}",
             ) from None
         response = Response(
             number, lambda found: self._on_data(found, number), self._on_end

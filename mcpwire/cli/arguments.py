@@ -101,8 +101,8 @@ def _parse_word(word: str) -> Argument:
     key = key.removesuffix(":") if is_json else key
     if not equals or not key:
         raise UsageError(
-            f"{word!r} is no argument: write key=value, key:=json, or - to read one "
-            "JSON object from standard input"
+            f"{word!r} is not an argument: write key=value, key:=json, or - to read "
+            "one JSON object from standard input"
         )
     if text.startswith("@"):
         try:

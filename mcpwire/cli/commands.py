@@ -212,7 +212,7 @@ def complete(options: Options) -> int:
     is_prompt = kind.startswith("prompt:")
     if not is_prompt and "://" not in kind and "{" not in kind:
         raise UsageError(
-            f"{kind!r} is nothing to complete: write prompt:NAME or a URI template"
+            f"cannot complete {kind!r}: write prompt:NAME or a URI template"
         )
 
     async def work(session: Session) -> int:

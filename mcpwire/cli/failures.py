@@ -163,7 +163,9 @@ def sentence(error: BaseException) -> str:
     notes: list[str] = getattr(error, "__notes__", [])
     if code == Exit.TIMEOUT:
         notes = ["--timeout SECONDS gives it another limit", *notes]
-    return "; ".join([text, *notes])
+    for note in notes:
+        text += f" {note}" if text.endswith("?") else f"; {note}"
+    return text
 
 
 def _is_explained(error: BaseException) -> bool:

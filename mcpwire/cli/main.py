@@ -77,19 +77,19 @@ arguments:
 """
 
 LOGIN: Final = """\
-It opens the browser, which comes back to a port of this machine. Where the browser is
+It opens the browser, which returns to a port of this machine. Where the browser is
 on another one, --no-browser prints the URL to log in at and asks for the one that the
 browser was sent to. Without a terminal it prints that URL, with exit code 3, and
 --callback-url - finishes what was begun so, with the URL from standard input.
 """
 
 CHECK: Final = """\
-It runs cases over all protocol revisions that the server speaks: each sends something
-and holds what comes back against a rule. Only tools that say that they only read are
-called. A finding shows its octets and the command that repeats it. `mcpwire check list`
-and `mcpwire check explain ID` show the cases, `mcpwire check diff` and `mcpwire check
-page` work on the reports of --json. One answer may take 5 s, or --timeout; then the
-case is a hang. It needs the package jsonschema-rs.
+It runs cases in all protocol revisions that the server speaks: each sends something and
+checks the answer against a rule. Only tools that say that they only read are called. A
+finding shows its octets and the command that repeats it. `mcpwire check list` and
+`mcpwire check explain ID` show the cases, `mcpwire check diff` and `mcpwire check page`
+work on the reports of --json. One answer may take 5 s, or --timeout; then the case is a
+hang. It needs the package jsonschema-rs.
 
 exit codes of check: 0 no MUST is broken, 6 one is, or a crash or hang, 7 the budget ran
 out, 9 worse than the baseline.
@@ -168,7 +168,7 @@ COMMANDS: Final[dict[str, Command]] = {
         "commands:ls",
         "list a server's tools, resources, templates and prompts",
         (o.Asking, *CLIENT),
-        details="With --config FILE in place of TARGET: those of all servers there.\n",
+        details="With --config FILE in place of TARGET it lists all servers there.\n",
     ),
     "call": Command(
         "commands:call",
@@ -193,7 +193,7 @@ COMMANDS: Final[dict[str, Command]] = {
     ),
     "complete": Command(
         "commands:complete",
-        "ask how an argument of a prompt or template could go on",
+        "complete an argument of a prompt or of a resource template",
         (o.Completion, *CLIENT),
         words="REF ARG [VALUE]",
         details="REF is prompt:NAME or the URI template of a resource.\n",
@@ -210,12 +210,12 @@ COMMANDS: Final[dict[str, Command]] = {
     ),
     "info": Command(
         "commands:info",
-        "show what was agreed on, how, and what a server says of itself",
+        "show the handshake, and what a server says of itself",
         CLIENT,
     ),
     "check": Command(
         "check:check",
-        "hold a server against the specification",
+        "check a server against the specification",
         (
             *(o.CaseChoice, o.Cases, o.CheckedServer, o.AwaitedServer),
             *(o.CheckReports, o.Results, o.Verbose, o.Config, o.Process, o.Url),
@@ -270,7 +270,7 @@ COMMANDS: Final[dict[str, Command]] = {
     ),
     "bench size": Command(
         "bench:size",
-        "say what a server holds: memory, threads, descriptors, files",
+        "measure what a server holds: memory, threads, descriptors, files",
         (o.Measured, o.SizeCalls, o.Processes, o.Limits, *MEASURED),
         words="[KEY=VALUE ...]",
         details=SIZE,
@@ -287,7 +287,7 @@ COMMANDS: Final[dict[str, Command]] = {
     ),
     "bench gateway": Command(
         "bench:gateway",
-        "measure what a gateway before a server costs",
+        "measure what a gateway in front of a server costs",
         (
             *(o.Measured, o.LoadSize, o.Rounds, o.Processes, o.Limits),
             *(o.LoadReports, *MEASURED),
@@ -297,7 +297,7 @@ COMMANDS: Final[dict[str, Command]] = {
     ),
     "bench client": Command(
         "bench:client",
-        "measure what a client costs, by a server that does nothing",
+        "measure what a client costs, with a server that does nothing",
         (o.MeasuredClient, o.Results),
         details=CLIENTS,
     ),
@@ -338,7 +338,7 @@ COMMANDS: Final[dict[str, Command]] = {
     ),
     "auth logout": Command(
         "login:log_out",
-        "forget the login to a server, here and there",
+        "delete the login to a server, and revoke its tokens",
         (*COMMON, *AT_URL),
         target="URL",
     ),
@@ -363,13 +363,13 @@ COMMANDS: Final[dict[str, Command]] = {
     ),
     "demo": Command(
         "demo:demo",
-        "run the main job against the embedded server and print each step",
+        "use the built-in server, and print each step",
         COMMON,
         target="",
     ),
     "demo-server": Command(
         "serve:demo_server",
-        "be the embedded server, over stdio or HTTP",
+        "run the built-in server, on stdio or over HTTP",
         (o.Listening, o.DemoServer, o.Quiet),
         target="",
     ),
@@ -459,6 +459,8 @@ def _perform(argv: list[str]) -> int:
         sys.stderr.write(OVERVIEW)
         return Exit.USAGE
     text = None
+    if argv[0] == "help" and argv[1:]:
+        argv = [*argv[1:], "--help"]
     if argv[0] in {"-h", "--help", "help"}:
         text = OVERVIEW
     elif argv[0] == "--version":

@@ -252,7 +252,7 @@ def _level(text: str) -> str:
     if text not in levels:
         advice = f"; the levels are {', '.join(levels)}"
         similar = did_you_mean(close_matches(text, levels)[:1])
-        _refuse(f"no level is {text!r}{similar or advice}")
+        _refuse(f"unknown level {text!r}{similar or advice}")
     return text
 
 
@@ -302,12 +302,10 @@ class Verbose(Group):
 class Asking(Group):
     """Commands with which a server may send requests, or list more if it may."""
 
-    may_ask: bool = option(
-        "--no-ask", "tell the server that nobody can be asked anything"
-    )
+    may_ask: bool = option("--no-ask", "tell the server that it cannot ask questions")
 
 
-class Meanwhile(Group, title="what the server says and asks meanwhile"):
+class Meanwhile(Group, title="while the server works"):
     """What comes from the server while a call runs."""
 
     progress: bool | None = option(
@@ -325,12 +323,12 @@ class Meanwhile(Group, title="what the server says and asks meanwhile"):
     )
     sample: str | None = option(
         "--sample TEXT",
-        "answer with a text where a model is asked",
+        "answer with this text where the server asks for a model",
         excludes="sampling",
     )
     sample_with: list[str] | None = option(
         "--sample-with COMMAND",
-        "or let a command answer: it reads the request as JSON and prints a text",
+        "answer with a command: it reads the request as JSON and prints a text",
         excludes="sampling",
         type=_words,
     )
@@ -340,7 +338,7 @@ class Timing(Group):
     """`call` alone."""
 
     timing: bool = option(
-        "--timing", "say when the call was queued, written, answered and decoded"
+        "--timing", "show when the call was queued, written, answered and decoded"
     )
 
 
@@ -403,10 +401,10 @@ class Process(Group, title="the server's process", only="process"):
 
     env: list[tuple[str, str]] = option(
         "--env NAME[=VALUE]",
-        "set a variable, or pass ours on; else it gets PATH, HOME and the like",
+        "set a variable, or pass one of yours on; else it gets PATH, HOME and the like",
         type=_variable,
     )
-    inherit_env: bool = option("--inherit-env", "pass our whole environment on")
+    inherit_env: bool = option("--inherit-env", "pass your whole environment on")
     cwd: str | None = option("--cwd DIR", "its working directory")
 
 
@@ -419,15 +417,13 @@ class Url(Group, title="a server at a URL", only="url"):
     )
     header_env: list[str] = option(
         "--header-env NAME=[TEXT ]VARIABLE",
-        "send one whose value a variable holds, as secrets have to be: "
+        "send a header whose value a variable holds, as secrets need: "
         "'Authorization=Bearer TOKEN' sends the value of TOKEN",
     )
     ca: str | None = option("--ca FILE", "trust these authorities only (PEM)")
-    cert: str | None = option(
-        "--cert FILE[,KEY]", "our own certificate and its key (PEM)"
-    )
+    cert: str | None = option("--cert FILE[,KEY]", "your certificate and its key (PEM)")
     proxy: str | None = option(
-        "--proxy URL", "a proxy; else HTTPS_PROXY and NO_PROXY say"
+        "--proxy URL", "a proxy (default: that of HTTPS_PROXY, and NO_PROXY)"
     )
     allow_insecure: bool = option(
         "--allow-insecure", "send secrets to http URLs of other machines too"
@@ -442,8 +438,8 @@ class Tokens(Group, title=AUTHORIZATION, only="url"):
 
     auth: bool = option(
         "--auth",
-        "log in where the server wants that; without it a login is used that there "
-        "is, of `mcpwire auth login` say",
+        "log in if the server requires it; an existing login (`mcpwire auth login`) "
+        "is used without this option",
     )
     auth_env: str | None = option(
         "--auth-env VARIABLE", "send the token that this variable holds"
@@ -465,7 +461,7 @@ class Login(Group, title=AUTHORIZATION, only="url"):
     )
     scopes: list[str] = option(
         "--scope SCOPE",
-        "ask for this instead of what the server names, as often as needed",
+        "ask for this instead of what the server names; may be repeated",
     )
     profile: str | None = option(
         "--profile NAME", "which of several accounts (default)"
@@ -477,7 +473,7 @@ class AnyServer(Group, title="any server"):
 
     roots: list[str] = option(
         "--roots DIR",
-        "a folder that it may work in, where it asks for such",
+        "a folder that the server may work in, if it asks; may be repeated",
         type=_folder,
     )
 
@@ -516,7 +512,9 @@ class Cases(Group, title="which cases"):
     full: bool = option(
         "--full", "run the slow cases too, and each case in all its revisions"
     )
-    hostile: bool = option("--hostile", "run those too that flood or exhaust")
+    hostile: bool = option(
+        "--hostile", "also run cases that flood the server or exhaust it"
+    )
     case_profile: str | None = option(
         "--profile NAME", "a frozen set of cases, such as 2026.1"
     )
@@ -534,7 +532,7 @@ class CheckedServer(Group, title="how the server is treated"):
     )
     roles: list[tuple[str, str]] = option(
         "--map ROLE=TOOL",
-        "the tool that plays echo, slow, big, notify, ask, change or task (found by "
+        "the tool to use as echo, slow, big, notify, ask, change or task (found by "
         "its name and schema)",
         type=_pair,
     )
@@ -559,7 +557,7 @@ class AwaitedServer(Group, title="how the server is treated", only="url"):
 
     wait: float | None = option(
         "--wait TIME",
-        "how long a server at a URL may take until it takes connections (0)",
+        "wait so long for a server at a URL that does not listen yet (0)",
         type=duration,
     )
 
@@ -789,7 +787,7 @@ class Stdio(Group):
 class Quiet(Group, title="over HTTP", only="http"):
     """All that serves over HTTP."""
 
-    quiet: bool = option("--quiet", "say nothing of start and requests")
+    quiet: bool = option("--quiet", "do not report the start and the requests")
 
 
 class Endpoint(Group, title="over HTTP", only="http"):
@@ -797,11 +795,11 @@ class Endpoint(Group, title="over HTTP", only="http"):
 
     path: str | None = option("--path PATH", "where the endpoint is (default: /mcp)")
     allowed_hosts: list[str] = option(
-        "--allow-host NAME", "a name that the server is asked by; may be repeated"
+        "--allow-host NAME", "a host name that clients may use; may be repeated"
     )
     allowed_origins: list[str] = option(
         "--allow-origin ORIGIN",
-        "a page that may ask, such as https://example.com; may be repeated",
+        "web pages that may call, such as https://example.com; may be repeated",
     )
     cors: bool = option("--cors", "let those pages read the answers")
 
@@ -819,7 +817,7 @@ class DemoServer(Group, title="over HTTP", only="http"):
 
     is_guarded: bool = option(
         "--auth",
-        "want tokens of a test issuer at the same port, which gives them to all",
+        "require tokens, of a test issuer at the same port that gives them to all",
     )
 
 

@@ -7,6 +7,7 @@ untouched; without it, the first word is the command, as one line.
 from __future__ import annotations
 
 import argparse
+import re
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from mcpwire.cli.failures import UsageError, close_matches, did_you_mean
@@ -22,8 +23,8 @@ __all__ = ["is_url", "parse"]
 TARGET_HELP: Final = """\
 TARGET is a URL, https://host/mcp, or the server's command line as one word, quoted:
 "npx -y some-server". Or leave it out and put the command at the end, after `--`.
-@NAME is the server that a configuration calls so, of --config or of ./mcp.json,
-./.mcp.json, ./mcpwire.toml and ~/.config/mcpwire/config.toml.
+@NAME is a server of a configuration: of --config FILE, or else of ./mcp.json,
+./.mcp.json, ./mcpwire.toml or ~/.config/mcpwire/config.toml.
 """
 
 EPILOG: Final = """\
@@ -63,24 +64,40 @@ def parse(name: str, command: Command, words: Sequence[str]) -> Options:
     return options
 
 
+_INVALID: Final = re.compile(r"invalid (.+?) value: ")
+"""What argparse says of a value that a type cannot read."""
+
+
 class _Parser(argparse.ArgumentParser):
     has_target = True
+    has_arguments = False
 
     def error(self, message: str) -> NoReturn:
         """Raise what is wrong as one sentence, instead of printing the usage."""
         if not message.startswith("unrecognized arguments"):
+            message = _INVALID.sub(r"must be a \1, got ", message)
             raise UsageError(f"{message} (see {self.prog} --help)")
         word = message.partition(": ")[2].split(maxsplit=1)[0].partition("=")[0]
-        known = [o for action in self._actions for o in action.option_strings]
-        similar = close_matches(word, known) if word.startswith("--") else []
+        similar = []
+        if word.startswith("--"):
+            # The dashes, which all of them have, say nothing of how alike they are.
+            flags = [o for action in self._actions for o in action.option_strings]
+            known = [flag[2:] for flag in flags if flag.startswith("--")]
+            similar = [f"--{name}" for name in close_matches(word[2:], known)]
         advice = f" (see {self.prog} --help)"
-        if self.has_target:
+        if similar:
+            advice = did_you_mean(similar[:1])
+            if self.has_arguments:
+                advice += f" An argument is written without dashes: {word[2:]}=VALUE"
+        elif self.has_arguments and word.startswith("--"):
+            advice = f"; an argument is written without dashes: {word[2:]}=VALUE"
+        elif self.has_target:
             advice = (
                 "; the options of the server's own command belong inside its quotes, "
                 "or behind `--` at the end"
             )
         raise UsageError(
-            f"unknown option {word!r}{did_you_mean(similar[:1]) or advice}",
+            f"unknown option {word!r}{advice}",
             suggestions=similar,
         )
 
@@ -98,6 +115,7 @@ def _parser(name: str, command: Command) -> _Parser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.has_target = bool(command.target)
+    parser.has_arguments = "KEY=VALUE" in command.words
     parser.add_argument("words", nargs="*", help=argparse.SUPPRESS)
     parser.add_argument(
         "-h", "--help", action="store_true", default=argparse.SUPPRESS, help="show this"

@@ -124,7 +124,7 @@ def split_target(target: str) -> tuple[str, str | None]:
     if not colon or "/" in name or "\\" in name or name.endswith(".py"):
         return target, None
     if not name.replace(".", "_").isidentifier():
-        raise UsageError(f"{name!r} is no name of an object, in {target!r}")
+        raise UsageError(f"{name!r} is not the name of an object, in {target!r}")
     return where, name
 
 
@@ -158,7 +158,7 @@ def _import(where: str) -> ModuleType:
             raise UsageError(f"there is no module {where!r}") from error
         raise
     except ValueError as error:  # an empty name
-        raise UsageError(f"{where!r} is no name of a module") from error
+        raise UsageError(f"{where!r} is not the name of a module") from error
 
 
 def _import_file(path: Path) -> ModuleType:
@@ -166,7 +166,7 @@ def _import_file(path: Path) -> ModuleType:
         raise UsageError(f"there is no file {str(path)!r}")
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
-        raise UsageError(f"{str(path)!r} is no Python file")
+        raise UsageError(f"{str(path)!r} is not a Python file")
     folder = str(path.parent.resolve())
     if folder not in sys.path:
         sys.path.insert(0, folder)

@@ -199,7 +199,7 @@ def _advice(error: BaseException) -> str:
     from mcpwire import ConnectError, NegotiationError, RequestTimeout, RPCError
 
     if isinstance(error, ConnectError) and error.errno in {errno.EACCES, errno.ENOEXEC}:
-        return "it is no program: a script may need its interpreter before its name"
+        return "it is not a program: a script may need its interpreter before its name"
     if isinstance(error, ConnectError) and error.errno == errno.ENOENT:
         looks_like_url = _LIKE_URL.match(error.target or "")
         return "a URL begins with http:// or https://" if looks_like_url else ""

@@ -378,7 +378,7 @@ FIELDS: Final[dict[str, Field]] = {
     ),
     "inherit_env": Field(
         SWITCH_OR_NAMES,
-        "variables of ours to pass on; true: all of them",
+        "variables of this process to pass on; true: all of them",
         of="stdio",
         also=("env_vars",),
     ),

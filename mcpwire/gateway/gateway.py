@@ -584,6 +584,7 @@ class Gateway:
             options: Those of `asgi`, and of `mcpwire.server.http.uvicorn.serve_http`.
 
         Raises:
+            RuntimeError: An event loop runs here already: await `serve_stdio` there.
             SystemExit: It was ended by a signal, with the code of that.
             ValueError: There are no files to watch.
         """
@@ -596,7 +597,10 @@ class Gateway:
             run_http(self, http, around=around, **options)
             return
         if options:
-            raise TypeError(f"stdio has no option {next(iter(options))!r}")
+            raise TypeError(
+                f"stdio has no option {next(iter(options))!r}: "
+                "run() serves on stdio, run(http='HOST:PORT') over HTTP"
+            )
         from mcpwire.server.stdio import run_stdio
 
         code = run_stdio(self.dispatcher, around=around)

@@ -54,7 +54,7 @@ from mcpwire.protocol.methods import (
     find,
     is_declared,
 )
-from mcpwire.versions import Era, Revision, find_revision, revisions_of
+from mcpwire.versions import REVISIONS, Era, Revision, find_revision, revisions_of
 from mcpwire.wire.json import Fragment, encode
 
 if TYPE_CHECKING:
@@ -155,9 +155,8 @@ def parse_mode(mode: str) -> tuple[Revision, ...]:
         return revisions_of(Era(mode))
     revision = find_revision(mode)
     if revision is None:
-        raise ValueError(
-            f"mode must be one of {', '.join(MODES)} or a revision, got {mode!r}"
-        )
+        choices = ", ".join((*MODES, *map(str, REVISIONS)))
+        raise ValueError(f"mode must be one of {choices}, got {mode!r}")
     return (revision,)
 
 

@@ -127,6 +127,8 @@ def name_of(function: Callable[..., Any]) -> str:
     """Return what a function is called."""
     inner = getattr(function, "func", function)  # of a partial
     name = getattr(inner, "__name__", None)
+    if not callable(function):
+        raise TypeError(f"{function!r} cannot be called")
     if name is None or name == "<lambda>":
         raise ValueError(f"give {function!r} a name by name=")
     return str(name)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     EnterFn = Callable[[], AbstractAsyncContextManager[Any]]
     _Future = concurrent.futures.Future[None]
 
-__all__ = ["Lifespan", "end_soon", "leave_threads"]
+__all__ = ["Lifespan", "end_soon", "leave_threads", "refuse_running_loop"]
 
 EXIT_GRACE_S: Final = 0.3
 """How long what ignored its cancellation, or runs in a thread, may hold up the exit."""
@@ -169,6 +169,18 @@ async def _wait(future: _Future) -> None:
         # A caller that is cancelled does not want to know why it failed, either.
         here.add_done_callback(lambda done: done.cancelled() or done.exception())
         await asyncio.shield(here)
+
+
+def refuse_running_loop() -> None:
+    """Raise `RuntimeError` where an event loop runs: `run` starts one of its own."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise RuntimeError(
+        "an event loop runs here already, and run() starts its own: "
+        "await serve_stdio(), or serve asgi() over HTTP"
+    )
 
 
 def end_soon(code: int) -> list[threading.Timer]:

@@ -723,6 +723,7 @@ class Server:
                 neither where it listens nor a line for each request.
 
         Raises:
+            RuntimeError: An event loop runs here already: await `serve_stdio` there.
             SystemExit: It was ended by a signal, with the code of that.
         """
         if http is not None:
@@ -731,7 +732,10 @@ class Server:
             run_http(self, http, **options)
             return
         if options:
-            raise TypeError(f"stdio has no option {next(iter(options))!r}")
+            raise TypeError(
+                f"stdio has no option {next(iter(options))!r}: "
+                "run() serves on stdio, run(http='HOST:PORT') over HTTP"
+            )
         from mcpwire.server.stdio import run_stdio
 
         code = run_stdio(self.dispatcher)

@@ -23,7 +23,7 @@ from mcpwire.server.connection import (
     CANCEL_GRACE_S,
     ServerConnection,
 )
-from mcpwire.server.lifespan import end_soon, leave_threads
+from mcpwire.server.lifespan import end_soon, leave_threads, refuse_running_loop
 from mcpwire.transports.duplex import PipeDuplex
 
 if TYPE_CHECKING:
@@ -152,6 +152,7 @@ def run_stdio(dispatcher: Dispatcher, *, around: Around = nullcontext) -> int:
         dispatcher: Answers the requests.
         around: Gives what is entered before and left behind serving, on its loop.
     """
+    refuse_running_loop()
     if sys.stdin is not None and sys.stderr is not None and sys.stdin.isatty():
         # A person at a terminal wonders why nothing seems to happen.
         sys.stderr.write(

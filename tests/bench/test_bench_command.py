@@ -123,7 +123,7 @@ def test_percentile_distributions_are_written(cli, tmp_path):
         (["text=1"], "--call TOOL is missing before 'text=1'"),
         (["--fail-if", "p99 +10% vs nothing.json"], "nothing.json"),
         (["--sessions", "0"], "must be at least 1, got '0'"),
-        (["--revision", "2025"], "or a revision, got '2025'"),
+        (["--revision", "2025"], "2026-07-28, got '2025'"),
         (
             ["--find-max", "p99<1s", "--against", "x"],
             "--against and --find-max exclude each other",
@@ -185,7 +185,7 @@ def test_the_protocol_revision_can_be_chosen(cli, option):
 def test_a_revision_that_is_unknown_is_a_usage_error_everywhere(cli, words):
     code, out, err = cli("bench", *words, "--revision", "2025", *NULL)
     assert (code, out) == (2, "")
-    assert "or a revision, got '2025'" in err
+    assert "2026-07-28, got '2025'" in err
 
 
 def test_what_is_no_result_cannot_be_compared(cli, tmp_path):
@@ -237,3 +237,16 @@ def test_the_floor_of_the_machine_is_shown(cli):
     assert kinds == ["pipe", "socket", "http", "sse"]
     code, out, _ = cli("bench", "floor", "--for", "0.1s", "--json")
     assert json.loads(out)["pipe"]["calls"] >= 200
+
+
+@pytest.mark.parametrize("words", [[], ["--find-max", "p99<1s"]])
+def test_a_missing_package_is_named(cli, monkeypatch, tmp_path, words):
+    monkeypatch.setitem(sys.modules, "hdrh", None)
+    monkeypatch.delitem(sys.modules, "hdrh.histogram", raising=False)
+    (tmp_path / "hdrh.py").write_text("raise ImportError")  # of children, too
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    code, _, err = cli("bench", *SHORT, *words, *NULL)
+    assert (code, err) == (
+        2,
+        "mcpwire: mcpwire bench needs hdrhistogram: pip install hdrhistogram\n",
+    )

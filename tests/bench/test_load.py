@@ -81,7 +81,7 @@ def test_a_bad_mix_is_refused_by_name(text, says):
         ({"shape": "ramp"}, "the shape 'ramp' needs a rate"),
         ({"calls": ()}, "at least one call"),
         ({"sessions": 0}, "sessions must be at least 1, got 0"),
-        ({"mode": "old"}, "mode must be one of auto, .* or a revision, got .old."),
+        ({"mode": "old"}, "mode must be one of auto, .*, 2026-07-28, got .old."),
         ({"warm_up": -1}, "warm_up must be finite and not negative, got -1"),
         ({"warm_up": float("inf")}, "warm_up must be finite and not negative, got inf"),
     ],

@@ -232,7 +232,11 @@ def test_each_failure_of_a_run_is_found_again_by_its_line(cli, mutated):
         (["--wait", "9s", "true"], 2, "--wait is for servers at a URL"),
         (["true"], 4, "the server exited with code 0"),
         (["/no/such/program"], 4, "command not found"),
-        (["http://127.0.0.1:9/mcp"], 4, "no revision could be used"),
+        (
+            ["http://127.0.0.1:9/mcp"],
+            4,
+            "cannot connect to '127.0.0.1:9': Connection refused",
+        ),
     ],
 )
 def test_what_cannot_be_is_one_sentence(cli, words, code, problem):

@@ -72,9 +72,9 @@ def test_a_word_is_an_argument(word, argument):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["a"], "'a' is no argument: write key=value, key:=json, or - to read"),
-        (["=1"], "'=1' is no argument"),
-        ([":=1"], "':=1' is no argument"),
+        (["a"], "'a' is not an argument: write key=value, key:=json, or - to read"),
+        (["=1"], "'=1' is not an argument"),
+        ([":=1"], "':=1' is not an argument"),
         (["a=1", "a:=1"], "argument 'a' is given twice"),
         (["a:=x"], "argument 'a' is no JSON: 'x': Expecting value"),
         (["a:=NaN"], "argument 'a' is no JSON: 'NaN': NaN is no JSON"),

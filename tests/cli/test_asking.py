@@ -175,8 +175,8 @@ def test_each_form_takes_the_next_answer_and_one_too_many_is_told(tool_server, c
         (["--sample", "a", "--sample-with", "b"], "not allowed with argument --sample"),
         (["--sample-with", ""], "the command is empty"),
         (["--sample-with", "'"], "cannot split"),
-        (["--log-level", "inf"], "no level is 'inf'; did you mean 'info'?"),
-        (["--log-level", "x"], "no level is 'x'; the levels are debug, info"),
+        (["--log-level", "inf"], "unknown level 'inf'; did you mean 'info'?"),
+        (["--log-level", "x"], "unknown level 'x'; the levels are debug, info"),
         (["--roots", "/no/folder"], "--roots: there is no folder '/no/folder'"),
     ],
 )

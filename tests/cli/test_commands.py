@@ -473,7 +473,7 @@ def test_what_cannot_be_completed_is_refused(cli, completing):
     code, _, err = cli("complete", server.line, "ask", "city")
     assert (code, err) == (
         2,
-        "mcpwire: 'ask' is nothing to complete: write prompt:NAME or a URI template\n",
+        "mcpwire: cannot complete 'ask': write prompt:NAME or a URI template\n",
     )
     assert not server.log.exists()
 

@@ -131,12 +131,26 @@ BAD = [
         "unknown option '--timeot'; did you mean '--timeout'?",
     ),
     (["T", "--count", "5"], "ls", "unknown option '--count'"),
+    (
+        ["T", "add", "--names", "2"],
+        "call",
+        "unknown option '--names'; an argument is written without dashes: names=VALUE",
+    ),
+    (
+        ["T", "add", "--timeot", "2"],
+        "call",
+        "unknown option '--timeot'; did you mean '--timeout'? An argument is written",
+    ),
     (["T", "--timeout", "0"], "ls", "argument --timeout: must be above zero, got '0'"),
     (["T", "--timeout", "nan"], "ls", "argument --timeout: must be above zero"),
-    (["T", "--timeout", "x"], "ls", "argument --timeout: invalid number of seconds"),
+    (
+        ["T", "--timeout", "x"],
+        "ls",
+        "argument --timeout: must be a number of seconds, got",
+    ),
     (["T", "--timeout"], "ls", "argument --timeout: expected one argument"),
     (["T", "-n", "0"], "ping", "argument -n/--count: must be at least 1"),
-    (["T", "-n", "x"], "ping", "argument -n/--count: invalid number value: 'x'"),
+    (["T", "-n", "x"], "ping", "argument -n/--count: must be a number, got 'x'"),
     (["T", "--env", "=x"], "ls", "argument --env: must be NAME=VALUE or NAME"),
     (
         ["T", "--env", "NOT_SET_ANYWHERE"],

@@ -53,8 +53,8 @@ BAD_INPUT = {
         ["ls", "x", "--mode", "y"],
         2,
         (
-            "mode must be one of auto, session, stateless, prefer-session or a "
-            "revision, got 'y'"
+            "mode must be one of auto, session, stateless, prefer-session, 2024-11-05, "
+            "2025-03-26, 2025-06-18, 2025-11-25, 2026-07-28, got 'y'"
         ),
     ),
     "a missing program": (["ls", "/no/such/server"], 4, None),
@@ -80,7 +80,7 @@ SENTENCES = {
     "a missing file": "argument 'a': cannot read '/no/such/file': no such file or dir",
     "a directory for a file": "argument 'a': cannot read '/tmp': is a directory (for",
     "a missing program": "cannot start '/no/such/server': command not found",
-    "a file that is no program": "'/etc/passwd': Permission denied; it is no program",
+    "a file that is no program": "Permission denied; it is not a program",
     "a missing working directory": "the working directory '/no/where' does not exist",
     "a program that ends at once": "the server exited with code 0 before the handshake",
     "an echo": "is it an MCP server that speaks over stdio?",
@@ -425,5 +425,8 @@ def test_help_imports_nothing_of_the_client(words, heavy):
 def test_help_and_version_say_what_they_should(child):
     assert child("--help") == (0, OVERVIEW, "")
     assert child("-h").out == child("help").out == OVERVIEW
+    assert child("help", "ls") == child("ls", "--help")
+    assert child("help", "auth") == child("auth", "--help")
+    assert child("help", "nothing").err.startswith("mcpwire: unknown command 'nothing'")
     assert child("--version") == (0, f"mcpwire {mcpwire.__version__}\n", "")
     assert child() == (2, "", OVERVIEW)

@@ -360,6 +360,12 @@ async def test_run_takes_no_options_of_http_for_stdio():
         Server("x", "1").run(path="/mcp")
 
 
+@pytest.mark.parametrize("options", [{}, {"http": ":0"}])
+async def test_run_inside_an_event_loop_says_what_to_use_there(options):
+    with pytest.raises(RuntimeError, match=r"await serve_stdio\(\), or serve asgi"):
+        Server("x").run(**options)
+
+
 async def test_revisions_are_those_given():
     assert Server("x", "1", revisions=[LATEST]).revisions == (LATEST,)
 

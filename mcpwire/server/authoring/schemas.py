@@ -426,7 +426,10 @@ class Schemas:
             return self.adapted(kind)
         if issubclass(kind, PurePath):
             return {"type": "string", "format": "path"}
-        raise TypeError(f"{kind!r} has no JSON form")
+        raise TypeError(
+            f"{kind!r} has no JSON form; a dataclass, a TypedDict or a pydantic model "
+            "has one"
+        )
 
     def _free_name(self, name: str, schema: dict[str, Any] | None = None) -> str:
         """Return a name that no other definition has."""

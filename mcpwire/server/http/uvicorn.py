@@ -25,6 +25,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import errno
 import logging
 import os
 import signal
@@ -43,7 +44,7 @@ from mcpwire.errors import LocalProtocolError
 from mcpwire.server.fair_pool import FairPool
 from mcpwire.server.http.app import access_log_on_stderr
 from mcpwire.server.http.exchange import UNREAD, TimerQueue, UnreadAccount
-from mcpwire.server.lifespan import end_soon, leave_threads
+from mcpwire.server.lifespan import end_soon, leave_threads, refuse_running_loop
 from mcpwire.server.log_limit import LogLimit, place_of
 from mcpwire.wire.urls import address_class, is_loopback, network_of
 
@@ -855,9 +856,11 @@ def run_http(
 
     Raises:
         LocalProtocolError: uvicorn is not installed.
+        RuntimeError: An event loop runs here already.
         ValueError: The address or an option is malformed.
         CannotListen: Nothing can listen there; it is an `OSError`.
     """
+    refuse_running_loop()
     _import_uvicorn()
     known = threading.enumerate()
     if quiet:
@@ -1114,8 +1117,11 @@ def _listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         if listening is not None:
             listening.close()
+        taken = error.errno == errno.EADDRINUSE
+        advice = "; port 0 takes a free one" if taken else ""
         raise CannotListen(
-            error.errno, f"cannot listen on {host!r}, port {port}: {error.strerror}"
+            error.errno,
+            f"cannot listen on {host!r}, port {port}: {error.strerror}{advice}",
         ) from error
     return listening
 

@@ -65,7 +65,7 @@ def test_a_target_is_a_module_or_file_and_perhaps_a_name(target, parts):
 
 
 def test_what_is_behind_the_colon_must_be_a_name():
-    with pytest.raises(UsageError, match="'1x' is no name"):
+    with pytest.raises(UsageError, match="'1x' is not the name"):
         split_target("module:1x")
 
 
@@ -92,7 +92,7 @@ def test_a_function_that_makes_a_server_is_called(module):
         ("served_module:sever", "did you mean 'server'"),
         ("served_module:Server.nothing", "there is no 'Server.nothing'"),
         ("served_module:add", "is a coroutine|no mcpwire.Server|missing"),
-        ("", "no name of a module"),
+        ("", "not the name of a module"),
         ("other_module", "name one of one, two"),
         ("served_module.py:__doc__", "is a NoneType"),
         ("empty_module.py", "there is no mcpwire.Server in 'empty_module.py'"),
@@ -173,6 +173,7 @@ def test_an_address_that_is_taken_is_one_sentence(module, capfd):
         assert main(["serve", "served_module.py", "--http", f":{port}"]) == 2
     (line,) = capfd.readouterr().err.splitlines()
     assert f"mcpwire: cannot listen on '127.0.0.1', port {port}: " in line
+    assert line.endswith("; port 0 takes a free one")
 
 
 @pytest.mark.anyio
