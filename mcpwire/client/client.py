@@ -130,6 +130,14 @@ class CallOptions(TypedDict, total=False):
     may have run; omitted: as its method says, or the tool's annotations."""
 
 
+def _encoded(client_info: Implementation) -> dict[str, Any]:
+    from mcpwire.types.lifecycle import Implementation
+
+    if not isinstance(client_info, Implementation):
+        raise TypeError(f"client_info takes an Implementation, got {client_info!r}")
+    return encode(client_info)
+
+
 class Client:
     """A connection to one MCP server.
 
@@ -223,7 +231,7 @@ class Client:
             opener(target, limits, recovery),
             Settings(
                 identity=Identity(
-                    encode(client_info) if client_info else _MCPWIRE,
+                    _MCPWIRE if client_info is None else _encoded(client_info),
                     {} if features is None else features.capabilities,
                 ),
                 allowed=parse_mode(mode),

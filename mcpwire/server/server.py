@@ -14,7 +14,7 @@ from mcpwire.limits import Limits, check_timeout
 from mcpwire.protocol.methods import METHODS, TASKS, find, methods_of
 from mcpwire.server.calling import Calling
 from mcpwire.server.completions import Completions
-from mcpwire.server.components import Table, check_page_size, compose
+from mcpwire.server.components import Table, check_options, check_page_size, compose
 from mcpwire.server.context import Context, Services
 from mcpwire.server.dispatcher import Dispatcher, wrap
 from mcpwire.server.input_rounds import StateSealer, begin
@@ -185,13 +185,15 @@ class Server:
         self.lifespan = Lifespan()
         if lifespan is not None:
             self.lifespan.add(self._enter)
+        texts = {"name": name, "version": version, "website_url": website_url or ""}
+        for option, value in texts.items():
+            if not isinstance(value, str):
+                raise TypeError(f"{option} must be a text, got {value!r}")
+        common = {"title": title, "description": description, "icons": icons}
+        check_options("tool", common)
         self._info = decode(
             Implementation,
-            compose(
-                {"name": name, "version": version},
-                {"title": title, "description": description, "icons": icons},
-                websiteUrl=website_url,
-            ),
+            compose({"name": name, "version": version}, common, websiteUrl=website_url),
         )
         self._instructions = instructions
         self.revisions = read_revisions(revisions)

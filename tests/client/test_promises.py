@@ -296,6 +296,8 @@ async def test_it_introduces_itself_as_it_is_told_and_hears_instructions():
         assert client.session_id is None
     (opening,) = server.requests("initialize")
     assert opening["clientInfo"] == {"name": "mine", "version": "7", "title": "Mine"}
+    with pytest.raises(TypeError, match="takes an Implementation, got 3"):
+        mcpwire.Client(server, client_info=3)
 
 
 @on_a_virtual_clock

@@ -12,11 +12,16 @@ pytestmark = pytest.mark.anyio
     [
         ({"auth": "a-token"}, "auth takes a ResourceServer, got a str"),
         ({"lifespan": 3}, "lifespan must be a function, got 3"),
+        ({"name": None}, "name must be a text, got None"),
+        ({"version": 2}, "version must be a text, got 2"),
+        ({"website_url": 3}, "website_url must be a text, got 3"),
+        ({"title": 3}, "title must be a text, got 3"),
+        ({"icons": "a.png"}, "icons takes a list, got 'a.png'"),
     ],
 )
 async def test_options_of_another_kind_are_refused_at_once(options, said):
     with pytest.raises(TypeError, match=said):
-        Server("x", "1", **options)
+        Server(**{"name": "x", **options})
 
 
 async def test_the_log_names_what_failed_and_why_and_the_client_hears_neither(caplog):
