@@ -179,6 +179,11 @@ class Answer:
         return found if isinstance(found, dict) else None
 
     @property
+    def has_failed(self) -> bool:
+        """Whether it is an error, or the result of a tool that failed."""
+        return self.result is None or self.result.get("isError") is True
+
+    @property
     def error(self) -> dict[str, Any] | None:
         """The error; ``None`` where there is none."""
         found = self.value.get("error")
@@ -511,6 +516,10 @@ class Subject:
         if params is not None:
             value["params"] = dict(params)
         return value
+
+    def any_request(self) -> dict[str, Any]:
+        """Return a request that any server answers."""
+        return self.message(self.facts.barrier, id=self.next_id())
 
     def meta(self) -> dict[str, Any]:
         """Return the `_meta` that each request of a modern client has."""
@@ -860,6 +869,12 @@ class Subject:
             raise Absent("HTTP")
         return self.http
 
+    def need_stdio(self) -> StdioPeer:
+        """Return the process; only for cases over stdio."""
+        if self.stdio is None:
+            raise Absent("stdio")
+        return self.stdio
+
     async def exchange(
         self,
         method: str,
@@ -964,6 +979,20 @@ class Subject:
         if not holds:
             self.broken(expected, actual)
 
+    def expect_none(self, found: Sequence[Message], expected: str) -> None:
+        """Find the rule broken by the first of messages that must not be there."""
+        self.expect(not found, expected, found[0].raw if found else "")
+
+    def expect_one_answer(self, id: Any, expected: str = "one answer") -> None:
+        """Find the rule broken unless exactly one answer with the id has come."""
+        count = len(self.answers_to(id))
+        self.expect(count == 1, expected, f"{count} answers")
+
+    def expect_refused(self, status: int, actual: object = None) -> None:
+        """Find the rule broken unless a status says that the request was wrong."""
+        expected = "a status from 400 to 499"
+        self.expect(400 <= status < 500, expected, actual or status)
+
     def broken(self, expected: str, actual: object) -> NoReturn:
         """Find the rule broken."""
         raise Broken(expected, shown(actual))
@@ -975,6 +1004,11 @@ class Subject:
     def absent(self, what: str) -> NoReturn:
         """Find that the subject lacks what the case is about."""
         raise Absent(what)
+
+    def need_judged(self, what: str) -> None:
+        """Find that the subject lacks it, where nothing was held against the rule."""
+        if not self.judged:
+            raise Absent(what)
 
     def expect_error(
         self, answer: Answer | Reaction, codes: Iterable[int], expected: str = ""

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from mcpwire.check.case import NoAnswer
-from mcpwire.check.roles import arguments_for, is_named_like
+from mcpwire.check.case import MODERN, NoAnswer, Start
+from mcpwire.check.roles import arguments_for, call_of, is_named_like
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
 
+    from mcpwire.check.case import Family
     from mcpwire.check.subject import Answer, Message, Subject
 
 __all__ = [
@@ -32,9 +33,9 @@ __all__ = [
     "TOOLS",
     "Listed",
     "Page",
+    "add_list_cases",
     "base64_problem",
     "call_all",
-    "check_one_list",
     "declaring",
     "fit_tools",
     "has_header",
@@ -153,7 +154,7 @@ async def names_of(
     return [str(item.get(listed.name)) for page in found for item in page.items]
 
 
-async def check_one_list(subject: Subject, listed: Listed) -> None:
+async def _check_one_list(subject: Subject, listed: Listed) -> None:
     """Find a list that differs between this connection and another one.
 
     Lists may change with time: over HTTP both are read now, and over stdio a process
@@ -168,6 +169,57 @@ async def check_one_list(subject: Subject, listed: Listed) -> None:
         items = getattr(subject.facts, listed.word)
         there = sorted({str(item.get(listed.name)) for item in items})
     subject.expect(here == there, str(there), here)
+
+
+def add_list_cases(family: Family, listed: Listed, ids: tuple[str, str, str]) -> None:
+    """Add what holds for a list of tools, resources or prompts."""
+    word, source = listed.word, f"server/{listed.word}#capabilities"
+
+    @family.must(
+        ids[0],
+        f"a server that has {word} declares the capability",
+        source=source,
+        sends=f"{listed.method}, where the capability {word} is not declared",
+        expects=f"an error, or no {word}",
+        why="clients do not ask a server for what it does not declare",
+    )
+    async def is_declared(subject: Subject) -> None:
+        if subject.facts.declares(word):
+            if not getattr(subject.facts, word):
+                subject.absent(word)
+            return
+        answer = await subject.request(listed.method, {})
+        found = (answer.result or {}).get(listed.key)
+        subject.expect(not found, f"no {word} without the capability", answer)
+
+    @family.must(
+        ids[1],
+        f"a server that declares {word} lists them",
+        source=source,
+        revisions=MODERN,
+        needs=(word,),
+        sends=listed.method,
+        expects="a result",
+        why=f"the client shows no {listed.one} at all",
+    )
+    async def is_listed(subject: Subject) -> None:
+        answer = await subject.request(listed.method, {})
+        subject.expect(answer.result is not None, "a result", answer)
+
+    @family.must(
+        ids[2],
+        f"the list of {word} does not differ from connection to connection",
+        source=source,
+        revisions=MODERN,
+        needs=(f"{listed.one}:",),
+        start=Start.OWN,
+        is_quick=False,
+        sends=f"{listed.method}, page by page, on two connections",
+        expects=f"the {word} on both",
+        why="requests of one client may come over many connections",
+    )
+    async def is_the_same(subject: Subject) -> None:
+        await _check_one_list(subject, listed)
 
 
 def fit_tools(subject: Subject) -> list[tuple[dict[str, Any], dict[str, Any]]]:
@@ -206,9 +258,7 @@ async def call_all(
         if monotonic() - began > ROOM_S:
             return
         try:
-            answer = await subject.request(
-                "tools/call", {"name": tool["name"], "arguments": arguments}
-            )
+            answer = await subject.request("tools/call", call_of(tool, arguments))
         except NoAnswer:
             subject.facts.unfit.add(tool["name"])
             continue

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from mcpwire.check.case import Family, Level, NotAnswered
+from mcpwire.check.case import Family, NotAnswered
 from mcpwire.check.cases._calls import echo_params, texts_of
 from mcpwire.check.cases._exchange import (
     AnyOf,
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 __all__ = ["FAMILY"]
 
 FAMILY: Final = Family("sequences")
-case = FAMILY.case
 
 SOURCE: Final = "basic/index#result-responses"
 
@@ -130,13 +129,11 @@ async def _traffic(subject: Subject, count: int, width: int) -> None:
         await take()
     await subject.barrier()
     for asked in every:
-        answers = len(subject.answers_to(asked.id))
-        subject.expect(answers == 1, f"one answer to {asked.id!r}", f"{answers}")
+        subject.expect_one_answer(asked.id, f"one answer to {asked.id!r}")
 
 
-@case(
+@FAMILY.must(
     "RPC-07.e",
-    Level.MUST,
     "of several calls in flight each gets its own answer",
     source=SOURCE,
     sends="fifty random requests, up to eight in flight: calls of the echo tool, "
@@ -148,9 +145,8 @@ async def short_traffic(subject: Subject) -> None:
     await _traffic(subject, 50, 8)
 
 
-@case(
+@FAMILY.must(
     "RPC-07.f",
-    Level.MUST,
     "of many calls in flight each gets its own answer",
     source=SOURCE,
     is_quick=False,
@@ -163,9 +159,8 @@ async def long_traffic(subject: Subject) -> None:
     await _traffic(subject, 400, 40)
 
 
-@case(
+@FAMILY.robust(
     "B04.a",
-    Level.ROBUST,
     "the same id twice in flight does not cross the answers",
     rules=("RPC-05", "RPC-06"),
     needs=("role:echo",),
@@ -203,9 +198,8 @@ async def same_id_twice(subject: Subject) -> None:
             subject.expect(fits, "an error or its own text", each.raw)
 
 
-@case(
+@FAMILY.must(
     "B04.b",
-    Level.MUST,
     "the same id in two sessions does not cross the answers",
     source=SOURCE,
     transports=("http",),
@@ -241,9 +235,8 @@ def _value(value: bytes, text: str) -> Any:
 
 
 exchange(
-    FAMILY,
+    FAMILY.robust,
     "B13.a",
-    Level.ROBUST,
     "params ten thousand levels deep are answered or refused",
     send=_value(b"[" * 10_000 + b"]" * 10_000, "a request with 10,000 nested arrays"),
     expect=BOUNDED,
@@ -251,9 +244,8 @@ exchange(
 )
 
 exchange(
-    FAMILY,
+    FAMILY.robust,
     "B13.b",
-    Level.ROBUST,
     "a name that stands twice in an object does no harm",
     send=(
         _value(b'{"a":1,"a":2}', "a request with a name twice in its params"),
@@ -267,9 +259,8 @@ exchange(
 )
 
 exchange(
-    FAMILY,
+    FAMILY.robust,
     "B13.c",
-    Level.ROBUST,
     "NaN and Infinity are refused",
     send=(
         _value(b"NaN", "a request with NaN"),
@@ -281,9 +272,8 @@ exchange(
 )
 
 exchange(
-    FAMILY,
+    FAMILY.robust,
     "B13.d",
-    Level.ROBUST,
     "numbers beyond all bounds are answered or refused",
     send=(
         _value(b"1e400", "a request with 1e400"),
@@ -295,9 +285,8 @@ exchange(
 )
 
 exchange(
-    FAMILY,
+    FAMILY.robust,
     "B13.e",
-    Level.ROBUST,
     "an object with a million names is answered or refused",
     is_hostile=True,
     send=spoiled(
@@ -312,9 +301,8 @@ exchange(
 )
 
 exchange(
-    FAMILY,
+    FAMILY.robust,
     "B13.f",
-    Level.ROBUST,
     "an integer of five million digits is answered or refused",
     is_hostile=True,
     send=spoiled(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from mcpwire.check.case import Family, Level, NoAnswer, since
+from mcpwire.check.case import Family, NoAnswer, since
 from mcpwire.check.cases._calls import lasting
 from mcpwire.check.cases._exchange import Changed, Result, exchange
 from mcpwire.check.cases._http import (
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 __all__ = ["FAMILY"]
 
 FAMILY: Final = Family("sessions")
-case = FAMILY.case
 
 _PAGE: Final = "basic/transports#session-management"
 _ID: Final = "Mcp-Session-Id"
@@ -32,6 +31,8 @@ _OPENED: Final = 12
 _ENTROPY_BITS: Final = 48  # estimated from what varies; a UUID of any kind has more
 _UNKNOWN: Final = "00000000-0000-4000-8000-000000000000"
 _LONG: Final = "x" * 4_096
+
+case = FAMILY.where(revisions=SESSIONS, transports=HTTP)
 
 
 def _need_session(subject: Subject) -> str:
@@ -44,20 +45,17 @@ def _need_session(subject: Subject) -> str:
 async def _status(subject: Subject, method: str, fields: dict[str, HeaderValue]) -> int:
     """Return the status of a request with other header fields."""
     if method == "POST":
-        message = subject.message(subject.facts.barrier, id=subject.next_id())
+        message = subject.any_request()
         reaction = await subject.provoke(message, headers=fields)
         return reaction.status or 0
     accept = {"Accept": EVENTS} if method == "GET" else {}
     return (await head_of(subject, method, {**accept, **fields})).status
 
 
-@case(
+@case.must(
     "LHTTP-23.a",
-    Level.MUST,
     "the id of a session has visible ASCII characters alone",
     source=_PAGE,
-    revisions=SESSIONS,
-    transports=HTTP,
     sends="initialize",
     expects="characters from 0x21 to 0x7E in Mcp-Session-Id",
     why="HTTP libraries of clients refuse to send the id",
@@ -68,14 +66,11 @@ async def visible_ascii(subject: Subject) -> None:
     subject.expect(is_visible, "characters from 0x21 to 0x7E", repr(id))
 
 
-@case(
+@case.should(
     "LHTTP-23.b",
-    Level.SHOULD,
     "ids of sessions are unique and cannot be guessed",
     source=_PAGE,
     rules=("LHTTP-33",),
-    revisions=SESSIONS,
-    transports=HTTP,
     sends=f"initialize, {_OPENED} times",
     expects=f"{_OPENED} ids that differ in at least {_ENTROPY_BITS} bits",
     why="another user takes the session over with a guessed id",
@@ -132,44 +127,34 @@ for letter, method in zip("abc", ("POST", "GET", "DELETE"), strict=True):
         subject.expect(status in {404, *also}, "the status 404", status)
 
     more = " (405 where it is not served)" if also else ""
-    common: dict[str, Any] = {"revisions": SESSIONS, "transports": HTTP}
-    case(
+    case.should(
         f"LHTTP-25.{letter}",
-        Level.SHOULD,
         f"a {method} without the id of a session is answered with 400",
         source=_PAGE,
         sends=f"a {method} without Mcp-Session-Id",
         expects=f"the status 400{more}",
         why="a client cannot tell that its session is lost from what it did wrong",
-        **common,
     )(no_id)
-    case(
+    case.robust(
         f"D04.{letter}",
-        Level.ROBUST,
         f"a {method} with the id of a session that never was is answered with 404",
         sends=f"a {method} with a made-up Mcp-Session-Id",
         expects=f"the status 404{more}",
         why="after a restart of the server, clients do not begin a new session",
-        **common,
     )(unknown_id)
-    case(
+    case.must(
         f"LHTTP-26.{letter}",
-        Level.MUST,
         f"a {method} with the id of a session that has ended is answered with 404",
         source=_PAGE,
         sends=f"initialize, DELETE, and a {method} with that id",
         expects=f"the status 404{more}",
         why="clients do not begin a new session, or go on in one that is not there",
-        **common,
     )(ended)
 
 
-@case(
+@case.robust(
     "D04.d",
-    Level.ROBUST,
     "strange ids of sessions are refused and cause no failure of the server",
-    revisions=SESSIONS,
-    transports=HTTP,
     sends="requests with an id of 4 KiB, one that looks like a path, and two ids",
     expects="a status from 400 to 499 for each",
     why="an id may reach the disk or a database",
@@ -189,12 +174,9 @@ async def strange_ids(subject: Subject) -> None:
 # --- DELETE ---------------------------------------------------------------------------
 
 
-@case(
+@case.robust(
     "LHTTP-28.a",
-    Level.ROBUST,
     "a DELETE ends the session, or is answered with 405",
-    revisions=SESSIONS,
-    transports=HTTP,
     sends="initialize and DELETE",
     expects="a status from 200 to 299, or 405",
     why="sessions stay behind for ever",
@@ -208,12 +190,9 @@ async def delete(subject: Subject) -> None:
     subject.expect(is_fine, "a status from 200 to 299, or 405", status)
 
 
-@case(
+@case.robust(
     "D04.e",
-    Level.ROBUST,
     "a DELETE ends no other session",
-    revisions=SESSIONS,
-    transports=HTTP,
     sends="two sessions; a DELETE of one, and one with a made-up id",
     expects="an answer in the other session",
     why="one client ends the work of others",
@@ -229,12 +208,9 @@ async def delete_of_another(subject: Subject) -> None:
     subject.expect(Result().holds(reaction), "a result", reaction)
 
 
-@case(
+@case.robust(
     "D04.f",
-    Level.ROBUST,
     "the end of a session ends its stream",
-    revisions=SESSIONS,
-    transports=HTTP,
     sends="a GET that opens a stream, and a DELETE of its session",
     expects="the end of the stream",
     why="connections of sessions that are gone stay open",
@@ -252,12 +228,9 @@ async def delete_ends_stream(subject: Subject) -> None:
     await _over(subject, other.ended(stream), "the end of the stream")
 
 
-@case(
+@case.robust(
     "D04.g",
-    Level.ROBUST,
     "the end of a session leaves no call without an end",
-    revisions=SESSIONS,
-    transports=HTTP,
     needs=("role:slow",),
     sends="a call that takes a while, and a DELETE of its session meanwhile",
     expects="the end of the response to the call",
@@ -306,13 +279,11 @@ for letter, method, version, text in (
         allowed = {400} if method == "POST" else {400, 405}
         subject.expect(status in allowed, "the status 400", status)
 
-    case(
+    case.must(
         f"LHTTP-31.{letter}",
-        Level.MUST,
         f"a {method} with {text} is answered with 400",
         source=_VERSION_PAGE,
         revisions=_WITH_VERSION,
-        transports=HTTP,
         sends=f"a {method} with {_VERSION}: {version}",
         expects="the status 400 (405 where it is not served)",
         why="server and client go on with different rules",
@@ -320,13 +291,11 @@ for letter, method, version, text in (
 
 
 exchange(
-    FAMILY,
+    case.should,
     "LHTTP-30.a",
-    Level.SHOULD,
     "a request of a session without the version header is answered",
     source=_VERSION_PAGE,
     revisions=_WITH_VERSION,
-    transports=HTTP,
     send=Changed({}, f"a request without {_VERSION}", headers={_VERSION: None}),
     expect=Result(),
     why="clients that are older than the header lose their connection",
