@@ -18,14 +18,7 @@ from urllib.parse import urljoin, urlsplit
 
 import attrs
 
-from mcpwire.check.case import (
-    Absent,
-    Broken,
-    Lenient,
-    NoAnswer,
-    NotAnswered,
-    PeerDied,
-)
+from mcpwire.check.case import Absent, Broken, Lenient, NoAnswer, NotAnswered, PeerDied
 from mcpwire.check.peer import HttpPeer, Response, StdioPeer, Tape
 from mcpwire.errors import LocalProtocolError, MCPError
 from mcpwire.protocol.http_headers import (
@@ -40,7 +33,7 @@ from mcpwire.wire.json import JSONDecodeError, encode, loads
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from mcpwire.check.peer import HeaderValue
     from mcpwire.check.schemas import SchemaWatch
@@ -431,18 +424,14 @@ class Subject:
         }
 
     async def another(
-        self,
-        *,
-        handshake: bool = True,
-        capabilities: dict[str, Any] | None = None,
-        headers: Mapping[str, str] | None = None,
+        self, *, handshake: bool = True, capabilities: dict[str, Any] | None = None
     ) -> Subject:
         """Open one more connection to the same server; closed when the case is over."""
         other = Subject(
             self.target,
             self.revision,
             facts=self.facts,
-            headers=self._headers if headers is None else headers,
+            headers=self._headers,
             watch=self.watch,
             seed=str(self.random.random()),
             bound_s=self.bound_s,
@@ -1010,16 +999,16 @@ class Subject:
         if not self.judged:
             raise Absent(what)
 
-    def expect_error(
-        self, answer: Answer | Reaction, codes: Iterable[int], expected: str = ""
-    ) -> None:
-        """Find the rule broken unless the answer is an error with one of the codes."""
-        codes = tuple(codes)
-        expected = expected or f"an error {' or '.join(map(str, codes))}"
-        got: Sequence[Any] = (
-            answer.codes if isinstance(answer, Reaction) else [answer.code]
-        )
-        self.expect(any(code in codes for code in got), expected, answer)
+    def expect_error(self, answer: Answer, code: int) -> None:
+        """Find the rule broken unless the answer is an error with the code."""
+        self.expect(answer.code == code, f"an error {code}", answer)
+
+    def need_list(self) -> str:
+        """Return the method of a list that the server has."""
+        for word in ("tools", "prompts", "resources"):
+            if self.facts.declares(word):
+                return f"{word}/list"
+        raise Absent("tools, prompts or resources")
 
     def need_tool(self, role: str) -> dict[str, Any]:
         """Return the tool that plays a role."""

@@ -57,14 +57,14 @@ class SlowCall:
     response: Response | None
 
 
-async def start_slow(subject: Subject, seconds: float, *, id: Any = None) -> SlowCall:
+async def start_slow(subject: Subject, seconds: float) -> SlowCall:
     """Start a call, and make sure that it runs.
 
     Raises:
         Absent: There is no tool that takes so long.
     """
     params = lasting(subject.need_tool("slow"), seconds)
-    id = subject.next_id() if id is None else id
+    id = subject.next_id()
     response = await subject.send(subject.message("tools/call", params, id=id))
     await subject.barrier()
     if subject.answers_to(id):

@@ -19,7 +19,7 @@ is expected.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from mcpwire.check.peer import Response
 
 __all__ = [
+    "IGNORED",
     "AnyOf",
     "Changed",
     "Error",
@@ -48,7 +49,7 @@ __all__ = [
     "Status",
     "exchange",
     "spoiled",
-    "with_value",
+    "valued",
 ]
 
 Params: TypeAlias = Mapping[str, Any] | Callable[[Subject], Mapping[str, Any]] | None
@@ -61,14 +62,6 @@ _LISTED: Final = 8  # values that are named one by one
 
 
 # --- what is sent ---------------------------------------------------------------------
-
-
-class Sent(Protocol):
-    """One thing to send."""
-
-    async def to(self, subject: Subject) -> Reaction:
-        """Send it, and return what came back."""
-        ...
 
 
 @attrs.frozen
@@ -164,9 +157,9 @@ def spoiled(change: Callable[[bytes], bytes], text: str) -> Changed:
     return Changed(lambda message: change(encode(message)), text, params=_VALUE)
 
 
-def with_value(value: bytes, line: bytes) -> bytes:
-    """Return the octets of such a request with another value in its params."""
-    return line.replace(b'"mcpwire"', value)
+def valued(value: bytes, text: str) -> Changed:
+    """Return such a request with another value in its params."""
+    return spoiled(lambda line: line.replace(b'"mcpwire"', value), text)
 
 
 def _made(params: Params, subject: Subject) -> Mapping[str, Any] | None:
@@ -179,15 +172,10 @@ def _told(params: Params) -> str:
     return f" with the params {shown(dict(params))[:_SHOWN]}"
 
 
+Sent: TypeAlias = Request | Notification | Changed | Octets
+
+
 # --- what must come back --------------------------------------------------------------
-
-
-class Expected(Protocol):
-    """What must come back."""
-
-    def holds(self, reaction: Reaction) -> bool:
-        """Tell whether it did."""
-        ...
 
 
 class Error:
@@ -307,6 +295,12 @@ class AnyOf:
 
     def __str__(self) -> str:
         return ", or ".join(map(str, self.those))
+
+
+Expected: TypeAlias = Error | Refusal | Result | Silence | Status | AnyOf
+
+IGNORED: Final = AnyOf(Silence(), Status(*range(400, 500)))
+"""No answer; over HTTP a server may also say that it takes no such message."""
 
 
 def _one_of(values: Sequence[object]) -> str:

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LISTS",
+    "NAME",
+    "PREFIX",
+    "PREFIXED",
     "PROMPTS",
     "RESOURCES",
     "ROOM_S",
@@ -37,9 +40,11 @@ __all__ = [
     "base64_problem",
     "call_all",
     "declaring",
+    "expect_base64",
     "fit_tools",
     "has_header",
     "items_of",
+    "media_in",
     "names_of",
     "paged",
     "pages",
@@ -51,6 +56,13 @@ CAPABILITIES: Final = "io.modelcontextprotocol/clientCapabilities"
 TIMESTAMP: Final = re.compile(
     r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}([.,]\d+)?)?(Z|[+-]\d{2}(:?\d{2})?)?"
 )
+
+_LABEL: Final = r"[A-Za-z](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
+_NAME: Final = r"(?:[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?)?"
+PREFIX: Final = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
+NAME: Final = re.compile(_NAME)
+PREFIXED: Final = re.compile(f"{PREFIX.pattern}/{_NAME}")
+"""A key of `_meta` with a prefix, and its two parts."""
 
 ROOM_S: Final = 4.0  # seconds for the calls of one case
 PAGES: Final = 50
@@ -249,12 +261,10 @@ def has_header(tool: Mapping[str, Any]) -> bool:
     return "x-mcp-header" in str(tool.get("inputSchema"))
 
 
-async def call_all(
-    subject: Subject, *, limit: int = 8
-) -> AsyncIterator[tuple[dict[str, Any], Answer]]:
-    """Call the tools of `fit_tools`, one after the other, while there is time."""
+async def call_all(subject: Subject) -> AsyncIterator[tuple[dict[str, Any], Answer]]:
+    """Call the first of `fit_tools`, one after the other, while there is time."""
     began = monotonic()
-    for tool, arguments in fit_tools(subject)[:limit]:
+    for tool, arguments in fit_tools(subject)[:8]:
         if monotonic() - began > ROOM_S:
             return
         try:
@@ -300,6 +310,17 @@ def results(subject: Subject) -> Iterator[tuple[str, Message, dict[str, Any]]]:
             method = subject.method_of(message)
             if method is not None:
                 yield method, message, result
+
+
+def expect_base64(subject: Subject, value: object, answer: Answer) -> None:
+    """Find a value that is no strict Base64."""
+    problem = base64_problem(value)
+    subject.expect(problem is None, f"Base64: {problem}", answer)
+
+
+def media_in(content: Any) -> Iterator[dict[str, Any]]:
+    """Yield the pictures and sounds in what a tool or a prompt gives."""
+    return (e for e in walk(content) if e.get("type") in {"image", "audio"})
 
 
 def base64_problem(value: object) -> str | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlsplit
 
 from mcpwire.check.case import MODERN, Absent, Family, since
-from mcpwire.check.cases._http import EVENTS, HTTP, JSON, SESSIONS, STREAMABLE, head_of
+from mcpwire.check.cases._http import HTTP, JSON, SESSIONS, STREAMABLE, response_to
 from mcpwire.wire.urls import is_loopback
 
 if TYPE_CHECKING:
@@ -123,13 +123,7 @@ for letter, method in (("b", "GET"), ("c", "DELETE")):
 
     async def no_token_otherwise(subject: Subject, method: str = method) -> None:
         await _need_protection(subject)
-        its = await subject.another() if method == "DELETE" else subject
-        fields: dict[str, HeaderValue] = {"Authorization": None}
-        if method == "GET":
-            fields["Accept"] = EVENTS
-        response = await head_of(its, method, fields)
-        if method == "DELETE" and response.status < 300:
-            its.session_id = None
+        response = await response_to(subject, method, {"Authorization": None})
         is_refused = response.status in {401, 405}
         subject.expect(is_refused, "the status 401", _told(response))
 

@@ -6,13 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from mcpwire.check.case import LEGACY, MODERN, Family, NoAnswer
 from mcpwire.check.cases._calls import lasting, position, start_slow
-from mcpwire.check.cases._exchange import (
-    AnyOf,
-    Notification,
-    Silence,
-    Status,
-    exchange,
-)
+from mcpwire.check.cases._exchange import IGNORED, Notification, exchange
 
 if TYPE_CHECKING:
     from mcpwire.check.subject import Subject
@@ -22,7 +16,6 @@ __all__ = ["FAMILY"]
 FAMILY: Final = Family("cancellation")
 
 CANCELLED: Final = "notifications/cancelled"
-IGNORED: Final = AnyOf(Silence(), Status(*range(400, 500)))
 LASTS_S: Final = 1.0
 _CANCELLED_S: Final = 0.5  # long enough to be cancelled before it is over
 TWELVE_S: Final = 12.0  # for twelve calls, one after another

@@ -16,15 +16,13 @@ __all__ = ["FAMILY"]
 FAMILY: Final = Family("list_changed")
 
 UPDATED: Final = "notifications/resources/updated"
+CHANGED: Final = "notifications/{}/list_changed"
 _WATCHED: Final = 20  # resources that a case subscribes to
-
-
-_CHANGED: Final = "notifications/{}/list_changed"
 
 for _id, _listed in (("TOOL-05", TOOLS), ("RES-03", RESOURCES), ("PROMPT-03", PROMPTS)):
 
     async def told(subject: Subject, listed: Listed = _listed) -> None:
-        method = _CHANGED.format(listed.capability)
+        method = CHANGED.format(listed.capability)
         before = await names_of(subject, listed)
         async with hearing(subject):
             mark = len(subject.received)
@@ -47,7 +45,7 @@ for _id, _listed in (("TOOL-05", TOOLS), ("RES-03", RESOURCES), ("PROMPT-03", PR
         rules=("SUB-15",),
         needs=(f"{_listed.capability}.listChanged", "role:change"),
         sends="a call of the tool for the role change, while the client listens",
-        expects=f"notifications/{_listed.capability}/list_changed, if it changed",
+        expects=f"{CHANGED.format(_listed.capability)}, if it changed",
         why="clients show what is gone, and not what came",
     )(told)
 
@@ -102,7 +100,7 @@ async def updates(subject: Subject) -> None:
 
 
 LISTS_CHANGED: Final = {
-    _CHANGED.format(word): f"{word}.listChanged"
+    CHANGED.format(word): f"{word}.listChanged"
     for word in ("tools", "prompts", "resources")
 }
 

@@ -91,7 +91,7 @@ async def not_supported(subject: Subject) -> None:
     if subject.facts.declares("completions"):
         subject.absent("server without completions")
     answer = await subject.request("completion/complete", _UNKNOWN)
-    subject.expect_error(answer, [-32601])
+    subject.expect_error(answer, -32601)
 
 
 exchange(

@@ -22,6 +22,7 @@ _LASTING_S: Final = 0.5
 _NOTICEABLE_S: Final = 0.2
 
 case = FAMILY.where(transports=HTTP)
+flood = case.where(is_hostile=True, is_quick=False, bound_s=60.0)
 
 
 def _expect_text(subject: Subject, answer: Answer, text: str) -> None:
@@ -163,13 +164,10 @@ async def idle_connections(subject: Subject) -> None:
     await answered_beside(subject, idle)
 
 
-@case.robust(
+@flood.robust(
     "D15.g",
     "200 sessions that are left do not stop the server",
     revisions=SESSIONS,
-    is_hostile=True,
-    is_quick=False,
-    bound_s=60.0,
     sends="initialize, 200 times, and nothing more in those sessions",
     expects="an answer in the first session and in a new one",
     why="clients that crash use the server up",
@@ -183,13 +181,10 @@ async def left_sessions(subject: Subject) -> None:
     await fresh.request(fresh.facts.barrier)
 
 
-@case.robust(
+@flood.robust(
     "D15.h",
     "200 abandoned calls do not stop the server",
     needs=("role:slow",),
-    is_hostile=True,
-    is_quick=False,
-    bound_s=60.0,
     sends="200 calls that take a while, each connection closed meanwhile",
     expects="an answer to the next request",
     why="clients that crash use the server up",

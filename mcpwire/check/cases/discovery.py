@@ -15,14 +15,14 @@ from mcpwire.check.cases._exchange import (
     Result,
     exchange,
 )
-from mcpwire.check.cases._items import declaring
+from mcpwire.check.cases._items import PREFIXED, declaring
 from mcpwire.check.roles import call_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mcpwire.check.case import Run
-    from mcpwire.check.subject import Answer, Message, Subject
+    from mcpwire.check.subject import Answer, Message, Reaction, Subject
 
 __all__ = ["FAMILY", "names_versions"]
 
@@ -34,6 +34,7 @@ SERVER: Final = OURS + "serverInfo"
 UNKNOWN: Final = "1900-01-01"
 
 case = FAMILY.where(revisions=MODERN)
+first = case.where(start=Start.RAW, bound_s=40.0)
 last = case.where(
     start=Start.LAST,
     sends="nothing by itself: it looks at all messages of the connection",
@@ -81,24 +82,6 @@ exchange(
 )
 
 
-def _is_label(label: str) -> bool:
-    inner = label.replace("-", "a")
-    plain = inner.isalnum() and inner.isascii() and bool(label)
-    return plain and label[0].isalpha() and label[-1].isalnum()
-
-
-def _is_key(key: str) -> bool:
-    """Tell whether a key of `_meta` follows the grammar."""
-    prefix, slash, name = key.rpartition("/")
-    if slash and not all(_is_label(label) for label in prefix.split(".")):
-        return False
-    if not name:
-        return bool(slash)
-    middle = "".join(c for c in name if c not in "-_.")
-    ends = name[0].isalnum() and name[-1].isalnum()
-    return ends and middle.isalnum() and name.isascii()
-
-
 @case.must(
     "EXT-01.a",
     "the name of each extension has a prefix",
@@ -111,7 +94,7 @@ async def extensions_have_prefixes(subject: Subject) -> None:
     extensions = subject.facts.capabilities.get("extensions")
     if not isinstance(extensions, dict) or not extensions:
         subject.absent("extensions")
-    wrong = [name for name in extensions if not _is_key(name) or "/" not in name]
+    wrong = [name for name in extensions if not PREFIXED.fullmatch(name)]
     subject.expect(not wrong, "a prefix and a slash", wrong)
 
 
@@ -163,6 +146,15 @@ exchange(
 )
 
 
+async def _refusal(subject: Subject) -> tuple[dict[str, Any], Reaction]:
+    """Return the data of the error for an unknown version, and all that came."""
+    reaction = await subject.late(await _of_version(UNKNOWN).to(subject))
+    if -32022 not in reaction.codes:
+        subject.absent("error -32022")
+    data = reaction.errors[0].value["error"].get("data")
+    return data if isinstance(data, dict) else {}, reaction
+
+
 @case.must(
     "VER-02.b",
     "an unknown version is named in the error",
@@ -172,12 +164,9 @@ exchange(
     why="a client with several requests in flight cannot say which version failed",
 )
 async def unknown_version_is_named(subject: Subject) -> None:
-    reaction = await subject.late(await _of_version(UNKNOWN).to(subject))
-    if -32022 not in reaction.codes:
-        subject.absent("error -32022")
-    data = reaction.errors[0].value["error"].get("data")
-    named = isinstance(data, dict) and data.get("requested") == UNKNOWN
-    subject.expect(named, f"`data.requested` {UNKNOWN}", reaction)
+    data, reaction = await _refusal(subject)
+    is_named = data.get("requested") == UNKNOWN
+    subject.expect(is_named, f"`data.requested` {UNKNOWN}", reaction)
 
 
 exchange(
@@ -218,11 +207,7 @@ exchange(
 )
 async def versions_agree(subject: Subject) -> None:
     versions = (await subject.request("server/discover")).result or {}
-    reaction = await subject.late(await _of_version(UNKNOWN).to(subject))
-    if -32022 not in reaction.codes:
-        subject.absent("error -32022")
-    data = reaction.errors[0].value["error"].get("data")
-    supported = data.get("supported") if isinstance(data, dict) else None
+    supported = (await _refusal(subject))[0].get("supported")
     listed = versions.get("supportedVersions")
     both = isinstance(supported, list) and isinstance(listed, list)
     # The error may leave out the versions that have no stateless form.
@@ -241,16 +226,14 @@ async def _initialize(subject: Subject) -> Answer:
     return await subject.answer(1, await subject.send(message, headers=_NO_HEADERS))
 
 
-@case.should(
+@first.should(
     "VER-09.a",
     "a server of this revision alone names its versions in its answer to `initialize`",
     source="basic/versioning#backward-compatibility-with-initialization-based-versions",
-    start=Start.RAW,
     is_quick=False,
     sends="`initialize` of 2025-11-25, without the metadata of this revision",
     expects="an error with 2026-07-28 in its message or data",
     why="an older client can only say that something failed",
-    bound_s=40.0,
 )
 async def initialize_is_explained(subject: Subject) -> None:
     versions = subject.facts.hello.get("supportedVersions") or []
@@ -269,15 +252,13 @@ _NO_HEADERS: Final = {
 }
 
 
-@case.robust(
+@first.robust(
     "VER-10.a",
     "a server of both eras takes the handshake too",
-    start=Start.RAW,
     is_quick=False,
     sends="`initialize` of 2025-11-25 as the first message",
     expects="a result of that version",
     why="an older client cannot connect, although the server says that it could",
-    bound_s=40.0,
 )
 async def both_eras(subject: Subject) -> None:
     versions = subject.facts.hello.get("supportedVersions") or []
@@ -300,9 +281,8 @@ _REMOVED: Final[dict[str, dict[str, Any]]] = {
     "resources/unsubscribe": {"uri": "mcpwire://none"},
 }
 
-_OTHER_ERA: Final = {"initialize": (-32022,)}
-
 for _letter, (_method, _params) in zip("bcdef", _REMOVED.items(), strict=True):
+    _is_hello = _method == "initialize"
     exchange(
         case.must,
         f"VER-10.{_letter}",
@@ -310,15 +290,15 @@ for _letter, (_method, _params) in zip("bcdef", _REMOVED.items(), strict=True):
         source="schema#MethodNotFoundError",
         rules=("RPC-31", "PING-03"),
         transports=("stdio",),
-        start=Start.OWN if _method == "initialize" else Start.SHARED,
-        follows="META-14.a" if _method == "initialize" else "",
+        start=Start.OWN if _is_hello else Start.SHARED,
+        follows="META-14.a" if _is_hello else "",
         send=Request(
             _method, _params, text=f"`{_method}` with this revision's `_meta`"
         ),
         # A server of both eras may say which one the connection has.
-        expect=Error(-32601, *_OTHER_ERA.get(_method, ())),
+        expect=Error(-32601, *([-32022] if _is_hello else [])),
         # One of both eras may begin a session all the same: `initialize` selects it.
-        lenient=Result() if _method == "initialize" else None,
+        lenient=Result() if _is_hello else None,
         why="a client of both eras takes the server for one of the older era",
     )
 
@@ -438,23 +418,17 @@ exchange(
 # --- no state -------------------------------------------------------------------------
 
 
-@case.must(
+@first.must(
     "META-14.a",
     "the first request of a connection may be any",
     source="basic/index#statelessness",
     rules=("VER-06",),
-    start=Start.RAW,
     sends="a request for a list as the first message",
     expects="a result",
     why="clients that know the server must ask all the same",
-    bound_s=40.0,
 )
 async def no_handshake(subject: Subject) -> None:
-    names = ("tools", "prompts", "resources")
-    lists = [name for name in names if subject.facts.declares(name)]
-    if not lists:
-        subject.absent("tools, prompts or resources")
-    answer = await subject.request(f"{lists[0]}/list")
+    answer = await subject.request(subject.need_list())
     subject.expect(answer.result is not None, "a result", answer)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from mcpwire.check.case import Family, NoAnswer, PeerDied, Start, since
@@ -17,7 +16,7 @@ from mcpwire.check.cases._exchange import (
     Silence,
     exchange,
     spoiled,
-    with_value,
+    valued,
 )
 from mcpwire.testing.procfs import resident_memory
 from mcpwire.wire.json import encode
@@ -29,20 +28,18 @@ __all__ = ["FAMILY"]
 
 FAMILY: Final = Family("framing")
 
-STDIO: Final = ("stdio",)
-
-_PAUSE_S: Final = 0.001
 LARGE_S: Final = 10.0  # for the answer to what is many lines, or a long one
+_PAUSE_S: Final = 0.001
 """Between two parts of a line, so that the server reads them one by one.
 
 Where it reads them at once all the same, the case shows less, and passes.
 """
 
-
 _LATE_S: Final = 1.0
 """How much later the answer to an earlier request may come."""
 
-case = FAMILY.where(transports=STDIO)
+case = FAMILY.where(transports=("stdio",))
+flood = case.where(start=Start.OWN, is_once=True, is_hostile=True, bound_s=60.0)
 
 
 async def _write(subject: Subject, data: bytes) -> None:
@@ -185,9 +182,7 @@ exchange(
     "U+2028, U+2029 and U+0085 in a text do not end the line",
     rules=("TR-STDIO-01",),
     send=tuple(
-        spoiled(
-            partial(with_value, b'"a%sb"' % c.encode()), f"a text with U+{ord(c):04X}"
-        )
+        valued(b'"a%sb"' % c.encode(), f"a text with U+{ord(c):04X}")
         for c in "\u2028\u2029\x85"
     ),
     expect=Result(),
@@ -242,10 +237,10 @@ exchange(
     rules=("RPC-02",),
     revisions=since("2025-03-26"),
     send=(
-        spoiled(lambda x: with_value(b'"aa\xffbb"', x), "a text with FF"),
-        spoiled(lambda x: with_value(b'"aa\xc3b"', x), "a cut character"),
-        spoiled(lambda x: with_value(b'"a\xed\xa0\x80b"', x), "a surrogate"),
-        spoiled(lambda x: with_value(b'"a\xc0\xaeb"', x), "a dot in two octets"),
+        valued(b'"aa\xffbb"', "a text with FF"),
+        valued(b'"aa\xc3b"', "a cut character"),
+        valued(b'"a\xed\xa0\x80b"', "a surrogate"),
+        valued(b'"a\xc0\xaeb"', "a dot in two octets"),
     ),
     expect=AnyOf(Refusal(), Silence()),
     lenient=Result(),
@@ -300,8 +295,8 @@ exchange(
     "A08.e",
     "a raw control character in a text is refused",
     send=(
-        spoiled(lambda x: with_value(b'"aa\x00bb"', x), "a text with 00"),
-        spoiled(lambda x: with_value(b'"aa\x1fbb"', x), "a text with 1F"),
+        valued(b'"aa\x00bb"', "a text with 00"),
+        valued(b'"aa\x1fbb"', "a text with 1F"),
     ),
     expect=AnyOf(Refusal(), Silence()),
     lenient=Result(),
@@ -321,8 +316,8 @@ exchange(
     FAMILY.robust,
     "A08.g",
     "each escape of JSON is read",
-    send=spoiled(
-        lambda x: with_value(rb'"a\u0000\n\r\t\b\f\/\\\"\u00e9\ud83d\ude00\u2028b"', x),
+    send=valued(
+        rb'"a\u0000\n\r\t\b\f\/\\\"\u00e9\ud83d\ude00\u2028b"',
         "a request with escaped NUL, line ends, quotes and a surrogate pair",
     ),
     expect=Result(),
@@ -333,9 +328,7 @@ exchange(
     FAMILY.robust,
     "A08.h",
     "half of a surrogate pair does not end the connection",
-    send=spoiled(
-        lambda x: with_value(rb'"a\ud800b"', x), r"a request with \ud800 alone"
-    ),
+    send=valued(rb'"a\ud800b"', r"a request with \ud800 alone"),
     expect=AnyOf(Result(), Refusal()),
     why="such a text can be read and not written, so the answer fails",
 )
@@ -395,32 +388,24 @@ async def one_mebibyte(subject: Subject) -> None:
     await _long_line(subject, 1024 * 1024, LARGE_S)
 
 
-@case.robust(
+@flood.robust(
     "A10.b",
     "a request of 32 MiB is answered or refused",
-    start=Start.OWN,
-    is_once=True,
-    is_hostile=True,
     sends="a request with a text of 32 MiB in its params",
     expects="a result or an error, and the server goes on",
     why="one large message ends the work of all other calls",
-    bound_s=60.0,
 )
 async def large_line(subject: Subject) -> None:
     await _long_line(subject, 32 * 1024 * 1024, 40.0)
     await subject.barrier()
 
 
-@case.robust(
+@flood.robust(
     "A10.c",
     "a line without an end does not fill the memory",
-    start=Start.OWN,
-    is_once=True,
-    is_hostile=True,
     sends="256 MiB without a newline",
     expects="the server refuses it, ends, or holds less than 1 GiB",
     why="one client takes the memory of the machine",
-    bound_s=60.0,
 )
 async def endless_line(subject: Subject) -> None:
     stdio = subject.need_stdio()

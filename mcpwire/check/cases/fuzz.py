@@ -11,14 +11,9 @@ import re
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from mcpwire.check.case import (
-    Family,
-    NoAnswer,
-    NotAnswered,
-    Start,
-)
+from mcpwire.check.case import Family, NoAnswer, NotAnswered, Start
 from mcpwire.check.cases._items import fit_tools
-from mcpwire.check.cases.prompts import prompt_arguments
+from mcpwire.check.cases.prompts import fit_arguments, prompt_arguments
 from mcpwire.check.roles import arguments_for
 from mcpwire.check.subject import Answer
 from mcpwire.protocol.json_schema import properties_of, required_of
@@ -382,7 +377,7 @@ async def prompts(subject: Subject) -> None:
     sent, unfit, spent = 0, 0, 0.0
     for prompt in subject.facts.prompts:
         name, arguments = str(prompt.get("name")), prompt_arguments(prompt)
-        fit = {e["name"]: "mcpwire" for e in arguments if e.get("required") is True}
+        fit = fit_arguments(prompt)
         if not arguments or unfit == UNFIT:
             continue
         if not _is_fine(await _get(subject, name, fit)):

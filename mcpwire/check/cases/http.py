@@ -48,6 +48,7 @@ _FORMS: Final = "forms of web pages send it to any site"
 
 case = FAMILY.where(transports=HTTP)
 streamable = case.where(revisions=STREAMABLE)
+hostile = case.where(is_hostile=True, is_quick=False)
 modern = case.where(revisions=MODERN)
 
 
@@ -421,11 +422,9 @@ async def giant(subject: Subject) -> None:
     _expect_closed(subject, response, expected)
 
 
-@case.robust(
+@hostile.robust(
     "D14.c",
     "a body of 80 MiB does not stop the server",
-    is_hostile=True,
-    is_quick=False,
     bound_s=60.0,
     sends="a request with 80 MiB of JSON",
     expects="a status from 400 to 499, an answer or a closed connection; then others",
@@ -612,11 +611,9 @@ async def slow_bodies(subject: Subject) -> None:
     await answered_beside(subject, slow)
 
 
-@case.robust(
+@hostile.robust(
     "D14.o",
     "a body that never ends is given up",
-    is_hostile=True,
-    is_quick=False,
     bound_s=_PATIENCE_S + 10,
     sends="a request that stops in the middle of the body",
     expects=f"the status 408, or a closed connection, within {_PATIENCE_S:g} s",

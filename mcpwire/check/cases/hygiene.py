@@ -35,8 +35,6 @@ __all__ = ["FAMILY"]
 
 FAMILY: Final = Family("hygiene")
 
-STDIO: Final = ("stdio",)
-
 GRACE_S: Final = 5.0
 """How long a server may take to end."""
 
@@ -49,7 +47,7 @@ _MEMORY: Final = 32 * 1024 * 1024
 _DESCRIPTORS: Final = 8
 _CHILDREN: Final = 2
 
-case = FAMILY.where(transports=STDIO, start=Start.LAST)
+case = FAMILY.where(transports=("stdio",), start=Start.LAST)
 used = case.where(
     is_quick=False,
     bound_s=90.0,

@@ -10,7 +10,6 @@ from mcpwire.check.cases._http import EVENTS, JSON
 from mcpwire.wire.json import encode
 
 if TYPE_CHECKING:
-    from mcpwire.check.case import Transport
     from mcpwire.check.peer import Response
     from mcpwire.check.subject import Subject
 
@@ -19,11 +18,10 @@ __all__ = ["FAMILY"]
 FAMILY: Final = Family("legacy_sse")
 
 _PAGE: Final = "basic/transports#http-with-sse"
-_SSE: Final[tuple[Transport, ...]] = ("sse",)
 _FIRST: Final = LEGACY[:1]
 _EVIL: Final = "http://evil.example"
 
-case = FAMILY.where(transports=_SSE)
+case = FAMILY.where(transports=("sse",))
 
 
 def _stream(subject: Subject) -> Response:

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.check.case import Family, Start, since
-from mcpwire.check.cases._items import TIMESTAMP, base64_problem, walk
+from mcpwire.check.cases._items import NAME, PREFIX, TIMESTAMP, base64_problem, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,9 +19,6 @@ FAMILY: Final = Family("meta")
 
 ALL: Final = "nothing by itself: it looks at all messages of the connection"
 
-_LABEL: Final = r"[A-Za-z](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
-_PREFIX: Final = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
-_NAME: Final = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?)?")
 _OFFICIAL: Final = "io.modelcontextprotocol"
 
 case = FAMILY.where(start=Start.LAST, sends=ALL)
@@ -65,7 +62,7 @@ def _prefixes(subject: Subject) -> list[tuple[Message, str]]:
 )
 async def prefixes(subject: Subject) -> None:
     for message, prefix in _prefixes(subject):
-        fits = _PREFIX.fullmatch(prefix)
+        fits = PREFIX.fullmatch(prefix)
         subject.expect(fits, f"a prefix, not {prefix!r}", message.raw)
 
 
@@ -79,7 +76,7 @@ async def prefixes(subject: Subject) -> None:
 async def names(subject: Subject) -> None:
     for message, key in _keys(subject):
         name = key.rpartition("/")[2]
-        subject.expect(_NAME.fullmatch(name), f"a name, not {name!r}", message.raw)
+        subject.expect(NAME.fullmatch(name), f"a name, not {name!r}", message.raw)
     subject.need_judged("_meta")
 
 

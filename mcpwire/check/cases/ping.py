@@ -16,8 +16,6 @@ __all__ = ["FAMILY"]
 
 FAMILY: Final = Family("ping")
 
-SOURCE: Final = "basic/utilities/ping#behavior-requirements"
-
 case = FAMILY.where(revisions=LEGACY)
 
 
@@ -29,7 +27,7 @@ exchange(
     case.must,
     "PING-01.a",
     "a ping is answered with an empty result",
-    source=SOURCE,
+    source="basic/utilities/ping#behavior-requirements",
     send=(Request("ping"), Request("ping", {})),
     expect=Result(_is_empty, "an empty result"),
     why="clients take the server for dead, and end the connection",

@@ -12,8 +12,8 @@ from mcpwire.check.cases._items import (
     PROMPTS,
     ROOM_S,
     add_list_cases,
-    base64_problem,
-    walk,
+    expect_base64,
+    media_in,
 )
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from mcpwire.check.subject import Answer, Subject
 
-__all__ = ["FAMILY", "prompt_arguments"]
+__all__ = ["FAMILY", "fit_arguments", "prompt_arguments"]
 
 FAMILY: Final = Family("prompts")
 
@@ -39,6 +39,12 @@ def prompt_arguments(prompt: Mapping[str, Any]) -> list[dict[str, Any]]:
         for each in (found if isinstance(found, list) else ())
         if isinstance(each, dict) and isinstance(each.get("name"), str)
     ]
+
+
+def fit_arguments(prompt: Mapping[str, Any]) -> dict[str, str]:
+    """Return a plain text for each argument that a prompt requires."""
+    arguments = prompt_arguments(prompt)
+    return {e["name"]: "mcpwire" for e in arguments if e.get("required") is True}
 
 
 add_list_cases(FAMILY, PROMPTS, ("PROMPT-01.a", "PROMPT-02.a", "PROMPT-02.b"))
@@ -65,10 +71,10 @@ exchange(
 )
 async def missing_argument(subject: Subject) -> None:
     for prompt in subject.facts.prompts:
-        if any(each.get("required") is True for each in prompt_arguments(prompt)):
+        if fit_arguments(prompt):
             params: dict[str, Any] = {"name": prompt.get("name"), "arguments": {}}
             answer = await subject.request("prompts/get", params)
-            subject.expect_error(answer, [-32602])
+            subject.expect_error(answer, -32602)
             return
     subject.absent("prompt that requires an argument")
 
@@ -89,11 +95,7 @@ async def _gets(subject: Subject) -> AsyncIterator[Answer]:
     for prompt in subject.facts.prompts[:GETS]:
         if monotonic() - began > ROOM_S:
             break
-        arguments = {
-            each["name"]: "mcpwire"
-            for each in prompt_arguments(prompt)
-            if each.get("required") is True
-        }
+        arguments = fit_arguments(prompt)
         params: dict[str, Any] = {"name": prompt.get("name")}
         key = f"prompt {prompt.get('name')}"
         if key in subject.facts.unfit:
@@ -138,11 +140,9 @@ async def messages(subject: Subject) -> None:
 )
 async def media(subject: Subject) -> None:
     async for answer in _gets(subject):
-        for block in walk((answer.result or {}).get("messages")):
-            if block.get("type") in {"image", "audio"}:
-                problem = base64_problem(block.get("data"))
-                subject.expect(problem is None, f"Base64: {problem}", answer)
-                kind = str(block.get("mimeType"))
-                fits = re.fullmatch(r"[\w.+-]+/[\w.+-]+(;.*)?", kind)
-                subject.expect(fits, "a media type", answer)
+        for block in media_in((answer.result or {}).get("messages")):
+            expect_base64(subject, block.get("data"), answer)
+            kind = str(block.get("mimeType"))
+            fits = re.fullmatch(r"[\w.+-]+/[\w.+-]+(;.*)?", kind)
+            subject.expect(fits, "a media type", answer)
     subject.need_judged("picture or sound")

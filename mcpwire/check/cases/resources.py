@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import re
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.check.case import LEGACY, MODERN, Family, NoAnswer, since
 from mcpwire.check.cases._exchange import Error, Request, exchange
-from mcpwire.check.cases._items import RESOURCES, add_list_cases, base64_problem
+from mcpwire.check.cases._items import (
+    RESOURCES,
+    add_list_cases,
+    base64_problem,
+    expect_base64,
+)
 from mcpwire.wire.uri_template import TemplateError, UriTemplate, is_uri
 
 if TYPE_CHECKING:
@@ -26,6 +32,7 @@ LISTED: Final = "nothing by itself: it looks at what is listed"
 
 declared = FAMILY.where(needs=("resources",))
 listed = FAMILY.where(needs=("resource:",))
+read = listed.where(sends="resources/read of the first resources that are listed")
 subscribing = FAMILY.where(revisions=LEGACY, needs=("resources.subscribe",))
 
 
@@ -86,7 +93,7 @@ async def not_found(subject: Subject) -> None:
         subject.absent("URI that has no resource")
     if answer.result is not None:
         subject.absent("error for a URI that has no resource")  # RES-06.a tells
-    subject.expect_error(answer, [-32602])
+    subject.expect_error(answer, -32602)
 
 
 exchange(
@@ -179,27 +186,30 @@ exchange(
 # --- what reading gives ---------------------------------------------------------------
 
 
+async def _answers(subject: Subject) -> AsyncIterator[tuple[dict[str, Any], Answer]]:
+    """Read the first resources that are listed."""
+    for resource in subject.facts.resources[:READS]:
+        # It may have to be fetched; whether the server goes on is asked.
+        with contextlib.suppress(NoAnswer):
+            params = {"uri": resource.get("uri")}
+            answer = await subject.request("resources/read", params)
+            yield resource, answer
+
+
 async def _reads(
     subject: Subject,
 ) -> AsyncIterator[tuple[dict[str, Any], list[dict[str, Any]], Answer]]:
     """Read the first resources that are listed, those that can be."""
-    for resource in subject.facts.resources[:READS]:
-        try:
-            answer = await subject.request(
-                "resources/read", {"uri": resource.get("uri")}
-            )
-        except NoAnswer:
-            continue  # it may have to be fetched; whether the server goes on is asked
+    async for resource, answer in _answers(subject):
         contents = (answer.result or {}).get("contents")
         if isinstance(contents, list):
             yield resource, [e for e in contents if isinstance(e, dict)], answer
 
 
-@listed.must(
+@read.must(
     "RES-08.a",
     "binary contents are strict Base64",
     source="server/resources#security-considerations",
-    sends="resources/read of the first resources that are listed",
     expects="each blob decodes as Base64, with padding and without line ends",
     why="the client cannot decode the resource",
 )
@@ -207,16 +217,14 @@ async def blobs(subject: Subject) -> None:
     async for _, contents, answer in _reads(subject):
         for each in contents:
             if "blob" in each:
-                problem = base64_problem(each["blob"])
-                subject.expect(problem is None, f"Base64: {problem}", answer)
+                expect_base64(subject, each["blob"], answer)
     subject.need_judged("binary resource")
 
 
-@listed.robust(
+@read.robust(
     "F13.c",
     "contents are a text or a blob",
     rules=("RES-12",),
-    sends="resources/read of the first resources that are listed",
     expects="each of the contents has a text or a blob, not both",
     why="clients take the one or the other",
 )
@@ -228,21 +236,14 @@ async def one_form(subject: Subject) -> None:
     subject.need_judged("resource that can be read")
 
 
-@listed.robust(
+@read.robust(
     "F13.d",
     "each resource that is listed can be read",
-    sends="resources/read of the first resources that are listed",
     expects="no answer that there is no such resource",
     why="clients offer what is not there",
 )
 async def listed_is_there(subject: Subject) -> None:
-    for resource in subject.facts.resources[:READS]:
-        try:
-            answer = await subject.request(
-                "resources/read", {"uri": resource.get("uri")}
-            )
-        except NoAnswer:
-            continue
+    async for resource, answer in _answers(subject):
         is_there = answer.code not in {-32002, -32602, -32601}
         subject.expect(is_there, f"contents of {resource.get('uri')}", answer)
 

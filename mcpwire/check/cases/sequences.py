@@ -16,7 +16,7 @@ from mcpwire.check.cases._exchange import (
     Silence,
     exchange,
     spoiled,
-    with_value,
+    valued,
 )
 
 if TYPE_CHECKING:
@@ -229,16 +229,14 @@ async def same_id_in_two_sessions(subject: Subject) -> None:
 
 BOUNDED: Final = AnyOf(Result(), Refusal())
 
-
-def _value(value: bytes, text: str) -> Any:
-    return spoiled(lambda line: with_value(value, line), text)
+flood = FAMILY.where(is_hostile=True, bound_s=60.0)
 
 
 exchange(
     FAMILY.robust,
     "B13.a",
     "params ten thousand levels deep are answered or refused",
-    send=_value(b"[" * 10_000 + b"]" * 10_000, "a request with 10,000 nested arrays"),
+    send=valued(b"[" * 10_000 + b"]" * 10_000, "a request with 10,000 nested arrays"),
     expect=BOUNDED,
     why="one request ends the process of all users",
 )
@@ -248,7 +246,7 @@ exchange(
     "B13.b",
     "a name that stands twice in an object does no harm",
     send=(
-        _value(b'{"a":1,"a":2}', "a request with a name twice in its params"),
+        valued(b'{"a":1,"a":2}', "a request with a name twice in its params"),
         spoiled(
             lambda line: line.replace(b'{"jsonrpc"', b'{"jsonrpc":"2.0","jsonrpc"', 1),
             'one with "jsonrpc" twice',
@@ -263,8 +261,8 @@ exchange(
     "B13.c",
     "NaN and Infinity are refused",
     send=(
-        _value(b"NaN", "a request with NaN"),
-        _value(b"-Infinity", "one with -Infinity"),
+        valued(b"NaN", "a request with NaN"),
+        valued(b"-Infinity", "one with -Infinity"),
     ),
     expect=AnyOf(Refusal(), Silence()),
     lenient=Result(),
@@ -276,40 +274,31 @@ exchange(
     "B13.d",
     "numbers beyond all bounds are answered or refused",
     send=(
-        _value(b"1e400", "a request with 1e400"),
-        _value(b"9" * 5_000, "one with an integer of 5,000 digits"),
-        _value(b"-0.0", "one with -0.0"),
+        valued(b"1e400", "a request with 1e400"),
+        valued(b"9" * 5_000, "one with an integer of 5,000 digits"),
+        valued(b"-0.0", "one with -0.0"),
     ),
     expect=BOUNDED,
     why="one request ends the process of all users",
 )
 
 exchange(
-    FAMILY.robust,
+    flood.robust,
     "B13.e",
     "an object with a million names is answered or refused",
-    is_hostile=True,
-    send=spoiled(
-        lambda line: with_value(
-            b"{" + b",".join(b'"%d":1' % i for i in range(1_000_000)) + b"}", line
-        ),
+    send=valued(
+        b"{" + b",".join(b'"%d":1' % i for i in range(1_000_000)) + b"}",
         "a request with a million names in its params",
     ),
     expect=BOUNDED,
     why="one request takes the time of all users",
-    bound_s=60.0,
 )
 
 exchange(
-    FAMILY.robust,
+    flood.robust,
     "B13.f",
     "an integer of five million digits is answered or refused",
-    is_hostile=True,
-    send=spoiled(
-        lambda line: with_value(b"9" * 5_000_000, line),
-        "a request with an integer of five million digits",
-    ),
+    send=valued(b"9" * 5_000_000, "a request with an integer of five million digits"),
     expect=BOUNDED,
     why="one request takes the time of all users",
-    bound_s=60.0,
 )

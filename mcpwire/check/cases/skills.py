@@ -20,12 +20,11 @@ FAMILY: Final = Family("skills")
 
 ID: Final = "io.modelcontextprotocol/skills"
 DECLARED: Final[dict[str, Any]] = {"extensions": {ID: {}}}
-NEEDS: Final = ("extension:skills",)
 NAME: Final = re.compile(r"(?!.*--)[a-z0-9]([a-z0-9-]{0,62}[a-z0-9])?")
 DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 _FILES: Final = 8  # files that a case reads
 
-case = FAMILY.where(revisions=MODERN, needs=NEEDS)
+case = FAMILY.where(revisions=MODERN, needs=("extension:skills",))
 
 
 async def _skills(subject: Subject) -> tuple[list[dict[str, Any]], Answer]:
@@ -174,4 +173,4 @@ async def folders(subject: Subject) -> None:
     uris = [e.get("uri") for e in found or () if isinstance(e, dict)]
     subject.expect(uri in uris, f"{uri} among the resources", answer)
     of_file = await subject.request(method, declaring(DECLARED, {"uri": uri}))
-    subject.expect_error(of_file, [-32602])
+    subject.expect_error(of_file, -32602)

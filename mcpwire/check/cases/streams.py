@@ -19,13 +19,7 @@ from mcpwire.check.case import (
     since,
 )
 from mcpwire.check.cases._calls import BRIEF_S, lasting
-from mcpwire.check.cases._http import (
-    EVENTS,
-    HTTP,
-    SESSIONS,
-    STREAMABLE,
-    messages_on,
-)
+from mcpwire.check.cases._http import EVENTS, HTTP, SESSIONS, STREAMABLE, messages_on
 from mcpwire.check.roles import arguments_for, call_of
 
 if TYPE_CHECKING:
@@ -49,6 +43,7 @@ _PAUSE_S: Final = 0.2  # so that the server notices the end of the connection
 _POLLED: Final = ("poll", "reconnect", "close_stream", "close-stream")
 
 case = FAMILY.where(revisions=SESSIONS, transports=HTTP)
+polled = case.where(revisions=since("2025-11-25", SESSIONS[-1]))
 
 
 @attrs.frozen
@@ -240,15 +235,12 @@ for id, add, source, revisions in (
         calls = [await _call(its), await _call(its)]
         for call in calls:
             await _answer(its, call)
-        has_any = False
         for call in calls:
             for message in its.received:
                 if _is_progress(message, call.token):
-                    has_any = True
                     is_own = message.stream == call.response.number
                     subject.expect(is_own, "it on its call's stream", message.raw)
-        if not has_any:
-            subject.absent("report of progress")
+        subject.need_judged("report of progress")
 
     add(
         id,
@@ -349,11 +341,10 @@ def _first_block(text: bytes) -> list[bytes]:
     return []
 
 
-@case.should(
+@polled.should(
     "LHTTP-06.a",
     "a stream begins with an event that has an id and no data",
     source=_POST,
-    revisions=since("2025-11-25", SESSIONS[-1]),
     sends="a call that a stream answers",
     expects="a first event of an id and empty data",
     why="a client that loses the connection early cannot come back for the answer",
@@ -508,11 +499,10 @@ async def _polled(subject: Subject) -> _Call:
     raise Absent("tool with a stream that ends before the answer")
 
 
-@case.should(
+@polled.should(
     "LHTTP-07.a",
     "a stream that ends early says before when to come back",
     source=_POST,
-    revisions=since("2025-11-25", SESSIONS[-1]),
     needs=("call:",),
     sends="a call with a stream that ends before the answer",
     expects="an event with retry before the end",
@@ -524,10 +514,9 @@ async def retry(subject: Subject) -> None:
     subject.expect(has_retry, "a retry field", bytes(call.response.text))
 
 
-@case.robust(
+@polled.robust(
     "D10.a",
     "an answer that a client comes back for comes once",
-    revisions=since("2025-11-25", SESSIONS[-1]),
     needs=("call:",),
     sends="a call with a stream that ends before the answer, and GETs that resume it",
     expects="one answer",

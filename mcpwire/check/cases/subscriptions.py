@@ -72,16 +72,19 @@ async def has_its_id(subject: Subject) -> None:
 )
 async def told_with_its_id(subject: Subject) -> None:
     async with listening(subject, EVERYTHING) as found:
-        mark = len(subject.received)
-        await _change_and_hear(subject, mark)
+        mark = await _change_and_hear(subject)
         for each in subject.received[mark:]:
             if str(each.method).endswith("/list_changed"):
                 fits = found.is_of(each)
                 subject.expect(fits, f"subscriptionId {found.id!r}", each.raw)
 
 
-async def _change_and_hear(subject: Subject, mark: int) -> None:
-    """Change something and back; absent where nothing is told of it."""
+async def _change_and_hear(subject: Subject) -> int:
+    """Change something and back; return how much of `received` was there before.
+
+    Absent where nothing is told of it.
+    """
+    mark = len(subject.received)
     await change(subject)
     try:
         await subject.wait_for(
@@ -92,6 +95,7 @@ async def _change_and_hear(subject: Subject, mark: int) -> None:
     finally:
         await change(subject)
     await subject.barrier()
+    return mark
 
 
 @case.robust(
@@ -170,8 +174,7 @@ async def two_at_once(subject: Subject) -> None:
 )
 async def only_what_was_asked(subject: Subject) -> None:
     async with listening(subject, {}) as none, listening(subject, EVERYTHING) as all_:
-        mark = len(subject.received)
-        await _change_and_hear(subject, mark)
+        await _change_and_hear(subject)
         if not _told_on(all_):
             subject.absent("change that is told with its id")
         subject.expect_none(_told_on(none), "nothing for the subscription to nothing")
@@ -203,7 +206,7 @@ async def only_those_uris(subject: Subject) -> None:
         listening(subject, other) as none,
         listening(subject, {"resourceSubscriptions": uris}) as all_,
     ):
-        await _change_and_hear(subject, len(subject.received))
+        await _change_and_hear(subject)
         if not _told_on(all_):
             subject.absent("change of a resource that is told")
         subject.expect_none(_told_on(none), "no update of other resources")
@@ -223,8 +226,7 @@ async def over_is_over(subject: Subject) -> None:
     async with listening(subject, EVERYTHING) as all_:
         async with listening(subject, EVERYTHING) as over:
             pass
-        mark = len(subject.received)
-        await _change_and_hear(subject, mark)
+        mark = await _change_and_hear(subject)
         if not _told_on(all_):
             subject.absent("change that is told with its id")
         late = [each for each in subject.received[mark:] if over.is_of(each)]

@@ -20,7 +20,6 @@ FAMILY: Final = Family("task_extension")
 
 ID: Final = "io.modelcontextprotocol/tasks"
 DECLARED: Final[dict[str, Any]] = {"extensions": {ID: {}}}
-NEEDS: Final = ("extension:tasks", "call:")
 SOURCE: Final = "extensions/tasks#"
 STATUSES: Final = FINAL | {"working", "input_required"}
 BEGUN: Final = "calls of tools that declare the extension, until one becomes a task"
@@ -29,7 +28,8 @@ _MISSING: Final = -32021
 _TOOLS: Final = 8
 _MORE: Final[dict[str, Any]] = {"tasks/update": {"inputResponses": {}}}
 
-case = FAMILY.where(revisions=MODERN, needs=NEEDS)
+case = FAMILY.where(revisions=MODERN, needs=("extension:tasks", "call:"))
+alone = case.where(needs=("extension:tasks",))
 
 
 def _candidates(subject: Subject) -> list[dict[str, Any]]:
@@ -80,7 +80,7 @@ async def not_declared(subject: Subject) -> None:
     is_task = (answer.result or {}).get("resultType") == "task"
     subject.expect(not is_task, "no task", answer)
     if answer.error is not None:
-        subject.expect_error(answer, [_MISSING])
+        subject.expect_error(answer, _MISSING)
 
 
 def _check_task(subject: Subject, result: dict[str, Any], answer: object) -> None:
@@ -188,16 +188,15 @@ async def ignored(subject: Subject) -> None:
 
 
 for _id, _add, _method in (
-    ("TX-17.a", case.must, "tasks/get"),
-    ("TX-17.b", case.should, "tasks/update"),
-    ("TX-17.c", case.should, "tasks/cancel"),
+    ("TX-17.a", alone.must, "tasks/get"),
+    ("TX-17.b", alone.should, "tasks/update"),
+    ("TX-17.c", alone.should, "tasks/cancel"),
 ):
     exchange(
         _add,
         _id,
         f"{_method} of a task that is not there is answered with -32602",
         source=f"{SOURCE}protocol-errors",
-        needs=("extension:tasks",),
         send=Request(
             _method, declaring(DECLARED, {**UNKNOWN, **_MORE.get(_method, {})})
         ),
@@ -206,12 +205,11 @@ for _id, _add, _method in (
     )
 
 exchange(
-    case.must,
+    alone.must,
     "TX-18.a",
     "requests for tasks from a client without the extension are answered with -32021",
     source=f"{SOURCE}protocol-errors",
     rules=("META-10",),
-    needs=("extension:tasks",),
     send=Request("tasks/get", UNKNOWN),
     expect=Error(
         _MISSING,
@@ -223,12 +221,11 @@ exchange(
 )
 
 
-@case.must(
+@alone.must(
     "TX-18.b",
     "a subscription to tasks from a client without the extension is refused",
     source=f"{SOURCE}task-status-notifications",
     rules=("SUB-17",),
-    needs=("extension:tasks",),
     sends="subscriptions/listen with taskIds, without the extension",
     expects="an error -32021",
     why="the client cannot tell what it lacks",
@@ -283,11 +280,10 @@ async def told(subject: Subject) -> None:
             subject.expect(has_it, "the result of the task", each.raw)
 
 
-@case.must(
+@alone.must(
     "TX-21.a",
     "nothing of the tasks of 2025-11-25 is there",
     source=f"{SOURCE}backward-compatibility",
-    needs=("extension:tasks",),
     sends="tasks/result, with the extension; it looks at the capabilities too",
     expects="an error -32601, and no capability tasks",
     why="the client uses what this revision does not have",
@@ -296,7 +292,7 @@ async def nothing_old(subject: Subject) -> None:
     declares = "tasks" in subject.facts.capabilities
     subject.expect(not declares, "no capability tasks", subject.facts.capabilities)
     answer = await subject.request("tasks/result", declaring(DECLARED, UNKNOWN))
-    subject.expect_error(answer, [-32601])
+    subject.expect_error(answer, -32601)
 
 
 @case.must(

@@ -235,7 +235,7 @@ async def too_late(subject: Subject) -> None:
     task, _ = await _begin(subject)
     await _end(subject, task)
     answer = await _of(subject, "tasks/cancel", task)
-    subject.expect_error(answer, [-32602])
+    subject.expect_error(answer, -32602)
 
 
 @case.must(

@@ -12,10 +12,11 @@ from mcpwire.check.cases._exchange import Error, Request, exchange
 from mcpwire.check.cases._items import (
     TOOLS,
     add_list_cases,
-    base64_problem,
     call_all,
+    expect_base64,
     fit_tools,
     has_header,
+    media_in,
     names_of,
     walk,
 )
@@ -41,7 +42,8 @@ _DIALECTS: Final = re.compile(
 )
 
 listed = FAMILY.where(needs=("tool:",), sends=LISTED)
-called = FAMILY.where(needs=("call:",), revisions=since("2025-11-25"))
+calls = FAMILY.where(needs=("call:",))
+called = calls.where(revisions=since("2025-11-25"))
 shown = called.where(sends=CALLED, revisions=since("2025-06-18"))
 
 
@@ -227,12 +229,11 @@ def _required(subject: Subject) -> tuple[dict[str, Any], str, dict[str, Any]]:
     return found[0] if found else subject.absent("tool that requires an argument")
 
 
-@FAMILY.must(
+@calls.must(
     "TOOL-18.a",
     "a call without an argument that is required is refused",
     source="server/tools#security-considerations",
     rules=("TOOL-16",),
-    needs=("call:",),
     sends="a call of a tool without an argument that its schema requires",
     expects="an error, or a result with isError; lenient: another result",
     why="the tool runs with what it cannot use",
@@ -242,12 +243,11 @@ async def missing_argument(subject: Subject) -> None:
     await _refused(subject, tool, {k: v for k, v in arguments.items() if k != name})
 
 
-@FAMILY.must(
+@calls.must(
     "TOOL-18.b",
     "a call with an argument of another type is refused",
     source="server/tools#security-considerations",
     rules=("TOOL-16",),
-    needs=("call:",),
     sends="a call with an object where the tool's schema wants a text or a number",
     expects="an error, or a result with isError; lenient: another result",
     why="the tool runs with what it cannot use",
@@ -277,10 +277,9 @@ async def told_to_the_model(subject: Subject) -> None:
     subject.expect(answer.result is not None, "a result with isError", answer)
 
 
-@FAMILY.robust(
+@calls.robust(
     "F09.e",
     "a call may leave out arguments where none is required",
-    needs=("call:",),
     sends="a call of a tool that requires nothing, with {} and without arguments",
     expects="a result as with empty arguments",
     why="calls of clients that leave out empty arguments fail",
@@ -385,11 +384,10 @@ def _is_json_of(text: str, value: Any) -> bool:
         return False
 
 
-@FAMILY.should(
+@calls.should(
     "F13.a",
     "pictures and sounds of tools are strict Base64 and have a media type",
     source="server/tools#image-content",
-    needs=("call:",),
     rules=("TOOL-18",),
     sends=CALLED,
     expects="data that decodes, and a mimeType such as image/png",
@@ -397,13 +395,11 @@ def _is_json_of(text: str, value: Any) -> bool:
 )
 async def media(subject: Subject) -> None:
     async for _, answer in call_all(subject):
-        for block in walk((answer.result or {}).get("content")):
-            if block.get("type") in {"image", "audio"}:
-                problem = base64_problem(block.get("data"))
-                subject.expect(problem is None, f"Base64: {problem}", answer)
-                kind = str(block.get("mimeType"))
-                fits = re.fullmatch(rf"{block['type']}/[\w.+-]+(;.*)?", kind)
-                subject.expect(fits, f"a media type of {block['type']}", answer)
+        for block in media_in((answer.result or {}).get("content")):
+            expect_base64(subject, block.get("data"), answer)
+            kind = str(block.get("mimeType"))
+            fits = re.fullmatch(rf"{block['type']}/[\w.+-]+(;.*)?", kind)
+            subject.expect(fits, f"a media type of {block['type']}", answer)
     subject.need_judged("picture or sound")
 
 
