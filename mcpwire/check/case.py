@@ -172,26 +172,37 @@ class Case:
 
 @attrs.define
 class Family:
-    """The cases of one subject; its decorator `case` adds one."""
+    """The cases of one subject; `must` and the like return decorators that add one."""
 
     name: str
     cases: list[Case] = attrs.field(factory=list)
+    facts: dict[str, Any] = attrs.field(factory=dict)
+    """Attributes of its cases, unless a case gives its own."""
+
+    def where(self, **facts: Any) -> Family:
+        """Return this family with attributes that several cases have in common."""
+        return Family(self.name, self.cases, {**self.facts, **facts})
+
+    def must(self, id: str, title: str, **facts: Any) -> Callable[[Run], Run]:
+        """Return a decorator: a coroutine function as a case for a MUST."""
+        return self.case(id, Level.MUST, title, **facts)
+
+    def should(self, id: str, title: str, **facts: Any) -> Callable[[Run], Run]:
+        """Return a decorator: a coroutine function as a case for a SHOULD."""
+        return self.case(id, Level.SHOULD, title, **facts)
+
+    def robust(self, id: str, title: str, **facts: Any) -> Callable[[Run], Run]:
+        """Return a decorator: a coroutine function as a case for robustness."""
+        return self.case(id, Level.ROBUST, title, **facts)
 
     def case(
         self, id: str, level: Level, title: str, **facts: Any
     ) -> Callable[[Run], Run]:
-        """Add the decorated coroutine function as a case."""
+        """Return a decorator: a coroutine function as a case of any level."""
 
         def add(run: Run) -> Run:
-            self.add(
-                Case(
-                    id=id, level=level, title=title, run=run, family=self.name, **facts
-                )
-            )
+            own = {"id": id, "level": level, "title": title, "run": run}
+            self.cases.append(Case(family=self.name, **{**self.facts, **facts, **own}))
             return run
 
         return add
-
-    def add(self, *cases: Case) -> None:
-        """Add cases that were made from data."""
-        self.cases.extend(cases)

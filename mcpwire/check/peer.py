@@ -43,6 +43,8 @@ _STREAM: Final = 4 * LARGEST  # octets of one event stream
 _CREDENTIALS: Final = re.compile(rb"(?im)^(authorization:[ \t]*\S+[ \t]+)[^\r\n]+")
 _PART: Final = 8  # octets of a secret at the end of a text that was cut
 _LIMITS: Final = Limits()
+_CONNECT_S: Final = 5.0
+_GRACE_S: Final = 1.0  # for a process to end by itself, and again on SIGTERM
 
 
 @attrs.frozen
@@ -178,11 +180,12 @@ class StdioPeer:
         self._child.drain_stderr()
         return self._child.stderr.text
 
-    def death(self, expected: str = "the server goes on") -> PeerDied:
+    def death(self) -> PeerDied:
         """Return the finding that the process has ended."""
         how = f"the server {describe_exit(self.exit_code)}"
-        last = self.stderr.strip().rpartition("\n")[2]
-        return PeerDied(expected, f"{how}; stderr ends: {last[:200]}" if last else how)
+        if last := self.stderr.strip().rpartition("\n")[2]:
+            how += f"; stderr ends: {last[:200]}"
+        return PeerDied("the server goes on", how)
 
     async def write(self, data: bytes) -> None:
         """Write octets, waiting while the server does not read.
@@ -216,11 +219,11 @@ class StdioPeer:
             await asyncio.wait_for(self._child.exited.wait(), timeout)
         return self.is_over
 
-    async def close(self, grace: float = 1.0) -> None:
+    async def close(self) -> None:
         """Close its stdin, wait, then end its whole process group."""
         self._writer.close()
         try:
-            await self._child.stop(close_grace=grace, terminate_grace=grace)
+            await self._child.stop(close_grace=_GRACE_S, terminate_grace=_GRACE_S)
         finally:
             self._reading.close()
             self._reader_task.cancel()
@@ -366,7 +369,6 @@ class HttpPeer:
         body: bytes | None,
         *,
         target: str | None = None,
-        connect_s: float = 5.0,
     ) -> Response:
         """Send a request; returns as soon as it is written.
 
@@ -377,7 +379,7 @@ class HttpPeer:
         head = self.head(
             method, {"Content-Length": length, **headers}, target or self.url.target
         )
-        return await self.raw(head + (body or b""), connect_s=connect_s)
+        return await self.raw(head + (body or b""))
 
     def head(
         self, method: str, headers: Mapping[str, HeaderValue], target: str
@@ -398,7 +400,7 @@ class HttpPeer:
             lines += [f"{name}: {each}" for each in several]
         return "\r\n".join([*lines, "", ""]).encode("utf-8")
 
-    async def raw(self, data: bytes, *, connect_s: float = 5.0) -> Response:
+    async def raw(self, data: bytes) -> Response:
         """Send octets on a new connection; returns as soon as they are written.
 
         Raises:
@@ -407,7 +409,7 @@ class HttpPeer:
         self._count += 1
         number = self._count
         try:
-            async with asyncio.timeout(connect_s):
+            async with asyncio.timeout(_CONNECT_S):
                 reader, writer = await asyncio.open_connection(
                     self.url.host, self.url.port, ssl=self._tls
                 )

@@ -132,6 +132,14 @@ def arguments_for(
     return found
 
 
+def call_of(
+    tool: Mapping[str, Any], arguments: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Return the params of a call of a tool, by default with arguments that fit."""
+    given = arguments_for(tool) or {} if arguments is None else arguments
+    return {"name": tool["name"], "arguments": given}
+
+
 def _example(schema: Any, text: str) -> Any:
     """Return a value of a plain schema; ``None``: the schema is not plain."""
     if not isinstance(schema, dict):

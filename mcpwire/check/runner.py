@@ -43,7 +43,7 @@ from mcpwire.check.case import (
     Verdict,
 )
 from mcpwire.check.cases import CASES
-from mcpwire.check.cases._items import items_of, paged
+from mcpwire.check.cases._items import LISTS, pages
 from mcpwire.check.results import Cell, Report, Result
 from mcpwire.check.roles import callable_tools, find_roles
 from mcpwire.check.schemas import SchemaWatch
@@ -75,12 +75,6 @@ _PROBE_S: Final = 2.0
 _PROBE_STARTS: Final = 3  # times as long as a start is `server/discover` waited for
 _SECRET: Final = 8  # characters of a word that is one by itself
 _HOSTILE: Final = 6  # times as long may an answer take to what floods
-_LISTS: Final = (
-    ("tools", "tools/list", "tools"),
-    ("resources", "resources/list", "resources"),
-    ("resources", "resources/templates/list", "resourceTemplates"),
-    ("prompts", "prompts/list", "prompts"),
-)
 
 
 @attrs.frozen(kw_only=True)
@@ -406,14 +400,14 @@ class _Run:
         # A server may make its lists when it starts, or when it is asked for them.
         patience = subject.bound_s + subject.start_s
         await self._choose_barrier(subject, patience)
-        for capability, method, key in _LISTS:
-            if facts.declares(capability):
+        for listed in LISTS:
+            if facts.declares(listed.capability):
                 items = [
                     item
-                    async for answer in paged(subject, method, timeout=patience)
-                    for item in items_of(answer, key)
+                    for page in await pages(subject, listed, timeout=patience)
+                    for item in page.items
                 ]
-                setattr(facts, {"resourceTemplates": "templates"}.get(key, key), items)
+                setattr(facts, listed.word, items)
         facts.callable_tools = callable_tools(facts.tools, self._options.allow_calls)
         facts.roles = find_roles(facts.tools, facts.callable_tools, self._options.roles)
         return facts

@@ -130,7 +130,6 @@ def load() -> dict[str, ProtocolSchema]:
 class Seen:
     """The messages of one definition."""
 
-    count: int = 0
     message: Message | None = None
     """The first that breaks it."""
     problem: str = ""
@@ -157,7 +156,6 @@ class SchemaWatch:
         if name is None:
             return
         seen = self.seen.setdefault(revision, {}).setdefault(name, Seen())
-        seen.count += 1
         if not seen.problem:
             is_bare = message.is_answer and name.endswith("Result")
             value = message.value.get("result") if is_bare else message.value

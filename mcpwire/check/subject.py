@@ -18,14 +18,7 @@ from urllib.parse import urljoin, urlsplit
 
 import attrs
 
-from mcpwire.check.case import (
-    Absent,
-    Broken,
-    Lenient,
-    NoAnswer,
-    NotAnswered,
-    PeerDied,
-)
+from mcpwire.check.case import Absent, Broken, Lenient, NoAnswer, NotAnswered, PeerDied
 from mcpwire.check.peer import HttpPeer, Response, StdioPeer, Tape
 from mcpwire.errors import LocalProtocolError, MCPError
 from mcpwire.protocol.http_headers import (
@@ -40,7 +33,7 @@ from mcpwire.wire.json import JSONDecodeError, encode, loads
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from mcpwire.check.peer import HeaderValue
     from mcpwire.check.schemas import SchemaWatch
@@ -177,6 +170,11 @@ class Answer:
         """The result; ``None`` where it is an error."""
         found = self.value.get("result")
         return found if isinstance(found, dict) else None
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it is an error, or the result of a tool that failed."""
+        return self.result is None or self.result.get("isError") is True
 
     @property
     def error(self) -> dict[str, Any] | None:
@@ -426,18 +424,14 @@ class Subject:
         }
 
     async def another(
-        self,
-        *,
-        handshake: bool = True,
-        capabilities: dict[str, Any] | None = None,
-        headers: Mapping[str, str] | None = None,
+        self, *, handshake: bool = True, capabilities: dict[str, Any] | None = None
     ) -> Subject:
         """Open one more connection to the same server; closed when the case is over."""
         other = Subject(
             self.target,
             self.revision,
             facts=self.facts,
-            headers=self._headers if headers is None else headers,
+            headers=self._headers,
             watch=self.watch,
             seed=str(self.random.random()),
             bound_s=self.bound_s,
@@ -511,6 +505,10 @@ class Subject:
         if params is not None:
             value["params"] = dict(params)
         return value
+
+    def any_request(self) -> dict[str, Any]:
+        """Return a request that any server answers."""
+        return self.message(self.facts.barrier, id=self.next_id())
 
     def meta(self) -> dict[str, Any]:
         """Return the `_meta` that each request of a modern client has."""
@@ -860,6 +858,12 @@ class Subject:
             raise Absent("HTTP")
         return self.http
 
+    def need_stdio(self) -> StdioPeer:
+        """Return the process; only for cases over stdio."""
+        if self.stdio is None:
+            raise Absent("stdio")
+        return self.stdio
+
     async def exchange(
         self,
         method: str,
@@ -964,6 +968,20 @@ class Subject:
         if not holds:
             self.broken(expected, actual)
 
+    def expect_none(self, found: Sequence[Message], expected: str) -> None:
+        """Find the rule broken by the first of messages that must not be there."""
+        self.expect(not found, expected, found[0].raw if found else "")
+
+    def expect_one_answer(self, id: Any, expected: str = "one answer") -> None:
+        """Find the rule broken unless exactly one answer with the id has come."""
+        count = len(self.answers_to(id))
+        self.expect(count == 1, expected, f"{count} answers")
+
+    def expect_refused(self, status: int, actual: object = None) -> None:
+        """Find the rule broken unless a status says that the request was wrong."""
+        expected = "a status from 400 to 499"
+        self.expect(400 <= status < 500, expected, actual or status)
+
     def broken(self, expected: str, actual: object) -> NoReturn:
         """Find the rule broken."""
         raise Broken(expected, shown(actual))
@@ -976,16 +994,21 @@ class Subject:
         """Find that the subject lacks what the case is about."""
         raise Absent(what)
 
-    def expect_error(
-        self, answer: Answer | Reaction, codes: Iterable[int], expected: str = ""
-    ) -> None:
-        """Find the rule broken unless the answer is an error with one of the codes."""
-        codes = tuple(codes)
-        expected = expected or f"an error {' or '.join(map(str, codes))}"
-        got: Sequence[Any] = (
-            answer.codes if isinstance(answer, Reaction) else [answer.code]
-        )
-        self.expect(any(code in codes for code in got), expected, answer)
+    def need_judged(self, what: str) -> None:
+        """Find that the subject lacks it, where nothing was held against the rule."""
+        if not self.judged:
+            raise Absent(what)
+
+    def expect_error(self, answer: Answer, code: int) -> None:
+        """Find the rule broken unless the answer is an error with the code."""
+        self.expect(answer.code == code, f"an error {code}", answer)
+
+    def need_list(self) -> str:
+        """Return the method of a list that the server has."""
+        for word in ("tools", "prompts", "resources"):
+            if self.facts.declares(word):
+                return f"{word}/list"
+        raise Absent("tools, prompts or resources")
 
     def need_tool(self, role: str) -> dict[str, Any]:
         """Return the tool that plays a role."""

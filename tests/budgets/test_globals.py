@@ -16,8 +16,6 @@ import mcpwire
 PACKAGE = Path(mcpwire.__file__).parent
 
 ALLOWED = {
-    "check/cases/discovery.py: FAMILY": "filled as the module is imported",
-    "check/cases/headers.py: FAMILY": "as above",
     "check/cases/hygiene.py: _ENDS": "what several cases see once, held weakly",
     "check/cases/hygiene.py: _USES": "as above",
     "bench/compare.py: _draws": "numbers of draws, which are the same for all figures",

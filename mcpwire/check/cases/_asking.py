@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.check.roles import arguments_for, is_named_like
+from mcpwire.check.roles import arguments_for, call_of, is_named_like
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mcpwire.check.subject import Subject
 
-__all__ = ["ALL", "QUESTIONS", "answer_to", "answering", "asking_tools"]
+__all__ = ["ALL", "QUESTIONS", "answer_to", "answering", "asking_calls"]
 
 ALL: Final[dict[str, Any]] = {
     "elicitation": {"form": {}, "url": {}},
@@ -23,15 +23,15 @@ QUESTIONS: Final = frozenset(
 )
 
 
-def asking_tools(subject: Subject) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """Return the tools that may be called and ask the client, with arguments."""
-    found = []
+def asking_calls(subject: Subject) -> list[dict[str, Any]]:
+    """Return params of calls of the tools that may be called and ask the client."""
     role = subject.facts.roles.get("ask")
-    for tool in subject.facts.callable_tools:
-        arguments = arguments_for(tool)
-        if arguments is not None and (tool is role or is_named_like(tool, "ask")):
-            found.append((tool, arguments))
-    return found
+    return [
+        call_of(tool)
+        for tool in subject.facts.callable_tools
+        if tool is role or is_named_like(tool, "ask")
+        if arguments_for(tool) is not None
+    ]
 
 
 def answer_to(

@@ -6,19 +6,21 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from mcpwire.check.roles import arguments_for
+from mcpwire.check.roles import arguments_for, call_of
 from mcpwire.protocol.json_schema import properties_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
-    from mcpwire.check.subject import Message, Response, Subject
+    from mcpwire.check.subject import Answer, Message, Response, Subject
 
 __all__ = [
     "BRIEF_S",
     "SlowCall",
     "echo_params",
+    "expect_before",
     "lasting",
+    "notified",
     "position",
     "start_slow",
     "texts_of",
@@ -43,7 +45,7 @@ def lasting(tool: Mapping[str, Any], seconds: float) -> dict[str, Any]:
             arguments[name] = round(seconds * 1000)
         elif any(word in lower for word in _SECONDS):
             arguments[name] = seconds if kind == "number" else max(1, round(seconds))
-    return {"name": tool["name"], "arguments": arguments}
+    return call_of(tool, arguments)
 
 
 @attrs.frozen
@@ -55,14 +57,14 @@ class SlowCall:
     response: Response | None
 
 
-async def start_slow(subject: Subject, seconds: float, *, id: Any = None) -> SlowCall:
+async def start_slow(subject: Subject, seconds: float) -> SlowCall:
     """Start a call, and make sure that it runs.
 
     Raises:
         Absent: There is no tool that takes so long.
     """
     params = lasting(subject.need_tool("slow"), seconds)
-    id = subject.next_id() if id is None else id
+    id = subject.next_id()
     response = await subject.send(subject.message("tools/call", params, id=id))
     await subject.barrier()
     if subject.answers_to(id):
@@ -70,10 +72,33 @@ async def start_slow(subject: Subject, seconds: float, *, id: Any = None) -> Slo
     return SlowCall(id, params, response)
 
 
+async def notified(
+    subject: Subject, method: str, meta: Mapping[str, Any] | None = None
+) -> tuple[Answer, list[Message]]:
+    """Call the tool that notifies; return the notifications until a barrier after."""
+    params = lasting(subject.need_tool("notify"), BRIEF_S)
+    if meta is not None:
+        params["_meta"] = meta
+    before = len(subject.received)
+    answer = await subject.request("tools/call", params, timeout=15.0)
+    await subject.barrier()
+    found = [each for each in subject.received[before:] if each.method == method]
+    return answer, found
+
+
+def expect_before(
+    subject: Subject, answer: Answer, found: Iterable[Message], expected: str
+) -> None:
+    """Find a notification that came behind an answer."""
+    at = position(subject, answer.message)
+    for each in found:
+        subject.expect(position(subject, each) < at, expected, each.raw)
+
+
 def echo_params(subject: Subject, text: str) -> dict[str, Any]:
     """Return the params of a call of the echo tool."""
     tool = subject.need_tool("echo")
-    return {"name": tool["name"], "arguments": arguments_for(tool, text)}
+    return call_of(tool, arguments_for(tool, text))
 
 
 def texts_of(message: Message) -> str:

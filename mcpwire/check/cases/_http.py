@@ -25,6 +25,7 @@ __all__ = [
     "head_of",
     "is_local",
     "messages_on",
+    "response_to",
     "revision_of_sessions",
 ]
 
@@ -40,21 +41,38 @@ EVENTS: Final = "text/event-stream"
 
 
 async def head_of(
-    subject: Subject,
-    method: str,
-    headers: Mapping[str, HeaderValue] | None = None,
-    *,
-    target: str | None = None,
+    subject: Subject, method: str, headers: Mapping[str, HeaderValue] | None = None
 ) -> Response:
     """Send a request without a body, and return the response once its head is there.
 
     The body of a response that is no event stream is there too.
     """
-    response = await subject.exchange(method, headers, target=target, complete=False)
+    response = await subject.exchange(method, headers, complete=False)
     if response.is_stream or method == "HEAD":
         await subject.need_http().abandon(response)
     else:
         await subject.ended(response)
+    return response
+
+
+async def response_to(
+    subject: Subject, method: str, fields: Mapping[str, HeaderValue]
+) -> Response:
+    """Send a request with other header fields; by POST, one that any server answers.
+
+    A DELETE that is served ends the session: it gets one of its own.
+    """
+    if method == "POST":
+        response = (
+            await subject.provoke(subject.any_request(), headers=fields)
+        ).response
+        assert response is not None, "these cases run over HTTP"
+        return response
+    accept = {"Accept": EVENTS} if method == "GET" else {}
+    its = await subject.another() if method == "DELETE" else subject
+    response = await head_of(its, method, {**accept, **fields})
+    if method == "DELETE" and response.status < 300:
+        its.session_id = None
     return response
 
 

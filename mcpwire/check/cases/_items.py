@@ -14,16 +14,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from mcpwire.check.case import NoAnswer
-from mcpwire.check.roles import arguments_for, is_named_like
+from mcpwire.check.case import MODERN, NoAnswer, Start
+from mcpwire.check.roles import arguments_for, call_of, is_named_like
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
 
+    from mcpwire.check.case import Family
     from mcpwire.check.subject import Answer, Message, Subject
 
 __all__ = [
     "LISTS",
+    "NAME",
+    "PREFIX",
+    "PREFIXED",
     "PROMPTS",
     "RESOURCES",
     "ROOM_S",
@@ -32,13 +36,15 @@ __all__ = [
     "TOOLS",
     "Listed",
     "Page",
+    "add_list_cases",
     "base64_problem",
     "call_all",
-    "check_one_list",
     "declaring",
+    "expect_base64",
     "fit_tools",
     "has_header",
     "items_of",
+    "media_in",
     "names_of",
     "paged",
     "pages",
@@ -50,6 +56,13 @@ CAPABILITIES: Final = "io.modelcontextprotocol/clientCapabilities"
 TIMESTAMP: Final = re.compile(
     r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}([.,]\d+)?)?(Z|[+-]\d{2}(:?\d{2})?)?"
 )
+
+_LABEL: Final = r"[A-Za-z](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
+_NAME: Final = r"(?:[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?)?"
+PREFIX: Final = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
+NAME: Final = re.compile(_NAME)
+PREFIXED: Final = re.compile(f"{PREFIX.pattern}/{_NAME}")
+"""A key of `_meta` with a prefix, and its two parts."""
 
 ROOM_S: Final = 4.0  # seconds for the calls of one case
 PAGES: Final = 50
@@ -153,7 +166,7 @@ async def names_of(
     return [str(item.get(listed.name)) for page in found for item in page.items]
 
 
-async def check_one_list(subject: Subject, listed: Listed) -> None:
+async def _check_one_list(subject: Subject, listed: Listed) -> None:
     """Find a list that differs between this connection and another one.
 
     Lists may change with time: over HTTP both are read now, and over stdio a process
@@ -168,6 +181,57 @@ async def check_one_list(subject: Subject, listed: Listed) -> None:
         items = getattr(subject.facts, listed.word)
         there = sorted({str(item.get(listed.name)) for item in items})
     subject.expect(here == there, str(there), here)
+
+
+def add_list_cases(family: Family, listed: Listed, ids: tuple[str, str, str]) -> None:
+    """Add what holds for a list of tools, resources or prompts."""
+    word, source = listed.word, f"server/{listed.word}#capabilities"
+
+    @family.must(
+        ids[0],
+        f"a server that has {word} declares the capability",
+        source=source,
+        sends=f"{listed.method}, where the capability {word} is not declared",
+        expects=f"an error, or no {word}",
+        why="clients do not ask a server for what it does not declare",
+    )
+    async def is_declared(subject: Subject) -> None:
+        if subject.facts.declares(word):
+            if not getattr(subject.facts, word):
+                subject.absent(word)
+            return
+        answer = await subject.request(listed.method, {})
+        found = (answer.result or {}).get(listed.key)
+        subject.expect(not found, f"no {word} without the capability", answer)
+
+    @family.must(
+        ids[1],
+        f"a server that declares {word} lists them",
+        source=source,
+        revisions=MODERN,
+        needs=(word,),
+        sends=listed.method,
+        expects="a result",
+        why=f"the client shows no {listed.one} at all",
+    )
+    async def is_listed(subject: Subject) -> None:
+        answer = await subject.request(listed.method, {})
+        subject.expect(answer.result is not None, "a result", answer)
+
+    @family.must(
+        ids[2],
+        f"the list of {word} does not differ from connection to connection",
+        source=source,
+        revisions=MODERN,
+        needs=(f"{listed.one}:",),
+        start=Start.OWN,
+        is_quick=False,
+        sends=f"{listed.method}, page by page, on two connections",
+        expects=f"the {word} on both",
+        why="requests of one client may come over many connections",
+    )
+    async def is_the_same(subject: Subject) -> None:
+        await _check_one_list(subject, listed)
 
 
 def fit_tools(subject: Subject) -> list[tuple[dict[str, Any], dict[str, Any]]]:
@@ -197,18 +261,14 @@ def has_header(tool: Mapping[str, Any]) -> bool:
     return "x-mcp-header" in str(tool.get("inputSchema"))
 
 
-async def call_all(
-    subject: Subject, *, limit: int = 8
-) -> AsyncIterator[tuple[dict[str, Any], Answer]]:
-    """Call the tools of `fit_tools`, one after the other, while there is time."""
+async def call_all(subject: Subject) -> AsyncIterator[tuple[dict[str, Any], Answer]]:
+    """Call the first of `fit_tools`, one after the other, while there is time."""
     began = monotonic()
-    for tool, arguments in fit_tools(subject)[:limit]:
+    for tool, arguments in fit_tools(subject)[:8]:
         if monotonic() - began > ROOM_S:
             return
         try:
-            answer = await subject.request(
-                "tools/call", {"name": tool["name"], "arguments": arguments}
-            )
+            answer = await subject.request("tools/call", call_of(tool, arguments))
         except NoAnswer:
             subject.facts.unfit.add(tool["name"])
             continue
@@ -250,6 +310,17 @@ def results(subject: Subject) -> Iterator[tuple[str, Message, dict[str, Any]]]:
             method = subject.method_of(message)
             if method is not None:
                 yield method, message, result
+
+
+def expect_base64(subject: Subject, value: object, answer: Answer) -> None:
+    """Find a value that is no strict Base64."""
+    problem = base64_problem(value)
+    subject.expect(problem is None, f"Base64: {problem}", answer)
+
+
+def media_in(content: Any) -> Iterator[dict[str, Any]]:
+    """Yield the pictures and sounds in what a tool or a prompt gives."""
+    return (e for e in walk(content) if e.get("type") in {"image", "audio"})
 
 
 def base64_problem(value: object) -> str | None:

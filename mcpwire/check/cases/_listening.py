@@ -13,7 +13,7 @@ import attrs
 
 from mcpwire.check.case import NoAnswer
 from mcpwire.check.cases._items import declaring
-from mcpwire.check.roles import arguments_for
+from mcpwire.check.roles import call_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -159,12 +159,9 @@ async def hearing(subject: Subject) -> AsyncIterator[None]:
 
 async def change(subject: Subject) -> None:
     """Call the tool that changes what is listed."""
-    tool = subject.need_tool("change")
-    arguments = arguments_for(tool)
     try:
-        answer = await subject.request(
-            "tools/call", {"name": tool["name"], "arguments": arguments or {}}
-        )
+        params = call_of(subject.need_tool("change"))
+        answer = await subject.request("tools/call", params)
     except NoAnswer:
         subject.absent("tool for the role 'change' that answers")
     if answer.result is None:

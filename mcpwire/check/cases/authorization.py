@@ -8,8 +8,8 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlsplit
 
-from mcpwire.check.case import MODERN, Absent, Family, Level, since
-from mcpwire.check.cases._http import EVENTS, HTTP, JSON, SESSIONS, STREAMABLE, head_of
+from mcpwire.check.case import MODERN, Absent, Family, since
+from mcpwire.check.cases._http import HTTP, JSON, SESSIONS, STREAMABLE, response_to
 from mcpwire.wire.urls import is_loopback
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 __all__ = ["FAMILY"]
 
 FAMILY: Final = Family("authorization")
-case = FAMILY.case
 
 _PAGE: Final = "basic/authorization"
 _HANDLING: Final = f"{_PAGE}#token-handling"
@@ -33,6 +32,9 @@ _NEWER: Final = since("2025-11-25")
 _WELL_KNOWN: Final = "/.well-known/oauth-protected-resource"
 _CHALLENGE: Final = 4_096
 _GARBAGE: Final = "mcpwire-no-such-token"
+
+case = FAMILY.where(revisions=STREAMABLE, transports=HTTP, needs=_NEEDS)
+metadata = case.where(revisions=_RESOURCE)
 
 
 # --- requests -------------------------------------------------------------------------
@@ -101,15 +103,11 @@ def _expect_401(subject: Subject, response: Response) -> None:
 # --- no token -------------------------------------------------------------------------
 
 
-@case(
+@case.must(
     "AUTH-13.a",
-    Level.MUST,
     "a request without a token is answered with 401, and begins nothing",
     source=_ERRORS,
     rules=("AUTH-14",),
-    revisions=STREAMABLE,
-    transports=HTTP,
-    needs=_NEEDS,
     sends="the first request of a client, without Authorization",
     expects="the status 401, and no Mcp-Session-Id",
     why="clients do not learn that they have to log in",
@@ -125,25 +123,16 @@ for letter, method in (("b", "GET"), ("c", "DELETE")):
 
     async def no_token_otherwise(subject: Subject, method: str = method) -> None:
         await _need_protection(subject)
-        its = await subject.another() if method == "DELETE" else subject
-        fields: dict[str, HeaderValue] = {"Authorization": None}
-        if method == "GET":
-            fields["Accept"] = EVENTS
-        response = await head_of(its, method, fields)
-        if method == "DELETE" and response.status < 300:
-            its.session_id = None
+        response = await response_to(subject, method, {"Authorization": None})
         is_refused = response.status in {401, 405}
         subject.expect(is_refused, "the status 401", _told(response))
 
-    case(
+    case.must(
         f"AUTH-13.{letter}",
-        Level.MUST,
         f"a {method} without a token is answered with 401",
         source=_ERRORS,
         rules=("FLOW-20",),
         revisions=SESSIONS,
-        transports=HTTP,
-        needs=_NEEDS,
         sends=f"a {method} within the session, without Authorization",
         expects="the status 401 (405 where it is not served)",
         why="the id of a session is enough to read or end it",
@@ -160,29 +149,22 @@ for letter, text, value in (
         response = await _post(subject, value, in_session=True)
         _expect_401(subject, response)
 
-    case(
+    case.must(
         f"SEC-06.{letter}",
-        Level.MUST,
         f"a later request with {text} is answered with 401",
         source=f"{_PAGE}#token-requirements",
         rules=("LHTTP-33", "FLOW-20"),
-        revisions=STREAMABLE,
-        transports=HTTP,
-        needs=_NEEDS,
         sends=f"a request after others with a good token, with {text}",
         expects="the status 401",
         why="the id of a session is enough to use it",
     )(in_session)
 
 
-@case(
+@case.must(
     "AUTH-06.a",
-    Level.MUST,
     "the challenge says where the metadata of the resource is",
     source=_LOCATION,
     revisions=("2025-06-18",),
-    transports=HTTP,
-    needs=_NEEDS,
     sends="a request without Authorization",
     expects="WWW-Authenticate: Bearer with resource_metadata",
     why="clients do not find where to log in",
@@ -193,14 +175,11 @@ async def says_where(subject: Subject) -> None:
     subject.expect(has_it, "resource_metadata", _told(response))
 
 
-@case(
+@case.should(
     "FLOW-11.a",
-    Level.SHOULD,
     "the challenge says which scopes are needed",
     source=f"{_PAGE}#scope-selection-strategy",
     revisions=_NEWER,
-    transports=HTTP,
-    needs=_NEEDS,
     sends="a request without Authorization",
     expects="WWW-Authenticate: Bearer with scope",
     why="clients ask their users for everything",
@@ -269,14 +248,10 @@ for id, text, make in (
         response = await _post(subject, f"Bearer {make(subject)}")
         _expect_401(subject, response)
 
-    case(
+    case.must(
         id,
-        Level.MUST,
         f"a token {text} is answered with 401",
         source=_HANDLING,
-        revisions=STREAMABLE,
-        transports=HTTP,
-        needs=_NEEDS,
         sends=f"a request with a token {text}",
         expects="the status 401",
         why="tokens can be forged" if id != "FLOW-22.a" else "any token opens the door",
@@ -296,14 +271,12 @@ for id, kind, text, revisions, statuses in (
         expected = f"the status {' or '.join(map(str, statuses))}"
         subject.expect(response.status in statuses, expected, _told(response))
 
-    case(
+    case.must(
         id,
-        Level.MUST,
         f"a token {text} is refused",
         source=_HANDLING,
         rules=("SEC-03",) if kind == "audience" else (),
         revisions=revisions,
-        transports=HTTP,
         needs=(*_NEEDS, f"token:{kind}"),
         sends=f"a request with a token {text}",
         expects=f"the status {' or '.join(map(str, statuses))}",
@@ -311,15 +284,11 @@ for id, kind, text, revisions, statuses in (
     )(refused)
 
 
-@case(
+@case.must(
     "FLOW-31.a",
-    Level.MUST,
     "a refused token brings a challenge",
     source=_HANDLING,
     rules=("AUTH-14",),
-    revisions=STREAMABLE,
-    transports=HTTP,
-    needs=_NEEDS,
     sends="a request with a token that nobody gave out",
     expects="WWW-Authenticate with the scheme Bearer",
     why="clients do not learn that they have to log in again",
@@ -333,13 +302,9 @@ async def challenge(subject: Subject) -> None:
     subject.expect(has_it, "WWW-Authenticate: Bearer", _told(response))
 
 
-@case(
+@case.robust(
     "G01.a",
-    Level.ROBUST,
     "the challenge for a refused token says invalid_token",
-    revisions=STREAMABLE,
-    transports=HTTP,
-    needs=_NEEDS,
     sends="a request with a token that nobody gave out",
     expects='error="invalid_token" in WWW-Authenticate',
     why="clients cannot tell whether to refresh the token",
@@ -354,23 +319,21 @@ async def invalid_token(subject: Subject) -> None:
 # --- scopes ---------------------------------------------------------------------------
 
 
-for id, level, source, revisions in (
-    ("AUTH-14.a", Level.MUST, _ERRORS, since("2025-03-26", "2025-06-18")),
+for id, add, source, revisions in (
+    ("AUTH-14.a", case.must, _ERRORS, since("2025-03-26", "2025-06-18")),
     # Later revisions say so twice, and less strictly where they say it at length.
-    ("FLOW-14.d", Level.SHOULD, _SCOPES, _NEWER),
+    ("FLOW-14.d", case.should, _SCOPES, _NEWER),
 ):
 
     async def forbidden(subject: Subject) -> None:
         response = await _post(subject, _bearer(subject, "scope"))
         subject.expect(response.status == 403, "the status 403", _told(response))
 
-    case(
+    add(
         id,
-        level,
         "a token without a needed scope is answered with 403",
         source=source,
         revisions=revisions,
-        transports=HTTP,
         needs=(*_NEEDS, "token:scope"),
         sends="a request with a token that lacks a scope",
         expects="the status 403",
@@ -394,13 +357,11 @@ for letter, member, expected in (
         is_fine = got == expected if expected else bool(got)
         subject.expect(is_fine, f"{member} {expected}".strip(), _told(response))
 
-    case(
+    case.should(
         f"FLOW-14.{letter}",
-        Level.SHOULD,
         f"the challenge for a missing scope has {member}",
         source=_SCOPES,
         revisions=_NEWER,
-        transports=HTTP,
         needs=(*_NEEDS, "token:scope"),
         sends="a request with a token that lacks a scope",
         expects=f"{member} in WWW-Authenticate{f', {expected}' if expected else ''}",
@@ -456,15 +417,11 @@ async def _metadata(subject: Subject) -> dict[str, Any]:
     raise Absent("metadata of the resource at the server's own origin")
 
 
-@case(
+@metadata.must(
     "AUTH-05.a",
-    Level.MUST,
     "clients find the metadata of the resource",
     source=f"{_PAGE}#protected-resource-metadata-discovery-requirements",
     rules=("AUTH-03",),
-    revisions=_RESOURCE,
-    transports=HTTP,
-    needs=_NEEDS,
     sends="a request without a token, and GETs of the places where the metadata may be",
     expects="a JSON object where the challenge says, or at a well-known URI",
     why="clients do not find where to log in",
@@ -482,14 +439,10 @@ async def finds_metadata(subject: Subject) -> None:
         subject.expect(is_there, f"a JSON object at {named}", "none")
 
 
-@case(
+@metadata.must(
     "AUTH-03.a",
-    Level.MUST,
     "the metadata of the resource names an authorization server",
     source=_LOCATION,
-    revisions=_RESOURCE,
-    transports=HTTP,
-    needs=_NEEDS,
     sends="a GET of the metadata",
     expects="authorization_servers with at least one URL",
     why="clients do not find where to log in",
@@ -501,14 +454,10 @@ async def names_issuer(subject: Subject) -> None:
     subject.expect(is_fine, "at least one URL", f"authorization_servers: {found!r}")
 
 
-@case(
+@metadata.must(
     "AUTH-03.b",
-    Level.MUST,
     "the metadata of the resource names the resource",
     source=_LOCATION,
-    revisions=_RESOURCE,
-    transports=HTTP,
-    needs=_NEEDS,
     sends="a GET of the metadata",
     expects="resource, an absolute URL without a fragment (RFC 9728, section 2)",
     why="clients refuse the metadata, or get tokens for another server",
@@ -521,13 +470,9 @@ async def names_resource(subject: Subject) -> None:
     subject.expect(is_fine, "an absolute URL", f"resource: {found!r}")
 
 
-@case(
+@metadata.robust(
     "G01.b",
-    Level.ROBUST,
     "the resource of the metadata is the URL that clients use",
-    revisions=_RESOURCE,
-    transports=HTTP,
-    needs=_NEEDS,
     sends="a GET of the metadata",
     expects="the URL of the server, or one above it, as resource",
     why="clients must refuse metadata of another resource (RFC 9728, section 3.3)",
@@ -543,13 +488,9 @@ async def same_resource(subject: Subject) -> None:
     subject.expect(is_same, own, f"resource: {found}")
 
 
-@case(
+@metadata.robust(
     "G01.c",
-    Level.ROBUST,
     "the metadata of the resource is at a well-known URI",
-    revisions=_RESOURCE,
-    transports=HTTP,
-    needs=_NEEDS,
     sends="GETs of the well-known URIs, with the path of the server and at the root",
     expects="a JSON object at one of them",
     why="clients that do not read the challenge do not find it",
@@ -562,13 +503,9 @@ async def well_known(subject: Subject) -> None:
     subject.expect(found, f"a JSON object at {' or '.join(places)}", "none")
 
 
-@case(
+@metadata.robust(
     "G01.e",
-    Level.ROBUST,
     "the authorization servers have https URLs",
-    revisions=_RESOURCE,
-    transports=HTTP,
-    needs=_NEEDS,
     sends="a GET of the metadata",
     expects="https for each authorization server that is not on this machine",
     why="clients refuse to log in there",
@@ -581,14 +518,11 @@ async def secure_issuers(subject: Subject) -> None:
         subject.expect(is_fine, "https", each)
 
 
-@case(
+@case.should(
     "FLOW-26.a",
-    Level.SHOULD,
     "neither metadata nor challenge ask for offline_access",
     source=f"{_PAGE}#refresh-tokens",
     revisions=MODERN,
-    transports=HTTP,
-    needs=_NEEDS,
     sends="a request without a token, and a GET of the metadata",
     expects="no offline_access in scope and scopes_supported",
     why="users are asked for more than the server needs",
@@ -604,13 +538,9 @@ async def no_offline_access(subject: Subject) -> None:
 # --- how tokens are sent --------------------------------------------------------------
 
 
-@case(
+@case.robust(
     "G01.f",
-    Level.ROBUST,
     "a token in the query opens nothing",
-    revisions=STREAMABLE,
-    transports=HTTP,
-    needs=_NEEDS,
     sends="a request with access_token=... in the query, without Authorization",
     expects="the status 400 or 401",
     why="tokens end up in the logs of proxies and browsers",
@@ -635,29 +565,20 @@ for letter, text, value_of in (
     async def malformed(subject: Subject, value_of: Any = value_of) -> None:
         await _need_protection(subject)
         response = await _post(subject, value_of(_bearer(subject)))
-        is_refused = 400 <= response.status < 500
-        subject.expect(is_refused, "a status from 400 to 499", _told(response))
+        subject.expect_refused(response.status, _told(response))
 
-    case(
+    case.robust(
         f"G01.{letter}",
-        Level.ROBUST,
         f"{text} in Authorization is refused",
-        revisions=STREAMABLE,
-        transports=HTTP,
-        needs=_NEEDS,
         sends=f"a request with {text}",
         expects="a status from 400 to 499",
         why="a proxy and the server see different users, or the server fails",
     )(malformed)
 
 
-@case(
+@case.robust(
     "G01.k",
-    Level.ROBUST,
     "the scheme Bearer counts in any case",
-    revisions=STREAMABLE,
-    transports=HTTP,
-    needs=_NEEDS,
     sends="a request with Authorization: bearer and the good token",
     expects="an answer as with Bearer",
     why="HTTP libraries write the scheme in lower case",
@@ -671,13 +592,11 @@ async def lower_case(subject: Subject) -> None:
 # --- users ----------------------------------------------------------------------------
 
 
-@case(
+@case.robust(
     "D05.a",
-    Level.ROBUST,
     "a session belongs to the user that began it",
     rules=("LHTTP-33",),
     revisions=SESSIONS,
-    transports=HTTP,
     needs=(*_NEEDS, "token:other"),
     sends="a request within the session, with the token of another user",
     expects="a status from 400 to 499",
@@ -687,17 +606,12 @@ async def session_of_another(subject: Subject) -> None:
     if subject.session_id is None:
         subject.absent("session")
     response = await _post(subject, _bearer(subject, "other"), in_session=True)
-    is_refused = 400 <= response.status < 500
-    subject.expect(is_refused, "a status from 400 to 499", _told(response))
+    subject.expect_refused(response.status, _told(response))
 
 
-@case(
+@case.robust(
     "G13.a",
-    Level.ROBUST,
     "no token comes back in an answer",
-    revisions=STREAMABLE,
-    transports=HTTP,
-    needs=_NEEDS,
     sends="requests with a good token, and with one that is refused",
     expects="neither token in the head or body of a response",
     why="tokens end up in logs and on screens",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from mcpwire.check.case import MODERN, Case, Family, Level, Run
+from mcpwire.check.case import MODERN, Family
 from mcpwire.check.cases._items import LISTS, Listed, pages
 
 if TYPE_CHECKING:
@@ -13,8 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["FAMILY"]
 
 FAMILY: Final = Family("caching")
-
-SOURCE: Final = "server/utilities/caching#cacheable-results"
+case = FAMILY.where(revisions=MODERN)
 
 
 async def _ask(subject: Subject, method: str) -> Answer:
@@ -24,32 +23,6 @@ async def _ask(subject: Subject, method: str) -> Answer:
         subject.absent("resource")
     uri = subject.facts.resources[0].get("uri")
     return await subject.request(method, {"uri": uri})
-
-
-def _hinted(method: str) -> Run:
-    async def run(subject: Subject) -> None:
-        answer = await _ask(subject, method)
-        result = answer.result
-        if result is None or result.get("resultType", "complete") != "complete":
-            subject.absent("complete result")
-        has_both = {"ttlMs", "cacheScope"} <= result.keys()
-        subject.expect(has_both, "ttlMs and cacheScope", answer)
-        is_scope = result["cacheScope"] in {"public", "private"}
-        subject.expect(is_scope, "cacheScope public or private", answer)
-
-    return run
-
-
-def _lasting(method: str) -> Run:
-    async def run(subject: Subject) -> None:
-        answer = await _ask(subject, method)
-        ttl = (answer.result or {}).get("ttlMs")
-        if ttl is None:
-            subject.absent("ttlMs")
-        is_count = isinstance(ttl, int) and not isinstance(ttl, bool) and ttl >= 0
-        subject.expect(is_count, "ttlMs as an integer from 0 on", answer)
-
-    return run
 
 
 _METHODS: Final = (
@@ -62,38 +35,48 @@ _METHODS: Final = (
 )
 
 for _letter, (_method, _needs) in zip("abcdef", _METHODS, strict=True):
-    FAMILY.add(
-        Case(
-            id=f"CACHE-01.{_letter}",
-            family=FAMILY.name,
-            level=Level.MUST,
-            title=f"results of {_method} say how long and by whom they may be kept",
-            source=SOURCE,
-            revisions=MODERN,
-            needs=_needs,
-            sends=_method,
-            expects="ttlMs, and cacheScope public or private",
-            why="clients do not know whether the result may be kept or shared",
-            run=_hinted(_method),
-        ),
-        Case(
-            id=f"CACHE-03.{_letter}",
-            family=FAMILY.name,
-            level=Level.MUST,
-            title=f"ttlMs of {_method} is not below 0",
-            source="server/utilities/caching#time-to-live-ttl-field",
-            revisions=MODERN,
-            needs=_needs,
-            sends=_method,
-            expects="ttlMs as an integer from 0 on",
-            why="caches compute a moment in the past, or fail",
-            run=_lasting(_method),
-        ),
-    )
+
+    async def hinted(subject: Subject, method: str = _method) -> None:
+        answer = await _ask(subject, method)
+        result = answer.result
+        if result is None or result.get("resultType", "complete") != "complete":
+            subject.absent("complete result")
+        has_both = {"ttlMs", "cacheScope"} <= result.keys()
+        subject.expect(has_both, "ttlMs and cacheScope", answer)
+        is_scope = result["cacheScope"] in {"public", "private"}
+        subject.expect(is_scope, "cacheScope public or private", answer)
+
+    async def lasting(subject: Subject, method: str = _method) -> None:
+        answer = await _ask(subject, method)
+        ttl = (answer.result or {}).get("ttlMs")
+        if ttl is None:
+            subject.absent("ttlMs")
+        is_count = isinstance(ttl, int) and not isinstance(ttl, bool) and ttl >= 0
+        subject.expect(is_count, "ttlMs as an integer from 0 on", answer)
+
+    case.must(
+        f"CACHE-01.{_letter}",
+        f"results of {_method} say how long and by whom they may be kept",
+        source="server/utilities/caching#cacheable-results",
+        needs=_needs,
+        sends=_method,
+        expects="ttlMs, and cacheScope public or private",
+        why="clients do not know whether the result may be kept or shared",
+    )(hinted)
+    case.must(
+        f"CACHE-03.{_letter}",
+        f"ttlMs of {_method} is not below 0",
+        source="server/utilities/caching#time-to-live-ttl-field",
+        needs=_needs,
+        sends=_method,
+        expects="ttlMs as an integer from 0 on",
+        why="caches compute a moment in the past, or fail",
+    )(lasting)
 
 
-def _same_scope(listed: Listed) -> Run:
-    async def run(subject: Subject) -> None:
+for _letter, _listed in zip("abcd", LISTS, strict=True):
+
+    async def same_scope(subject: Subject, listed: Listed = _listed) -> None:
         found = await pages(subject, listed)
         if len(found) < 2:
             subject.absent("second page")
@@ -102,22 +85,12 @@ def _same_scope(listed: Listed) -> Run:
             is_same = page.result.get("cacheScope") == first
             subject.expect(is_same, f"cacheScope {first} on each page", page.answer)
 
-    return run
-
-
-for _letter, _listed in zip("abcd", LISTS, strict=True):
-    FAMILY.add(
-        Case(
-            id=f"CACHE-12.{_letter}",
-            family=FAMILY.name,
-            level=Level.MUST,
-            title=f"all pages of {_listed.method} have the same cacheScope",
-            source="server/utilities/caching#interaction-with-pagination",
-            revisions=MODERN,
-            needs=(_listed.capability,),
-            sends="each page of the list",
-            expects="the cacheScope of the first page",
-            why="one user's page is shown to another user",
-            run=_same_scope(_listed),
-        )
-    )
+    case.must(
+        f"CACHE-12.{_letter}",
+        f"all pages of {_listed.method} have the same cacheScope",
+        source="server/utilities/caching#interaction-with-pagination",
+        needs=(_listed.capability,),
+        sends="each page of the list",
+        expects="the cacheScope of the first page",
+        why="one user's page is shown to another user",
+    )(same_scope)

@@ -4,15 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from mcpwire.check.case import LEGACY, MODERN, Family, Level, NoAnswer
+from mcpwire.check.case import LEGACY, MODERN, Family, NoAnswer
 from mcpwire.check.cases._calls import lasting, position, start_slow
-from mcpwire.check.cases._exchange import (
-    AnyOf,
-    Notification,
-    Silence,
-    Status,
-    exchange,
-)
+from mcpwire.check.cases._exchange import IGNORED, Notification, exchange
 
 if TYPE_CHECKING:
     from mcpwire.check.subject import Subject
@@ -20,19 +14,18 @@ if TYPE_CHECKING:
 __all__ = ["FAMILY"]
 
 FAMILY: Final = Family("cancellation")
-case = FAMILY.case
 
 CANCELLED: Final = "notifications/cancelled"
-IGNORED: Final = AnyOf(Silence(), Status(*range(400, 500)))
 LASTS_S: Final = 1.0
 _CANCELLED_S: Final = 0.5  # long enough to be cancelled before it is over
 TWELVE_S: Final = 12.0  # for twelve calls, one after another
 
+case = FAMILY.where(needs=("role:slow",))
+
 
 exchange(
-    FAMILY,
+    FAMILY.should,
     "CAN-06.a",
-    Level.SHOULD,
     "a cancellation of an unknown request is ignored",
     source="basic/utilities/cancellation#error-handling",
     rules=("CAN-08",),
@@ -45,9 +38,8 @@ exchange(
 )
 
 exchange(
-    FAMILY,
+    FAMILY.should,
     "CAN-06.b",
-    Level.SHOULD,
     "a malformed cancellation is ignored",
     source="basic/utilities/cancellation#error-handling",
     send=(
@@ -62,9 +54,8 @@ exchange(
 )
 
 
-@case(
+@FAMILY.should(
     "CAN-06.c",
-    Level.SHOULD,
     "a cancellation of a request that is answered is ignored",
     source="basic/utilities/cancellation#timing-considerations",
     rules=("CAN-08",),
@@ -77,11 +68,32 @@ async def late_cancellation(subject: Subject) -> None:
     await subject.request(subject.facts.barrier, id=id)
     await subject.notify(CANCELLED, {"requestId": id, "reason": "late"})
     await subject.barrier()
-    count = len(subject.answers_to(id))
-    subject.expect(count == 1, "one answer", f"{count} answers")
+    subject.expect_one_answer(id)
 
 
-async def _cancelled(subject: Subject) -> None:
+over = case.where(
+    sends="a call of half a second, its cancellation, then the same call again",
+    expects="an answer to the second call alone",
+    why="the client has forgotten the request, and takes the answer for an error",
+)
+
+
+# The decorator next to the function adds its case first.
+@over.must(
+    "TR-STDIO-11.a",
+    "nothing more is sent for a cancelled request",
+    source="basic/transports/stdio#cancellation",
+    rules=("CAN-05",),
+    revisions=MODERN,
+    transports=("stdio",),
+)
+@over.should(
+    "CAN-05.a",
+    "a cancelled request is not answered",
+    source="basic/utilities/cancellation#behavior-requirements",
+    revisions=LEGACY,
+)
+async def cancelled_call(subject: Subject) -> None:
     """Cancel a call; look for its answer until one of the same length is over."""
     call = await start_slow(subject, _CANCELLED_S)
     await subject.notify(CANCELLED, {"requestId": call.id, "reason": "mcpwire"})
@@ -100,44 +112,10 @@ async def _cancelled(subject: Subject) -> None:
         subject.broken("no answer to the cancelled call", found.raw)
 
 
-@case(
-    "CAN-05.a",
-    Level.SHOULD,
-    "a cancelled request is not answered",
-    source="basic/utilities/cancellation#behavior-requirements",
-    revisions=LEGACY,
-    needs=("role:slow",),
-    sends="a call of half a second, its cancellation, then the same call again",
-    expects="an answer to the second call alone",
-    why="the client has forgotten the request, and takes the answer for an error",
-)
-async def cancelled_call(subject: Subject) -> None:
-    await _cancelled(subject)
-
-
-@case(
-    "TR-STDIO-11.a",
-    Level.MUST,
-    "nothing more is sent for a cancelled request",
-    source="basic/transports/stdio#cancellation",
-    rules=("CAN-05",),
-    revisions=MODERN,
-    transports=("stdio",),
-    needs=("role:slow",),
-    sends="a call of half a second, its cancellation, then the same call again",
-    expects="an answer to the second call alone",
-    why="the client has forgotten the request, and takes the answer for an error",
-)
-async def cancelled_modern_call(subject: Subject) -> None:
-    await _cancelled(subject)
-
-
-@case(
+@case.robust(
     "CAN-06.d",
-    Level.ROBUST,
     "a cancellation with an id of another type cancels nothing",
     rules=("CAN-06", "RPC-03"),
-    needs=("role:slow",),
     is_quick=False,
     sends="a call with a number as its id, and the cancellation of that number as text",
     expects="an answer to the call",
@@ -152,12 +130,10 @@ async def other_type(subject: Subject) -> None:
         subject.broken("an answer to the call", found.actual)
 
 
-@case(
+@case.robust(
     "A15.a",
-    Level.ROBUST,
     "a cancellation takes no other call along",
     rules=("CAN-05",),
-    needs=("role:slow",),
     transports=("stdio",),
     is_quick=False,
     sends="twelve calls at once, and the cancellation of each second one",
@@ -174,5 +150,4 @@ async def every_second(subject: Subject) -> None:
         await subject.notify(CANCELLED, {"requestId": id})
     for id in ids[1::2]:
         await subject.answer(id, timeout=TWELVE_S)
-        count = len(subject.answers_to(id))
-        subject.expect(count == 1, "one answer", f"{count} answers")
+        subject.expect_one_answer(id)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from mcpwire.check.case import LEGACY, Case, Family, Level, NoAnswer, Run, Start, since
+from mcpwire.check.case import LEGACY, Family, NoAnswer, Start, since
 from mcpwire.check.cases._items import PROMPTS, RESOURCES, TOOLS, Listed, names_of
 from mcpwire.check.cases._listening import WAIT_S, change, hearing
 
@@ -14,16 +14,15 @@ if TYPE_CHECKING:
 __all__ = ["FAMILY"]
 
 FAMILY: Final = Family("list_changed")
-case = FAMILY.case
 
 UPDATED: Final = "notifications/resources/updated"
+CHANGED: Final = "notifications/{}/list_changed"
 _WATCHED: Final = 20  # resources that a case subscribes to
 
+for _id, _listed in (("TOOL-05", TOOLS), ("RES-03", RESOURCES), ("PROMPT-03", PROMPTS)):
 
-def _told(listed: Listed) -> Run:
-    method = f"notifications/{listed.capability}/list_changed"
-
-    async def run(subject: Subject) -> None:
+    async def told(subject: Subject, listed: Listed = _listed) -> None:
+        method = CHANGED.format(listed.capability)
         before = await names_of(subject, listed)
         async with hearing(subject):
             mark = len(subject.received)
@@ -39,25 +38,16 @@ def _told(listed: Listed) -> Run:
             finally:
                 await change(subject)
 
-    return run
-
-
-for _id, _listed in (("TOOL-05", TOOLS), ("RES-03", RESOURCES), ("PROMPT-03", PROMPTS)):
-    FAMILY.add(
-        Case(
-            id=f"{_id}.a",
-            family=FAMILY.name,
-            level=Level.SHOULD,
-            title=f"a change of {_listed.method} is told to clients that listen",
-            source=f"server/{_listed.capability}#list-changed-notification",
-            rules=("SUB-15",),
-            needs=(f"{_listed.capability}.listChanged", "role:change"),
-            sends="a call of the tool for the role change, while the client listens",
-            expects=f"notifications/{_listed.capability}/list_changed, if it changed",
-            why="clients show what is gone, and not what came",
-            run=_told(_listed),
-        )
-    )
+    FAMILY.should(
+        f"{_id}.a",
+        f"a change of {_listed.method} is told to clients that listen",
+        source=f"server/{_listed.capability}#list-changed-notification",
+        rules=("SUB-15",),
+        needs=(f"{_listed.capability}.listChanged", "role:change"),
+        sends="a call of the tool for the role change, while the client listens",
+        expects=f"{CHANGED.format(_listed.capability)}, if it changed",
+        why="clients show what is gone, and not what came",
+    )(told)
 
 
 def _updates(subject: Subject, mark: int) -> list[Message]:
@@ -71,15 +61,12 @@ async def _quiet_change(subject: Subject, when: str) -> None:
     await change(subject)
     await subject.barrier()
     await subject.barrier()
-    told = [each.raw for each in _updates(subject, mark)]
-    subject.expect(
-        not told, f"nothing of resources {when} a subscription", b"".join(told[:1])
-    )
+    told = _updates(subject, mark)
+    subject.expect_none(told, f"nothing of resources {when} a subscription")
 
 
-@case(
+@FAMILY.robust(
     "F06.d",
-    Level.ROBUST,
     "updates of resources come while a client subscribes, and at no other time",
     rules=("RES-13",),
     revisions=LEGACY,
@@ -112,23 +99,14 @@ async def updates(subject: Subject) -> None:
         subject.expect(fits, "the URI of the subscription, or one below it", found)
 
 
-_CHANGED: Final = "notifications/{}/list_changed"
+LISTS_CHANGED: Final = {
+    CHANGED.format(word): f"{word}.listChanged"
+    for word in ("tools", "prompts", "resources")
+}
 
 
-def _undeclared(subject: Subject) -> list[Message]:
-    """Return the notifications of changes of lists that the server does not declare."""
-    found = []
-    for each in subject.received:
-        for word in ("tools", "prompts", "resources"):
-            declares = subject.facts.declares(f"{word}.listChanged")
-            if each.method == _CHANGED.format(word) and not declares:
-                found.append(each)
-    return found
-
-
-@case(
+@FAMILY.must(
     "LIFE-11.d",
-    Level.MUST,
     "changes of lists are told by servers that declare listChanged",
     source="basic/lifecycle#operation",
     revisions=since("2025-06-18", "2025-11-25"),
@@ -138,10 +116,8 @@ def _undeclared(subject: Subject) -> list[Message]:
     why="the client has no handler for what was not agreed",
 )
 async def declared(subject: Subject) -> None:
-    seen = [
-        each for each in subject.received if str(each.method).endswith("/list_changed")
-    ]
-    if not seen:
-        subject.absent("notification that a list changed")
-    found: list[Any] = [each.raw for each in _undeclared(subject)]
-    subject.expect(not found, "none without listChanged", b"".join(found[:1]))
+    for each in subject.received:
+        if (capability := LISTS_CHANGED.get(str(each.method))) is not None:
+            declares = subject.facts.declares(capability)
+            subject.expect(declares, "none without listChanged", each.raw)
+    subject.need_judged("notification that a list changed")

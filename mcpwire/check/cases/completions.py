@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.check.case import Family, Level, since
+from mcpwire.check.case import Family, since
 from mcpwire.check.cases._exchange import Error, Request, exchange
 from mcpwire.check.cases.prompts import prompt_arguments
 from mcpwire.wire.uri_template import TemplateError, UriTemplate
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 __all__ = ["FAMILY"]
 
 FAMILY: Final = Family("completions")
-case = FAMILY.case
 
 TRIED: Final = 8  # arguments that a case completes
 LARGEST: Final = 100
@@ -26,6 +25,8 @@ _UNKNOWN: Final = {
     "ref": {"type": "ref/prompt", "name": "mcpwire-no-such-prompt"},
     "argument": {"name": "mcpwire", "value": ""},
 }
+
+case = FAMILY.where(revisions=since("2025-03-26"), needs=("completions",))
 
 
 def _completable(subject: Subject) -> Iterator[tuple[dict[str, Any], str]]:
@@ -58,9 +59,8 @@ async def _completed(
             yield answer, found
 
 
-@case(
+@FAMILY.must(
     "COMP-01.a",
-    Level.MUST,
     "a server that completes declares the capability",
     source="server/utilities/completion#capabilities",
     revisions=since("2025-03-26"),
@@ -78,9 +78,8 @@ async def completions_are_declared(subject: Subject) -> None:
         subject.expect(not values, "no values without the capability", answer)
 
 
-@case(
+@FAMILY.should(
     "COMP-03.a",
-    Level.SHOULD,
     "a server that does not complete answers with -32601",
     source="server/utilities/completion#error-handling",
     revisions=since("2025-03-26"),
@@ -92,29 +91,23 @@ async def not_supported(subject: Subject) -> None:
     if subject.facts.declares("completions"):
         subject.absent("server without completions")
     answer = await subject.request("completion/complete", _UNKNOWN)
-    subject.expect_error(answer, [-32601])
+    subject.expect_error(answer, -32601)
 
 
 exchange(
-    FAMILY,
+    case.should,
     "COMP-03.b",
-    Level.SHOULD,
     "completion for an unknown prompt is answered with -32602",
     source="server/utilities/completion#error-handling",
-    revisions=since("2025-03-26"),
-    needs=("completions",),
     send=Request("completion/complete", _UNKNOWN),
     expect=Error(-32602),
     why="a prompt that is gone looks like one without choices",
 )
 
 exchange(
-    FAMILY,
+    case.robust,
     "F08.a",
-    Level.ROBUST,
     "completion for an unknown template is answered with -32602",
-    revisions=since("2025-03-26"),
-    needs=("completions",),
     send=Request(
         "completion/complete",
         {
@@ -127,12 +120,9 @@ exchange(
 )
 
 exchange(
-    FAMILY,
+    case.robust,
     "F08.b",
-    Level.ROBUST,
     "completion for what is no reference is answered with -32602",
-    revisions=since("2025-03-26"),
-    needs=("completions",),
     send=(
         Request("completion/complete", {"argument": {"name": "a", "value": ""}}),
         Request(
@@ -145,13 +135,10 @@ exchange(
 )
 
 
-@case(
+@case.must(
     "COMP-02.a",
-    Level.MUST,
     "a completion has at most 100 values",
     source="server/utilities/completion#completion-results",
-    revisions=since("2025-03-26"),
-    needs=("completions",),
     sends="completion/complete for the first arguments, with nothing typed",
     expects="at most 100 values each",
     why="clients cut the list, or refuse it",
@@ -161,17 +148,13 @@ async def at_most_100(subject: Subject) -> None:
         values = found.get("values")
         fits = isinstance(values, list) and len(values) <= LARGEST
         subject.expect(fits, "at most 100 values", answer)
-    if not subject.judged:
-        subject.absent("argument that is completed")
+    subject.need_judged("argument that is completed")
 
 
-@case(
+@case.robust(
     "F08.c",
-    Level.ROBUST,
     "the total of a completion fits its values",
     rules=("COMP-02",),
-    revisions=since("2025-03-26"),
-    needs=("completions",),
     sends="completion/complete for the first arguments, with nothing typed",
     expects="a total of no less than the values; more of them where hasMore is set",
     why="clients show a wrong count, or do not offer the rest",
@@ -184,17 +167,14 @@ async def total_fits(subject: Subject) -> None:
         subject.expect(total >= len(values), "a total that counts the values", answer)
         contradicts = found.get("hasMore") is (total == len(values))
         subject.expect(not contradicts, "hasMore and total that agree", answer)
-    if not subject.judged:
-        subject.absent("completion with a total")
+    subject.need_judged("completion with a total")
 
 
-@case(
+@case.robust(
     "F08.d",
-    Level.ROBUST,
     "the other arguments may come with a completion",
     rules=("COMP-05",),
     revisions=since("2025-06-18"),
-    needs=("completions",),
     sends="completion/complete with context.arguments",
     expects="a completion, as without them",
     why="completions of newer clients fail",
@@ -210,12 +190,9 @@ async def with_context(subject: Subject) -> None:
     subject.broken("a completion", "none with context.arguments")
 
 
-@case(
+@case.robust(
     "F08.e",
-    Level.ROBUST,
     "an argument that is not there has no values",
-    revisions=since("2025-03-26"),
-    needs=("completions",),
     sends="completion/complete for an argument that is not there",
     expects="an error -32602, or no values",
     why="values of another argument are offered",

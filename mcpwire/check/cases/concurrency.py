@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from mcpwire.check.case import Absent, Family, Level, NoAnswer
-from mcpwire.check.cases._calls import BRIEF_S, lasting
+from mcpwire.check.case import Absent, Family, NoAnswer
+from mcpwire.check.cases._calls import BRIEF_S, echo_params, lasting
 from mcpwire.check.cases._http import HTTP, SESSIONS, answered_beside, messages_on
-from mcpwire.check.roles import arguments_for
 from mcpwire.wire.json import encode
 
 if TYPE_CHECKING:
@@ -18,16 +17,12 @@ if TYPE_CHECKING:
 __all__ = ["FAMILY"]
 
 FAMILY: Final = Family("concurrency")
-case = FAMILY.case
 
 _LASTING_S: Final = 0.5
 _NOTICEABLE_S: Final = 0.2
 
-
-def _echo(subject: Subject, text: str) -> dict[str, Any]:
-    """Return the params of a call that gives a text back."""
-    tool = subject.need_tool("echo")
-    return {"name": tool["name"], "arguments": arguments_for(tool, text) or {}}
+case = FAMILY.where(transports=HTTP)
+flood = case.where(is_hostile=True, is_quick=False, bound_s=60.0)
 
 
 def _expect_text(subject: Subject, answer: Answer, text: str) -> None:
@@ -37,11 +32,12 @@ def _expect_text(subject: Subject, answer: Answer, text: str) -> None:
 
 async def _at_once(subject: Subject, count: int) -> None:
     """Make many calls at once; each must get its own text back."""
-    texts = {subject.next_id(): "" for _ in range(count)}
-    texts = {id: f"mcpwire-{id}-of-{count}" for id in texts}
+    ids = [subject.next_id() for _ in range(count)]
+    texts = {id: f"mcpwire-{id}-of-{count}" for id in ids}
 
     async def call(id: int) -> None:
-        answer = await subject.request("tools/call", _echo(subject, texts[id]), id=id)
+        params = echo_params(subject, texts[id])
+        answer = await subject.request("tools/call", params, id=id)
         _expect_text(subject, answer, texts[id])
 
     calls = [asyncio.ensure_future(call(id)) for id in texts]
@@ -62,11 +58,9 @@ for id, count, is_hostile in (("D15.a", 100, False), ("D15.b", 1_000, True)):
         finally:
             subject.bound_s = patience
 
-    case(
+    case.robust(
         id,
-        Level.ROBUST,
         f"{count:,} calls at once each get their own answer",
-        transports=HTTP,
         needs=("role:echo",),
         is_hostile=is_hostile,
         is_quick=count < 1_000,
@@ -77,12 +71,10 @@ for id, count, is_hostile in (("D15.a", 100, False), ("D15.b", 1_000, True)):
     )(many)
 
 
-@case(
+@case.robust(
     "D15.c",
-    Level.ROBUST,
     "equal ids in two sessions are kept apart",
     is_quick=False,
-    transports=HTTP,
     needs=("role:echo",),
     sends="ten calls in each of two sessions at once, with the same ids",
     expects="the text of its own session in each answer",
@@ -94,29 +86,24 @@ async def equal_ids(subject: Subject) -> None:
     async def call(session: int, id: int) -> None:
         its = both[session]
         text = f"mcpwire-session-{session}-call-{id}"
-        answer = await its.request("tools/call", _echo(its, text), id=id)
+        answer = await its.request("tools/call", echo_params(its, text), id=id)
         _expect_text(subject, answer, text)
 
     await asyncio.gather(*(call(s, id) for id in range(1, 11) for s in (0, 1)))
 
 
-@case(
+@case.robust(
     "D15.d",
-    Level.ROBUST,
     "equal progress tokens in two sessions are kept apart",
     is_quick=False,
-    transports=HTTP,
     needs=("role:notify",),
     sends="a call in each of two sessions at once, with the same id and token",
     expects="as many reports in each as one call alone brings",
     why="one user sees the progress of another",
 )
 async def equal_tokens(subject: Subject) -> None:
-    tool = subject.need_tool("notify")
-    params = {
-        **lasting(tool, BRIEF_S),
-        "_meta": {"progressToken": "mcpwire-same"},
-    }
+    params = lasting(subject.need_tool("notify"), BRIEF_S)
+    params["_meta"] = {"progressToken": "mcpwire-same"}
 
     async def reports(its: Subject, id: int) -> int:
         try:
@@ -135,11 +122,9 @@ async def equal_tokens(subject: Subject) -> None:
     subject.expect(got == [alone, alone], f"{alone} reports in each", f"{got}")
 
 
-@case(
+@case.robust(
     "D15.e",
-    Level.ROBUST,
     "a call that takes long keeps no other waiting",
-    transports=HTTP,
     needs=("role:slow",),
     is_quick=False,
     sends="a call that takes a while, and two requests behind it",
@@ -166,11 +151,9 @@ async def slow_and_quick(subject: Subject) -> None:
     subject.expect(is_first, "the quick answer first", "it came behind the slow one")
 
 
-@case(
+@case.robust(
     "D15.f",
-    Level.ROBUST,
     "50 idle connections keep nobody waiting",
-    transports=HTTP,
     sends="50 connections without a request, and a request",
     expects="an answer",
     why="clients that keep connections stop the server for all",
@@ -181,15 +164,10 @@ async def idle_connections(subject: Subject) -> None:
     await answered_beside(subject, idle)
 
 
-@case(
+@flood.robust(
     "D15.g",
-    Level.ROBUST,
     "200 sessions that are left do not stop the server",
     revisions=SESSIONS,
-    transports=HTTP,
-    is_hostile=True,
-    is_quick=False,
-    bound_s=60.0,
     sends="initialize, 200 times, and nothing more in those sessions",
     expects="an answer in the first session and in a new one",
     why="clients that crash use the server up",
@@ -203,15 +181,10 @@ async def left_sessions(subject: Subject) -> None:
     await fresh.request(fresh.facts.barrier)
 
 
-@case(
+@flood.robust(
     "D15.h",
-    Level.ROBUST,
     "200 abandoned calls do not stop the server",
-    transports=HTTP,
     needs=("role:slow",),
-    is_hostile=True,
-    is_quick=False,
-    bound_s=60.0,
     sends="200 calls that take a while, each connection closed meanwhile",
     expects="an answer to the next request",
     why="clients that crash use the server up",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.check.case import LEGACY, MODERN, Case, Family, Level, Start
+from mcpwire.check.case import LEGACY, MODERN, Family, Start
+from mcpwire.check.cases._asking import ALL
 from mcpwire.check.cases._exchange import (
     AnyOf,
     Changed,
@@ -14,25 +15,30 @@ from mcpwire.check.cases._exchange import (
     Result,
     exchange,
 )
-from mcpwire.check.roles import arguments_for
+from mcpwire.check.cases._items import PREFIXED, declaring
+from mcpwire.check.roles import call_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mcpwire.check.subject import Answer, Message, Subject
+    from mcpwire.check.case import Run
+    from mcpwire.check.subject import Answer, Message, Reaction, Subject
 
-__all__ = ["FAMILY"]
+__all__ = ["FAMILY", "names_versions"]
 
 FAMILY: Final = Family("discovery")
-case = FAMILY.case
 
 OURS: Final = "io.modelcontextprotocol/"
-CAPABILITIES: Final = OURS + "clientCapabilities"
 CLIENT: Final = OURS + "clientInfo"
 SERVER: Final = OURS + "serverInfo"
 UNKNOWN: Final = "1900-01-01"
 
-ALL_THE_RUN: Final = "nothing by itself: it looks at all messages of the connection"
+case = FAMILY.where(revisions=MODERN)
+first = case.where(start=Start.RAW, bound_s=40.0)
+last = case.where(
+    start=Start.LAST,
+    sends="nothing by itself: it looks at all messages of the connection",
+)
 
 
 # --- server/discover ------------------------------------------------------------------
@@ -44,13 +50,11 @@ def _speaks(result: dict[str, Any]) -> bool:
 
 
 exchange(
-    FAMILY,
+    case.must,
     "VER-04.a",
-    Level.MUST,
     "`server/discover` lists the versions and capabilities",
     source="server/discover",
     rules=("VER-05",),
-    revisions=MODERN,
     send=Request("server/discover"),
     expect=Result(
         lambda result: _speaks(result) and isinstance(result.get("capabilities"), dict),
@@ -60,12 +64,10 @@ exchange(
 )
 
 exchange(
-    FAMILY,
+    case.must,
     "VER-05.a",
-    Level.MUST,
     "the result of `server/discover` says how long it holds, and for whom",
     source="schema#DiscoverResult",
-    revisions=MODERN,
     send=Request("server/discover"),
     expect=Result(
         lambda result: (
@@ -80,12 +82,10 @@ exchange(
 )
 
 
-@case(
+@case.must(
     "EXT-01.a",
-    Level.MUST,
     "the name of each extension has a prefix",
     source="basic/versioning#extension-negotiation",
-    revisions=MODERN,
     sends="nothing more: it looks at the declared capabilities",
     expects="names such as `com.example/name`",
     why="two extensions of one name cannot be told apart",
@@ -94,7 +94,7 @@ async def extensions_have_prefixes(subject: Subject) -> None:
     extensions = subject.facts.capabilities.get("extensions")
     if not isinstance(extensions, dict) or not extensions:
         subject.absent("extensions")
-    wrong = [name for name in extensions if not _is_key(name) or "/" not in name]
+    wrong = [name for name in extensions if not PREFIXED.fullmatch(name)]
     subject.expect(not wrong, "a prefix and a slash", wrong)
 
 
@@ -123,56 +123,57 @@ def _of_version(version: str, method: str = "server/discover") -> Changed:
     )
 
 
-def _names_versions(data: Any) -> bool:
+def names_versions(data: Any) -> bool:
+    """Tell whether the data of an error has the revision among the supported ones."""
     supported = data.get("supported") if isinstance(data, dict) else None
     return isinstance(supported, list) and MODERN[0] in supported
 
 
 exchange(
-    FAMILY,
+    case.must,
     "VER-02.a",
-    Level.MUST,
     "an unknown version is answered with -32022 and the versions that there are",
     source="basic/versioning#protocol-version-negotiation",
     rules=("TR-HTTP-27",),
-    revisions=MODERN,
     send=_of_version(UNKNOWN),
     expect=Error(
         -32022,
         status=(400,),
-        data=_names_versions,
+        data=names_versions,
         text="with `data.supported` that has 2026-07-28",
     ),
     why="a newer client cannot choose a version that both speak",
 )
 
 
-@case(
+async def _refusal(subject: Subject) -> tuple[dict[str, Any], Reaction]:
+    """Return the data of the error for an unknown version, and all that came."""
+    reaction = await subject.late(await _of_version(UNKNOWN).to(subject))
+    if -32022 not in reaction.codes:
+        subject.absent("error -32022")
+    data = reaction.errors[0].value["error"].get("data")
+    return data if isinstance(data, dict) else {}, reaction
+
+
+@case.must(
     "VER-02.b",
-    Level.MUST,
     "an unknown version is named in the error",
     source="schema#UnsupportedProtocolVersionError",
-    revisions=MODERN,
     sends=f"a request of the version {UNKNOWN}",
     expects=f"`data.requested` {UNKNOWN} in the error -32022",
     why="a client with several requests in flight cannot say which version failed",
 )
 async def unknown_version_is_named(subject: Subject) -> None:
-    reaction = await subject.late(await _of_version(UNKNOWN).to(subject))
-    if -32022 not in reaction.codes:
-        subject.absent("error -32022")
-    data = reaction.errors[0].value["error"].get("data")
-    named = isinstance(data, dict) and data.get("requested") == UNKNOWN
-    subject.expect(named, f"`data.requested` {UNKNOWN}", reaction)
+    data, reaction = await _refusal(subject)
+    is_named = data.get("requested") == UNKNOWN
+    subject.expect(is_named, f"`data.requested` {UNKNOWN}", reaction)
 
 
 exchange(
-    FAMILY,
+    case.must,
     "VER-02.c",
-    Level.MUST,
     "an unknown version is refused whatever the method",
     source="basic/versioning#protocol-version-negotiation",
-    revisions=MODERN,
     needs=("tools",),
     send=_of_version(UNKNOWN, "tools/list"),
     expect=Error(-32022),
@@ -180,12 +181,10 @@ exchange(
 )
 
 exchange(
-    FAMILY,
+    case.robust,
     "VER-02.d",
-    Level.ROBUST,
     "a version that is no text is refused",
     rules=("VER-02", "META-08"),
-    revisions=MODERN,
     send=(
         Changed(
             _with_meta(protocolVersion=20260728), "a request of the version 20260728"
@@ -198,23 +197,17 @@ exchange(
 )
 
 
-@case(
+@case.robust(
     "VER-07.a",
-    Level.ROBUST,
     "both lists of versions agree",
     rules=("VER-07",),
-    revisions=MODERN,
     sends="`server/discover`, and a request of an unknown version",
     expects="`supportedVersions` and `data.supported` hold the same versions",
     why="a client retries with a version that is refused again",
 )
 async def versions_agree(subject: Subject) -> None:
     versions = (await subject.request("server/discover")).result or {}
-    reaction = await subject.late(await _of_version(UNKNOWN).to(subject))
-    if -32022 not in reaction.codes:
-        subject.absent("error -32022")
-    data = reaction.errors[0].value["error"].get("data")
-    supported = data.get("supported") if isinstance(data, dict) else None
+    supported = (await _refusal(subject))[0].get("supported")
     listed = versions.get("supportedVersions")
     both = isinstance(supported, list) and isinstance(listed, list)
     # The error may leave out the versions that have no stateless form.
@@ -233,18 +226,14 @@ async def _initialize(subject: Subject) -> Answer:
     return await subject.answer(1, await subject.send(message, headers=_NO_HEADERS))
 
 
-@case(
+@first.should(
     "VER-09.a",
-    Level.SHOULD,
     "a server of this revision alone names its versions in its answer to `initialize`",
     source="basic/versioning#backward-compatibility-with-initialization-based-versions",
-    revisions=MODERN,
-    start=Start.RAW,
     is_quick=False,
     sends="`initialize` of 2025-11-25, without the metadata of this revision",
     expects="an error with 2026-07-28 in its message or data",
     why="an older client can only say that something failed",
-    bound_s=40.0,
 )
 async def initialize_is_explained(subject: Subject) -> None:
     versions = subject.facts.hello.get("supportedVersions") or []
@@ -263,17 +252,13 @@ _NO_HEADERS: Final = {
 }
 
 
-@case(
+@first.robust(
     "VER-10.a",
-    Level.ROBUST,
     "a server of both eras takes the handshake too",
-    revisions=MODERN,
-    start=Start.RAW,
     is_quick=False,
     sends="`initialize` of 2025-11-25 as the first message",
     expects="a result of that version",
     why="an older client cannot connect, although the server says that it could",
-    bound_s=40.0,
 )
 async def both_eras(subject: Subject) -> None:
     versions = subject.facts.hello.get("supportedVersions") or []
@@ -296,27 +281,24 @@ _REMOVED: Final[dict[str, dict[str, Any]]] = {
     "resources/unsubscribe": {"uri": "mcpwire://none"},
 }
 
-_OTHER_ERA: Final = {"initialize": (-32022,)}
-
 for _letter, (_method, _params) in zip("bcdef", _REMOVED.items(), strict=True):
+    _is_hello = _method == "initialize"
     exchange(
-        FAMILY,
+        case.must,
         f"VER-10.{_letter}",
-        Level.MUST,
         f"`{_method}` of this revision is an unknown method",
         source="schema#MethodNotFoundError",
         rules=("RPC-31", "PING-03"),
-        revisions=MODERN,
         transports=("stdio",),
-        start=Start.OWN if _method == "initialize" else Start.SHARED,
-        follows="META-14.a" if _method == "initialize" else "",
+        start=Start.OWN if _is_hello else Start.SHARED,
+        follows="META-14.a" if _is_hello else "",
         send=Request(
             _method, _params, text=f"`{_method}` with this revision's `_meta`"
         ),
         # A server of both eras may say which one the connection has.
-        expect=Error(-32601, *_OTHER_ERA.get(_method, ())),
+        expect=Error(-32601, *([-32022] if _is_hello else [])),
         # One of both eras may begin a session all the same: `initialize` selects it.
-        lenient=Result() if _method == "initialize" else None,
+        lenient=Result() if _is_hello else None,
         why="a client of both eras takes the server for one of the older era",
     )
 
@@ -324,24 +306,20 @@ for _letter, (_method, _params) in zip("bcdef", _REMOVED.items(), strict=True):
 # --- what each request carries --------------------------------------------------------
 
 exchange(
-    FAMILY,
+    case.must,
     "META-08.a",
-    Level.MUST,
     "a request without the client's capabilities is refused with -32602",
     source="basic/index#meta",
-    revisions=MODERN,
     send=Changed(_with_meta(clientCapabilities=None), "a request without them"),
     expect=Error(-32602, status=(400,)),
     why="the server guesses what the client can do",
 )
 
 exchange(
-    FAMILY,
+    case.must,
     "META-08.b",
-    Level.MUST,
     "a request without a version in `_meta` is refused with -32602",
     source="basic/index#meta",
-    revisions=MODERN,
     transports=("http",),
     send=Changed(_with_meta(protocolVersion=None), "a request without it"),
     expect=Error(-32602, status=(400,)),
@@ -349,12 +327,10 @@ exchange(
 )
 
 exchange(
-    FAMILY,
+    case.must,
     "META-08.c",
-    Level.MUST,
     "a request without `_meta` is refused with -32602",
     source="basic/index#meta",
-    revisions=MODERN,
     transports=("http",),
     send=(
         Changed({"params": {}}, "a request without `_meta`"),
@@ -365,12 +341,10 @@ exchange(
 )
 
 exchange(
-    FAMILY,
+    case.robust,
     "META-08.d",
-    Level.ROBUST,
     "a request without `_meta` is refused over stdio",
     rules=("META-08",),
-    revisions=MODERN,
     transports=("stdio",),
     send=(
         Changed({"params": {}}, "a request without `_meta`"),
@@ -381,12 +355,10 @@ exchange(
 )
 
 exchange(
-    FAMILY,
+    case.robust,
     "META-08.e",
-    Level.ROBUST,
     "capabilities that are no object are refused",
     rules=("META-08",),
-    revisions=MODERN,
     send=(
         Changed(_with_meta(clientCapabilities="all"), "a text as capabilities"),
         Changed(_with_meta(clientCapabilities=[]), "an array as capabilities"),
@@ -397,24 +369,20 @@ exchange(
 )
 
 exchange(
-    FAMILY,
+    case.must,
     "META-07.a",
-    Level.MUST,
     "a request without the client's name is answered",
     source="basic/index#meta",
-    revisions=MODERN,
     send=Changed(_with_meta(clientInfo=None), "a request without `clientInfo`"),
     expect=Result(),
     why="clients that keep their name to themselves are shut out",
 )
 
 exchange(
-    FAMILY,
+    case.robust,
     "META-04.a",
-    Level.ROBUST,
     "unknown keys of `_meta` are ignored",
     rules=("META-04", "TRACE-01"),
-    revisions=MODERN,
     send=Request(
         "server/discover",
         {
@@ -433,12 +401,10 @@ exchange(
 )
 
 exchange(
-    FAMILY,
+    case.robust,
     "META-04.b",
-    Level.ROBUST,
     "malformed trace keys do no harm",
     rules=("TRACE-01",),
-    revisions=MODERN,
     send=Request(
         "server/discover",
         {"_meta": {"traceparent": "x", "tracestate": 5, "baggage": ["a"]}},
@@ -452,34 +418,24 @@ exchange(
 # --- no state -------------------------------------------------------------------------
 
 
-@case(
+@first.must(
     "META-14.a",
-    Level.MUST,
     "the first request of a connection may be any",
     source="basic/index#statelessness",
     rules=("VER-06",),
-    revisions=MODERN,
-    start=Start.RAW,
     sends="a request for a list as the first message",
     expects="a result",
     why="clients that know the server must ask all the same",
-    bound_s=40.0,
 )
 async def no_handshake(subject: Subject) -> None:
-    names = ("tools", "prompts", "resources")
-    lists = [name for name in names if subject.facts.declares(name)]
-    if not lists:
-        subject.absent("tools, prompts or resources")
-    answer = await subject.request(f"{lists[0]}/list")
+    answer = await subject.request(subject.need_list())
     subject.expect(answer.result is not None, "a result", answer)
 
 
-@case(
+@case.must(
     "META-14.b",
-    Level.MUST,
     "a request that is refused does not alter how the next one is taken",
     source="basic/index#statelessness",
-    revisions=MODERN,
     sends="a request of an unknown version, one without capabilities, and a proper one",
     expects="two errors and a result",
     why="one faulty client behind a proxy spoils the calls of all",
@@ -496,27 +452,18 @@ async def refusals_leave_nothing(subject: Subject) -> None:
         subject.expect(answer.result is not None, "a result of the next", answer)
 
 
-@case(
+@case.must(
     "META-09.a",
-    Level.MUST,
     "capabilities of one request do not hold for the next",
     source="basic/index#meta",
-    revisions=MODERN,
     needs=("role:ask",),
     sends="the tool that asks the client, with all capabilities and then without",
     expects="the second call does not ask",
     why="a client is asked what it cannot answer",
 )
 async def capabilities_are_forgotten(subject: Subject) -> None:
-    tool = subject.need_tool("ask")
-    params = {"name": tool["name"], "arguments": arguments_for(tool) or {}}
-    able: dict[str, Any] = {
-        "sampling": {},
-        "elicitation": {"form": {}, "url": {}},
-        "roots": {},
-    }
-    meta = {"_meta": {CAPABILITIES: able}}
-    first = await subject.request("tools/call", {**params, **meta})
+    params = call_of(subject.need_tool("ask"))
+    first = await subject.request("tools/call", declaring(ALL, params))
     if (first.result or {}).get("resultType") != "input_required":
         subject.absent("tool that asks the client")
     second = await subject.request("tools/call", params)
@@ -528,55 +475,28 @@ async def capabilities_are_forgotten(subject: Subject) -> None:
 
 
 def _looks(
-    id: str,
-    level: Level,
-    title: str,
-    check: Callable[[Subject, Message], str | None],
-    *,
-    expects: str,
-    **facts: Any,
-) -> None:
-    """Add a case that looks at each message of the connection, at the end."""
+    of: Callable[..., Callable[[Run], Run]], id: str, title: str, **facts: Any
+) -> Callable[[Callable[[Message], str | None]], None]:
+    """Add a case that looks at each message of the connection, at the end.
 
-    async def run(subject: Subject) -> None:
-        if not subject.received:
-            subject.absent("message")
-        for message in subject.received:
-            if isinstance(message.value, dict) and subject.is_of_revision(message):
-                problem = check(subject, message)
-                if problem is not None:
+    The decorated function says what is wrong with a message; ``None``: nothing.
+    """
+
+    def add(check: Callable[[Message], str | None]) -> None:
+        async def run(subject: Subject) -> None:
+            if not subject.received:
+                subject.absent("message")
+            for message in subject.received:
+                if not isinstance(message.value, dict):
+                    continue
+                if subject.is_of_revision(message) and (problem := check(message)):
                     subject.last_sent = b""
-                    subject.broken(f"{expects}; found {problem}", message.raw)
+                    expected = f"{facts['expects']}; found {problem}"
+                    subject.broken(expected, message.raw)
 
-    FAMILY.add(
-        Case(
-            id=id,
-            family=FAMILY.name,
-            level=level,
-            title=title,
-            sends=ALL_THE_RUN,
-            expects=expects,
-            run=run,
-            start=Start.LAST,
-            **facts,
-        )
-    )
+        of(id, title, **facts)(run)
 
-
-def _result(message: Message) -> dict[str, Any] | None:
-    found = message.value.get("result") if message.is_answer else None
-    return found if isinstance(found, dict) else None
-
-
-def _has_type(_: Subject, message: Message) -> str | None:
-    result = _result(message)
-    lacks = result is not None and not isinstance(result.get("resultType"), str)
-    return "a result without it" if lacks else None
-
-
-def _is_no_request(_: Subject, message: Message) -> str | None:
-    is_request = message.method is not None and "id" in message.value
-    return f"the request {message.method}" if is_request else None
+    return add
 
 
 def _code(message: Message) -> Any:
@@ -584,94 +504,71 @@ def _code(message: Message) -> Any:
     return error.get("code") if isinstance(error, dict) else None
 
 
-def _is_not_old(_: Subject, message: Message) -> str | None:
+@_looks(
+    last.must,
+    "RPC-16.a",
+    "each result has `resultType`",
+    source="basic/index#result-responses",
+    expects="`resultType`, a text, in each result",
+    why="clients cannot tell a result from a question",
+)
+def _has_type(message: Message) -> str | None:
+    result = message.value.get("result") if message.is_answer else None
+    lacks = isinstance(result, dict) and not isinstance(result.get("resultType"), str)
+    return "a result without it" if lacks else None
+
+
+@_looks(
+    last.must,
+    "RPC-20.a",
+    "the server sends no requests",
+    source="basic/patterns/index",
+    rules=("TR-STDIO-07", "TR-HTTP-15"),
+    expects="results, errors and notifications only",
+    why="clients of this revision do not answer, and the call hangs",
+)
+def _is_no_request(message: Message) -> str | None:
+    is_request = message.method is not None and "id" in message.value
+    return f"the request {message.method}" if is_request else None
+
+
+@_looks(
+    last.must,
+    "RPC-27.a",
+    "codes of former revisions are not used",
+    source="basic/index#error-codes",
+    expects="no error -32002 or -32042",
+    why="clients of this revision do not know them",
+)
+def _is_not_old(message: Message) -> str | None:
     code = _code(message)
     return f"the code {code}" if code in {-32002, -32042} else None
 
 
-def _is_defined(_: Subject, message: Message) -> str | None:
+@_looks(
+    last.must,
+    "RPC-26.a",
+    "only codes that are defined are used of the reserved ones",
+    source="basic/index#error-codes",
+    expects="no other error from -32099 to -32020 than -32020, -32021 and -32022",
+    why="a later revision gives the code a meaning, and clients act on it",
+)
+def _is_defined(message: Message) -> str | None:
     code = _code(message)
     reserved = isinstance(code, int) and -32099 <= code <= -32020
     undefined = reserved and code not in {-32020, -32021, -32022, -32042}
     return f"the code {code}" if undefined else None
 
 
-def _is_not_legacy(_: Subject, message: Message) -> str | None:
-    code = _code(message)
-    old = isinstance(code, int) and -32019 <= code <= -32000 and code != -32002
-    return f"the code {code}" if old else None
-
-
-def _is_label(label: str) -> bool:
-    inner = label.replace("-", "a")
-    plain = inner.isalnum() and inner.isascii() and bool(label)
-    return plain and label[0].isalpha() and label[-1].isalnum()
-
-
-def _is_key(key: str) -> bool:
-    """Tell whether a key of `_meta` follows the grammar."""
-    prefix, slash, name = key.rpartition("/")
-    if slash and not all(_is_label(label) for label in prefix.split(".")):
-        return False
-    if not name:
-        return bool(slash)
-    middle = "".join(c for c in name if c not in "-_.")
-    ends = name[0].isalnum() and name[-1].isalnum()
-    return ends and middle.isalnum() and name.isascii()
-
-
-_looks(
-    "RPC-16.a",
-    Level.MUST,
-    "each result has `resultType`",
-    _has_type,
-    source="basic/index#result-responses",
-    revisions=MODERN,
-    expects="`resultType`, a text, in each result",
-    why="clients cannot tell a result from a question",
-)
-
-_looks(
-    "RPC-20.a",
-    Level.MUST,
-    "the server sends no requests",
-    _is_no_request,
-    source="basic/patterns/index",
-    rules=("TR-STDIO-07", "TR-HTTP-15"),
-    revisions=MODERN,
-    expects="results, errors and notifications only",
-    why="clients of this revision do not answer, and the call hangs",
-)
-
-_looks(
-    "RPC-27.a",
-    Level.MUST,
-    "codes of former revisions are not used",
-    _is_not_old,
-    source="basic/index#error-codes",
-    revisions=MODERN,
-    expects="no error -32002 or -32042",
-    why="clients of this revision do not know them",
-)
-
-_looks(
-    "RPC-26.a",
-    Level.MUST,
-    "only codes that are defined are used of the reserved ones",
-    _is_defined,
-    source="basic/index#error-codes",
-    revisions=MODERN,
-    expects="no other error from -32099 to -32020 than -32020, -32021 and -32022",
-    why="a later revision gives the code a meaning, and clients act on it",
-)
-
-_looks(
+@_looks(
+    last.should,
     "RPC-24.a",
-    Level.SHOULD,
     "codes of the legacy range are not used",
-    _is_not_legacy,
     source="basic/index#error-codes",
-    revisions=MODERN,
     expects="no error from -32019 to -32000",
     why="each implementation meant something else by them",
 )
+def _is_not_legacy(message: Message) -> str | None:
+    code = _code(message)
+    old = isinstance(code, int) and -32019 <= code <= -32000 and code != -32002
+    return f"the code {code}" if old else None

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from mcpwire.check.case import Family, Level, NoAnswer, PeerDied, Start, since
+from mcpwire.check.case import Family, NoAnswer, PeerDied, Start, since
+from mcpwire.check.cases._calls import echo_params, texts_of
 from mcpwire.check.cases._exchange import (
     AnyOf,
     Error,
@@ -16,9 +16,8 @@ from mcpwire.check.cases._exchange import (
     Silence,
     exchange,
     spoiled,
-    with_value,
+    valued,
 )
-from mcpwire.check.roles import arguments_for
 from mcpwire.testing.procfs import resident_memory
 from mcpwire.wire.json import encode
 
@@ -28,27 +27,24 @@ if TYPE_CHECKING:
 __all__ = ["FAMILY"]
 
 FAMILY: Final = Family("framing")
-case = FAMILY.case
 
-STDIO: Final = ("stdio",)
-
-_PAUSE_S: Final = 0.001
 LARGE_S: Final = 10.0  # for the answer to what is many lines, or a long one
+_PAUSE_S: Final = 0.001
 """Between two parts of a line, so that the server reads them one by one.
 
 Where it reads them at once all the same, the case shows less, and passes.
 """
 
-
 _LATE_S: Final = 1.0
 """How much later the answer to an earlier request may come."""
 
+case = FAMILY.where(transports=("stdio",))
+flood = case.where(start=Start.OWN, is_once=True, is_hostile=True, bound_s=60.0)
+
 
 async def _write(subject: Subject, data: bytes) -> None:
-    if subject.stdio is None:
-        subject.absent("stdio")
     subject.last_sent = data
-    await subject.stdio.write(data)
+    await subject.need_stdio().write(data)
 
 
 async def _in_parts(subject: Subject, *parts: bytes) -> None:
@@ -60,11 +56,9 @@ async def _in_parts(subject: Subject, *parts: bytes) -> None:
 # --- parts and many at once -----------------------------------------------------------
 
 
-@case(
+@case.robust(
     "A11.a",
-    Level.ROBUST,
     "a line may come in two parts, cut anywhere",
-    transports=STDIO,
     sends="forty requests, each in two parts cut at another octet, also within a "
     "character",
     expects="an answer to each",
@@ -83,11 +77,9 @@ async def every_split(subject: Subject) -> None:
         await subject.answer(id)  # A11.e has what comes while an answer is written
 
 
-@case(
+@case.robust(
     "A11.b",
-    Level.ROBUST,
     "a line may come octet by octet",
-    transports=STDIO,
     sends="one request, its first and last sixteen octets one by one",
     expects="an answer",
     why="a slow pipe between client and server breaks it",
@@ -107,15 +99,12 @@ async def _many_at_once(subject: Subject, count: int) -> None:
     await subject.answer(ids[-1], timeout=LARGE_S)
     for id in ids:
         await subject.answer(id)
-        answers = len(subject.answers_to(id))
-        subject.expect(answers == 1, f"one answer to {id}", f"{answers} answers")
+        subject.expect_one_answer(id, f"one answer to {id}")
 
 
-@case(
+@case.robust(
     "A11.c",
-    Level.ROBUST,
     "one hundred lines may come at once",
-    transports=STDIO,
     sends="one hundred requests in one write",
     expects="one answer to each",
     why="what stands behind the first line of a buffer is lost or late",
@@ -124,11 +113,9 @@ async def a_hundred_at_once(subject: Subject) -> None:
     await _many_at_once(subject, 100)
 
 
-@case(
+@case.robust(
     "A11.d",
-    Level.ROBUST,
     "a thousand lines may come at once",
-    transports=STDIO,
     sends="twice a thousand requests in one write",
     expects="one answer to each",
     why="a client that starts with many calls blocks for ever",
@@ -139,11 +126,9 @@ async def a_thousand_at_once(subject: Subject) -> None:
         await _many_at_once(subject, 1000)
 
 
-@case(
+@case.robust(
     "A11.e",
-    Level.ROBUST,
     "the end of one line and the start of the next may come together",
-    transports=STDIO,
     sends="ten times three requests, cut in the middle of the first and of the last",
     expects="an answer to each",
     why="a request that crosses the end of a buffer is lost, now and then",
@@ -161,22 +146,18 @@ async def crossed_parts(subject: Subject) -> None:
 # --- ends of lines, and what is between the tokens ------------------------------------
 
 exchange(
-    FAMILY,
+    case.robust,
     "A09.a",
-    Level.ROBUST,
     "a line may end with CR LF",
-    transports=STDIO,
     send=spoiled(lambda line: line + b"\r", "a request that ends with CR LF"),
     expect=Result(),
     why="clients on Windows write such lines",
 )
 
 exchange(
-    FAMILY,
+    case.robust,
     "A09.b",
-    Level.ROBUST,
     "white space may stand around a message",
-    transports=STDIO,
     send=(
         spoiled(lambda line: b" \t" + line + b" \t ", "blanks and tabs around one"),
         spoiled(lambda line: line.replace(b",", b" ,\t "), "blanks between tokens"),
@@ -186,28 +167,22 @@ exchange(
 )
 
 exchange(
-    FAMILY,
+    case.robust,
     "A01.a",
-    Level.ROBUST,
     "a carriage return between tokens does not end the line",
     rules=("TR-STDIO-01",),
-    transports=STDIO,
     send=spoiled(lambda line: line.replace(b",", b",\r", 1), "a CR between two tokens"),
     expect=Result(),
     why="lines are cut where other implementations do not cut them",
 )
 
 exchange(
-    FAMILY,
+    case.robust,
     "A01.b",
-    Level.ROBUST,
     "U+2028, U+2029 and U+0085 in a text do not end the line",
     rules=("TR-STDIO-01",),
-    transports=STDIO,
     send=tuple(
-        spoiled(
-            partial(with_value, b'"a%sb"' % c.encode()), f"a text with U+{ord(c):04X}"
-        )
+        valued(b'"a%sb"' % c.encode(), f"a text with U+{ord(c):04X}")
         for c in "\u2028\u2029\x85"
     ),
     expect=Result(),
@@ -215,22 +190,18 @@ exchange(
 )
 
 exchange(
-    FAMILY,
+    case.robust,
     "A09.c",
-    Level.ROBUST,
     "blank lines are ignored",
-    transports=STDIO,
     send=(Octets(b"", "an empty line"), Octets(b"  \t ", "a line of blanks")),
     expect=AnyOf(Silence(), Error(-32700, -32600)),
     why="a client that ends its lines twice ends the connection",
 )
 
 
-@case(
+@case.robust(
     "A09.d",
-    Level.ROBUST,
     "the last line before the end of the input needs no newline",
-    transports=STDIO,
     start=Start.OWN,
     is_once=True,
     is_quick=False,
@@ -245,11 +216,9 @@ async def last_line(subject: Subject) -> None:
     answered, lost = 0, 0
     while answered < 5:
         one = await subject.another() if answered or lost else subject
-        if one.stdio is None:
-            subject.absent("stdio")
         id = one.next_id()
         await _write(one, encode(one.message(one.facts.barrier, id=id)))
-        one.stdio.close_input()
+        one.need_stdio().close_input()
         try:
             await one.answer(id)
             answered += 1
@@ -262,17 +231,16 @@ async def last_line(subject: Subject) -> None:
 # --- octets ---------------------------------------------------------------------------
 
 exchange(
-    FAMILY,
+    FAMILY.robust,
     "A08.a",
-    Level.ROBUST,
     "octets that are no UTF-8 are refused",
     rules=("RPC-02",),
     revisions=since("2025-03-26"),
     send=(
-        spoiled(lambda x: with_value(b'"aa\xffbb"', x), "a text with FF"),
-        spoiled(lambda x: with_value(b'"aa\xc3b"', x), "a cut character"),
-        spoiled(lambda x: with_value(b'"a\xed\xa0\x80b"', x), "a surrogate"),
-        spoiled(lambda x: with_value(b'"a\xc0\xaeb"', x), "a dot in two octets"),
+        valued(b'"aa\xffbb"', "a text with FF"),
+        valued(b'"aa\xc3b"', "a cut character"),
+        valued(b'"a\xed\xa0\x80b"', "a surrogate"),
+        valued(b'"a\xc0\xaeb"', "a dot in two octets"),
     ),
     expect=AnyOf(Refusal(), Silence()),
     lenient=Result(),
@@ -280,20 +248,17 @@ exchange(
 )
 
 exchange(
-    FAMILY,
+    case.robust,
     "A08.b",
-    Level.ROBUST,
     "a line that is no UTF-8 does not take the next one along",
-    transports=STDIO,
     send=Octets(b"\xff\xfe\x80\x81", "a line of four octets that are no UTF-8"),
     expect=AnyOf(Silence(), Error(-32700, -32600)),
     why="one wrong octet ends the work of all other calls",
 )
 
 exchange(
-    FAMILY,
+    FAMILY.robust,
     "A08.c",
-    Level.ROBUST,
     "a byte order mark before a message is skipped or refused",
     send=spoiled(lambda line: b"\xef\xbb\xbf" + line, "a request behind a BOM"),
     expect=AnyOf(Result(), Refusal()),
@@ -301,11 +266,9 @@ exchange(
 )
 
 
-@case(
+@case.robust(
     "A08.d",
-    Level.ROBUST,
     "a byte order mark at the start of the input is skipped",
-    transports=STDIO,
     revisions=since("2024-11-05", "2025-11-25"),
     start=Start.RAW,
     is_once=True,
@@ -328,13 +291,12 @@ async def mark_at_the_start(subject: Subject) -> None:
 
 
 exchange(
-    FAMILY,
+    FAMILY.robust,
     "A08.e",
-    Level.ROBUST,
     "a raw control character in a text is refused",
     send=(
-        spoiled(lambda x: with_value(b'"aa\x00bb"', x), "a text with 00"),
-        spoiled(lambda x: with_value(b'"aa\x1fbb"', x), "a text with 1F"),
+        valued(b'"aa\x00bb"', "a text with 00"),
+        valued(b'"aa\x1fbb"', "a text with 1F"),
     ),
     expect=AnyOf(Refusal(), Silence()),
     lenient=Result(),
@@ -342,23 +304,20 @@ exchange(
 )
 
 exchange(
-    FAMILY,
+    case.robust,
     "A08.f",
-    Level.ROBUST,
     "a NUL between messages does not end the connection",
-    transports=STDIO,
     send=(Octets(b"\x00"), Octets(b"\x00\x00\x00\x00")),
     expect=AnyOf(Silence(), Error(-32700, -32600)),
     why="a hole in a file or a pipe ends the work of all other calls",
 )
 
 exchange(
-    FAMILY,
+    FAMILY.robust,
     "A08.g",
-    Level.ROBUST,
     "each escape of JSON is read",
-    send=spoiled(
-        lambda x: with_value(rb'"a\u0000\n\r\t\b\f\/\\\"\u00e9\ud83d\ude00\u2028b"', x),
+    send=valued(
+        rb'"a\u0000\n\r\t\b\f\/\\\"\u00e9\ud83d\ude00\u2028b"',
         "a request with escaped NUL, line ends, quotes and a surrogate pair",
     ),
     expect=Result(),
@@ -366,25 +325,20 @@ exchange(
 )
 
 exchange(
-    FAMILY,
+    FAMILY.robust,
     "A08.h",
-    Level.ROBUST,
     "half of a surrogate pair does not end the connection",
-    send=spoiled(
-        lambda x: with_value(rb'"a\ud800b"', x), r"a request with \ud800 alone"
-    ),
+    send=valued(rb'"a\ud800b"', r"a request with \ud800 alone"),
     expect=AnyOf(Result(), Refusal()),
     why="such a text can be read and not written, so the answer fails",
 )
 
 
-@case(
+@case.must(
     "TR-STDIO-01.a",
-    Level.MUST,
     "line ends in a text do not cut a message of the server",
     source="basic/transports#stdio",
     rules=("RPC-02",),
-    transports=STDIO,
     needs=("role:echo",),
     sends="a call of the echo tool with LF, CR, U+0085, U+2028, NUL and characters "
     "beyond the first plane in its argument",
@@ -393,18 +347,13 @@ exchange(
 )
 async def texts_come_back(subject: Subject) -> None:
     text = 'a\nb\r\nc\rd\x85e\u2028f\u2029g\u0000h"\\i\u00e9\U0001f600'
-    tool = subject.need_tool("echo")
-    arguments = arguments_for(tool, text)
-    params = {"name": tool["name"], "arguments": arguments}
     before = len(subject.received)
-    answer = await subject.request("tools/call", params)
+    answer = await subject.request("tools/call", echo_params(subject, text))
     junk = [each.raw for each in subject.received[before:] if each.problem]
     subject.expect(not junk, "each line is a message", junk[:1])
     if (answer.result or {}).get("isError") or answer.error is not None:
         subject.absent("echo tool that takes such a text")
-    content = (answer.result or {}).get("content") or []
-    texts = [part.get("text", "") for part in content if isinstance(part, dict)]
-    if not any("\u00e9" in each for each in texts):
+    if "\u00e9" not in texts_of(answer.message):
         # What a tool makes of a text is its own; the line ends have to come back.
         subject.absent("echo tool that gives a text back")
 
@@ -428,11 +377,9 @@ async def _long_line(subject: Subject, size: int, timeout: float) -> None:
         subject.lenient("a result", answer)
 
 
-@case(
+@case.robust(
     "A10.a",
-    Level.ROBUST,
     "a request of one mebibyte is answered",
-    transports=STDIO,
     sends="a request with a text of one mebibyte in its params",
     expects="a result",
     why="a file or a picture as an argument ends the connection",
@@ -441,47 +388,34 @@ async def one_mebibyte(subject: Subject) -> None:
     await _long_line(subject, 1024 * 1024, LARGE_S)
 
 
-@case(
+@flood.robust(
     "A10.b",
-    Level.ROBUST,
     "a request of 32 MiB is answered or refused",
-    transports=STDIO,
-    start=Start.OWN,
-    is_once=True,
-    is_hostile=True,
     sends="a request with a text of 32 MiB in its params",
     expects="a result or an error, and the server goes on",
     why="one large message ends the work of all other calls",
-    bound_s=60.0,
 )
 async def large_line(subject: Subject) -> None:
     await _long_line(subject, 32 * 1024 * 1024, 40.0)
     await subject.barrier()
 
 
-@case(
+@flood.robust(
     "A10.c",
-    Level.ROBUST,
     "a line without an end does not fill the memory",
-    transports=STDIO,
-    start=Start.OWN,
-    is_once=True,
-    is_hostile=True,
     sends="256 MiB without a newline",
     expects="the server refuses it, ends, or holds less than 1 GiB",
     why="one client takes the memory of the machine",
-    bound_s=60.0,
 )
 async def endless_line(subject: Subject) -> None:
-    if subject.stdio is None:
-        subject.absent("stdio")
+    stdio = subject.need_stdio()
     chunk = b"x" * (1024 * 1024)
     try:
         for _ in range(256):
-            await subject.stdio.write(chunk)
+            await stdio.write(chunk)
     except PeerDied:
         return
-    memory = resident_memory(subject.stdio.pid)
+    memory = resident_memory(stdio.pid)
     if memory is None:
         subject.absent("/proc")
     subject.expect(memory < 1 << 30, "less than 1 GiB", f"{memory >> 20} MiB")

@@ -11,16 +11,9 @@ import re
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from mcpwire.check.case import (
-    Case,
-    Family,
-    Level,
-    NoAnswer,
-    NotAnswered,
-    Start,
-)
+from mcpwire.check.case import Family, NoAnswer, NotAnswered, Start
 from mcpwire.check.cases._items import fit_tools
-from mcpwire.check.cases.prompts import prompt_arguments
+from mcpwire.check.cases.prompts import fit_arguments, prompt_arguments
 from mcpwire.check.roles import arguments_for
 from mcpwire.check.subject import Answer
 from mcpwire.protocol.json_schema import properties_of, required_of
@@ -34,7 +27,6 @@ if TYPE_CHECKING:
 __all__ = ["FAMILY"]
 
 FAMILY: Final = Family("fuzz")
-case = FAMILY.case
 
 CALLS: Final = 40
 SECRET_NAME: Final = re.compile(
@@ -107,71 +99,6 @@ def _types(schema: Mapping[str, Any]) -> set[str]:
     return found | ({"integer"} if "number" in found else set())
 
 
-def _wrong_types(tool: Mapping[str, Any], fit: Arguments) -> Iterator[Arguments]:
-    for name, schema in _schemas(tool):
-        types = _types(schema)
-        for kind, value in _OF_TYPE.items():
-            if types and kind not in types:
-                yield {**fit, name: value}
-
-
-def _missing(tool: Mapping[str, Any], fit: Arguments) -> Iterator[Arguments]:
-    for name in required_of(tool.get("inputSchema") or {}):
-        yield {key: value for key, value in fit.items() if key != name}
-
-
-def _beyond(tool: Mapping[str, Any], fit: Arguments) -> Iterator[Arguments]:
-    """Yield arguments just outside of what the schema bounds."""
-    for name, schema in _schemas(tool):
-        types = _types(schema)
-        for keyword, step in (("minimum", -1), ("maximum", 1)):
-            if types & {"integer", "number"} and _is_number(schema.get(keyword)):
-                yield {**fit, name: schema[keyword] + step}
-        if "string" in types and _is_number(schema.get("maxLength")):
-            yield {**fit, name: "x" * min(schema["maxLength"] + 1, 100_000)}
-        least: Any = schema.get("minLength")
-        if "string" in types and _is_number(least) and least > 0:
-            yield {**fit, name: "x" * min(least - 1, 100_000)}
-        if isinstance(schema.get("enum"), list) and "string" in types:
-            yield {**fit, name: "mcpwire-none-of-these"}
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _texts(tool: Mapping[str, Any], fit: Arguments) -> Iterator[Arguments]:
-    for name, schema in _schemas(tool):
-        if "string" in _types(schema):
-            for text in TEXTS:
-                yield {**fit, name: text}
-
-
-def _extra(_: Mapping[str, Any], fit: Arguments) -> Iterator[Arguments]:
-    for name in ("mcpwire_extra", "__proto__", "constructor", "", "self", "a.b"):
-        yield {**fit, name: {"mcpwire": 1}}
-
-
-def _odd(tool: Mapping[str, Any], fit: Arguments) -> Iterator[Arguments]:
-    """Yield values of a wrong type; what fits may say how much to do."""
-    for name, schema in _schemas(tool):
-        types = _types(schema)
-        if types and not types & {"number", "integer"}:
-            for kind, values in ODD.items():
-                if kind not in types:
-                    yield from ({**fit, name: value} for value in values)
-
-
-def _more(tool: Mapping[str, Any], fit: Arguments) -> Iterator[Arguments]:
-    """Yield arguments that fit, with one more of those that may be left out."""
-    for name, schema in _schemas(tool):
-        if name not in fit:
-            only = {"properties": {name: schema}, "required": [name]}
-            found = arguments_for({"inputSchema": only})
-            if found:
-                yield {**fit, **found}
-
-
 Deviate: TypeAlias = "Callable[[Mapping[str, Any], Arguments], Iterator[Arguments]]"
 
 
@@ -192,10 +119,11 @@ def _chosen(
     return found or subject.absent("tool with such arguments")
 
 
-def _check(subject: Subject, answer: Answer) -> None:
+def _check(
+    subject: Subject, answer: Answer, expected: str = "a result, or an error -32602"
+) -> None:
     """Find an error that does not say that the request was wrong."""
-    fits = answer.error is None or answer.code in FINE
-    subject.expect(fits, "a result, or an error -32602", answer)
+    subject.expect(_is_fine(answer), expected, answer)
 
 
 async def _call(subject: Subject, params: dict[str, Any]) -> Answer:
@@ -234,115 +162,162 @@ async def _is_slow(subject: Subject, name: str, fit: Arguments) -> bool:
     return False
 
 
-def _fuzz(deviate: Deviate, *, is_wrong: bool) -> Any:
-    """Return a case's function.
+def _fuzzed(
+    id: str, title: str, sends: str, *, is_wrong: bool = True, is_quick: bool = True
+) -> Callable[[Deviate], Deviate]:
+    """Add the case that sends what the decorated function yields.
 
     What is wrong must be refused at once. What fits may take as long as it likes: a
     tool that is not done within the bound is left out.
     """
 
-    async def run(subject: Subject) -> None:
-        began, is_answered = monotonic(), False
-        for name, fit, arguments in _chosen(subject, deviate):
-            if name in subject.facts.unfit:
-                continue
-            try:
-                answer = await _call(subject, {"name": name, "arguments": arguments})
-            except NoAnswer:
-                if is_wrong and not await _is_slow(subject, name, fit):
-                    raise
-                subject.facts.unfit.add(name)
-            else:
-                is_answered = True
-                _check(subject, answer)
-            if monotonic() - began > ROOM_S:
-                break
-        if not is_answered:
-            subject.absent("tool that answers in time")
+    def add(deviate: Deviate) -> Deviate:
+        async def run(subject: Subject) -> None:
+            began, is_answered = monotonic(), False
+            for name, fit, arguments in _chosen(subject, deviate):
+                if name in subject.facts.unfit:
+                    continue
+                try:
+                    answer = await _call(
+                        subject, {"name": name, "arguments": arguments}
+                    )
+                except NoAnswer:
+                    if is_wrong and not await _is_slow(subject, name, fit):
+                        raise
+                    subject.facts.unfit.add(name)
+                else:
+                    is_answered = True
+                    _check(subject, answer)
+                if monotonic() - began > ROOM_S:
+                    break
+            if not is_answered:
+                subject.absent("tool that answers in time")
 
-    return run
-
-
-_ANSWER: Final = "a result with isError or an error -32602, and the server goes on"
-
-for _id, _title, _sends, _deviate, _is_wrong, _is_quick in (
-    (
-        "F09.i",
-        "arguments of a wrong type",
-        "each argument of each tool as a value of each other JSON type",
-        _wrong_types,
-        True,
-        True,
-    ),
-    (
-        "F09.j",
-        "a missing argument",
-        "calls of each tool without each argument that it requires",
-        _missing,
-        True,
-        True,
-    ),
-    (
-        "F09.k",
-        "an argument out of bounds",
-        "each argument just outside of its minimum, maximum, length or choices",
-        _beyond,
-        True,
-        True,
-    ),
-    (
-        "F09.l",
-        "texts that are odd or long",
-        "each text as an empty, long, right-to-left one, with NUL, quotes or paths",
-        _texts,
-        False,
-        True,
-    ),
-    (
-        "F09.m",
-        "arguments that the tool does not know",
-        "one more argument, with names such as __proto__",
-        _extra,
-        False,
-        False,
-    ),
-    (
-        "F09.n",
-        "values that are deep or extreme",
-        "each argument as 100 lists in each other, or 1e308, where that does not fit",
-        _odd,
-        True,
-        False,
-    ),
-    (
-        "F09.o",
-        "arguments that may be left out",
-        "each argument that may be left out, with a value of its schema",
-        _more,
-        False,
-        False,
-    ),
-):
-    FAMILY.add(
-        Case(
-            id=_id,
-            family=FAMILY.name,
-            level=Level.ROBUST,
-            title=f"{_title}: no internal error, no crash",
+        fine = "a result or an error -32602"
+        refusal = "a result with isError or an error -32602, and the server goes on"
+        FAMILY.robust(
+            id,
+            f"{title}: no internal error, no crash",
             rules=("TOOL-18",),
             needs=("call:",),
-            sends=_sends,
-            expects=_ANSWER if _is_wrong else "a result or an error -32602",
+            sends=sends,
+            expects=refusal if is_wrong else fine,
             why="a model that errs breaks the server, and learns nothing",
-            run=_fuzz(_deviate, is_wrong=_is_wrong),
-            is_quick=_is_quick,
-        )
-    )
+            is_quick=is_quick,
+        )(run)
+        return deviate
+
+    return add
 
 
-@case(
+@_fuzzed(
+    "F09.i",
+    "arguments of a wrong type",
+    "each argument of each tool as a value of each other JSON type",
+)
+def _wrong_types(tool: Mapping[str, Any], fit: Arguments) -> Iterator[Arguments]:
+    for name, schema in _schemas(tool):
+        types = _types(schema)
+        for kind, value in _OF_TYPE.items():
+            if types and kind not in types:
+                yield {**fit, name: value}
+
+
+@_fuzzed(
+    "F09.j",
+    "a missing argument",
+    "calls of each tool without each argument that it requires",
+)
+def _missing(tool: Mapping[str, Any], fit: Arguments) -> Iterator[Arguments]:
+    for name in required_of(tool.get("inputSchema") or {}):
+        yield {key: value for key, value in fit.items() if key != name}
+
+
+@_fuzzed(
+    "F09.k",
+    "an argument out of bounds",
+    "each argument just outside of its minimum, maximum, length or choices",
+)
+def _beyond(tool: Mapping[str, Any], fit: Arguments) -> Iterator[Arguments]:
+    """Yield arguments just outside of what the schema bounds."""
+    for name, schema in _schemas(tool):
+        types = _types(schema)
+        for keyword, step in (("minimum", -1), ("maximum", 1)):
+            if types & {"integer", "number"} and _is_number(schema.get(keyword)):
+                yield {**fit, name: schema[keyword] + step}
+        if "string" in types and _is_number(schema.get("maxLength")):
+            yield {**fit, name: "x" * min(schema["maxLength"] + 1, 100_000)}
+        least: Any = schema.get("minLength")
+        if "string" in types and _is_number(least) and least > 0:
+            yield {**fit, name: "x" * min(least - 1, 100_000)}
+        if isinstance(schema.get("enum"), list) and "string" in types:
+            yield {**fit, name: "mcpwire-none-of-these"}
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+@_fuzzed(
+    "F09.l",
+    "texts that are odd or long",
+    "each text as an empty, long, right-to-left one, with NUL, quotes or paths",
+    is_wrong=False,
+)
+def _texts(tool: Mapping[str, Any], fit: Arguments) -> Iterator[Arguments]:
+    for name, schema in _schemas(tool):
+        if "string" in _types(schema):
+            for text in TEXTS:
+                yield {**fit, name: text}
+
+
+@_fuzzed(
+    "F09.m",
+    "arguments that the tool does not know",
+    "one more argument, with names such as __proto__",
+    is_wrong=False,
+    is_quick=False,
+)
+def _extra(_: Mapping[str, Any], fit: Arguments) -> Iterator[Arguments]:
+    for name in ("mcpwire_extra", "__proto__", "constructor", "", "self", "a.b"):
+        yield {**fit, name: {"mcpwire": 1}}
+
+
+@_fuzzed(
+    "F09.n",
+    "values that are deep or extreme",
+    "each argument as 100 lists in each other, or 1e308, where that does not fit",
+    is_quick=False,
+)
+def _odd(tool: Mapping[str, Any], fit: Arguments) -> Iterator[Arguments]:
+    """Yield values of a wrong type; what fits may say how much to do."""
+    for name, schema in _schemas(tool):
+        types = _types(schema)
+        if types and not types & {"number", "integer"}:
+            for kind, values in ODD.items():
+                if kind not in types:
+                    yield from ({**fit, name: value} for value in values)
+
+
+@_fuzzed(
+    "F09.o",
+    "arguments that may be left out",
+    "each argument that may be left out, with a value of its schema",
+    is_wrong=False,
+    is_quick=False,
+)
+def _more(tool: Mapping[str, Any], fit: Arguments) -> Iterator[Arguments]:
+    """Yield arguments that fit, with one more of those that may be left out."""
+    for name, schema in _schemas(tool):
+        if name not in fit:
+            only = {"properties": {name: schema}, "required": [name]}
+            found = arguments_for({"inputSchema": only})
+            if found:
+                yield {**fit, **found}
+
+
+@FAMILY.must(
     "TOOL-18.c",
-    Level.MUST,
     "a call with an argument out of its bounds is refused",
     source="server/tools#security-considerations",
     rules=("TOOL-16",),
@@ -361,8 +336,7 @@ async def out_of_bounds(subject: Subject) -> None:
             raise
         except NoAnswer:
             subject.lenient(refusal, "the tool runs for longer than the bound")
-        failed = answer.result is None or answer.result.get("isError") is True
-        if not failed:
+        if not answer.has_failed:
             subject.lenient(refusal, answer)
 
 
@@ -390,9 +364,8 @@ def _is_fine(answer: Answer | None) -> bool:
     return answer is not None and (answer.error is None or answer.code in FINE)
 
 
-@case(
+@FAMILY.robust(
     "F09.p",
-    Level.ROBUST,
     "arguments of prompts that are odd: no internal error, no crash",
     rules=("PROMPT-05", "PROMPT-07"),
     needs=("prompt:",),
@@ -404,7 +377,7 @@ async def prompts(subject: Subject) -> None:
     sent, unfit, spent = 0, 0, 0.0
     for prompt in subject.facts.prompts:
         name, arguments = str(prompt.get("name")), prompt_arguments(prompt)
-        fit = {e["name"]: "mcpwire" for e in arguments if e.get("required") is True}
+        fit = fit_arguments(prompt)
         if not arguments or unfit == UNFIT:
             continue
         if not _is_fine(await _get(subject, name, fit)):
@@ -436,9 +409,8 @@ _VALUES: Final = (
 )
 
 
-@case(
+@FAMILY.robust(
     "F13.l",
-    Level.ROBUST,
     "variables of templates that are odd: no internal error, no crash",
     rules=("RES-08",),
     needs=("template:",),
@@ -464,8 +436,7 @@ async def templates(subject: Subject) -> None:
             if answer is None:
                 return  # it may have to be fetched; whether the server goes on is asked
             sent += 1
-            fits = answer.error is None or answer.code in FINE
-            subject.expect(fits, "contents, or an error -32602 or -32002", answer)
+            _check(subject, answer, "contents, or an error -32602 or -32002")
         spent += monotonic() - began
     if not sent:
         subject.absent("template with variables that is read in time")
@@ -513,9 +484,8 @@ def _text(value: Any) -> str:
     return str(value)
 
 
-@case(
+@FAMILY.robust(
     "D19.a",
-    Level.ROBUST,
     "no error shows a stack trace",
     start=Start.LAST,
     sends="nothing by itself: it looks at all errors of the connection",
@@ -525,8 +495,7 @@ def _text(value: Any) -> str:
 async def no_traces(subject: Subject) -> None:
     for text in _failures(subject):
         subject.expect(not TRACES.search(text), "no stack trace", text)
-    if not subject.judged:
-        subject.absent("error")
+    subject.need_judged("error")
 
 
 def _secrets(subject: Subject) -> list[str]:
@@ -541,9 +510,8 @@ def _secrets(subject: Subject) -> list[str]:
     return [each for each in found if len(each) >= 8]
 
 
-@case(
+@FAMILY.robust(
     "D19.b",
-    Level.ROBUST,
     "no error shows a secret that the server was given",
     start=Start.LAST,
     sends="nothing by itself: it looks at all errors of the connection",

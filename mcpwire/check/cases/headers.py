@@ -8,22 +8,23 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
 
-from mcpwire.check.case import MODERN, Absent, Case, Family, Level
+from mcpwire.check.case import MODERN, Absent, Family
 from mcpwire.check.cases._exchange import Changed, Error, Refusal, Result, exchange
 from mcpwire.check.cases._http import HTTP, revision_of_sessions
+from mcpwire.check.cases.discovery import names_versions
 from mcpwire.check.peer import HeaderValue
-from mcpwire.check.roles import arguments_for
+from mcpwire.check.roles import arguments_for, call_of
 from mcpwire.errors import MCPError
 from mcpwire.protocol.http_headers import ParamHeader, find_param_headers
 from mcpwire.protocol.json_schema import properties_of
 
 if TYPE_CHECKING:
+    from mcpwire.check.case import Run
     from mcpwire.check.subject import Reaction, Subject
 
 __all__ = ["FAMILY"]
 
 FAMILY: Final = Family("headers")
-case = FAMILY.case
 
 _PAGE: Final = "basic/transports/streamable-http"
 _VERSION: Final = f"{_PAGE}#protocol-version-header"
@@ -35,6 +36,8 @@ _MISMATCH: Final = Error(-32020, status=(400,))
 _WHY: Final = "a proxy routes and bills by a header that the server does not check"
 
 Fields: TypeAlias = Mapping[str, HeaderValue]
+
+case = FAMILY.where(revisions=MODERN, transports=HTTP)
 
 
 @attrs.frozen
@@ -48,9 +51,7 @@ class _Named:
     async def to(self, subject: Subject, headers: Fields | None = None) -> Reaction:
         """Send it with other header fields."""
         message = subject.message(self.method, self.params, id=subject.next_id())
-        return await subject.provoke(
-            message, headers={**subject.http_headers(message), **(headers or {})}
-        )
+        return await subject.provoke(message, headers=headers)
 
 
 def _named(subject: Subject) -> _Named:
@@ -60,8 +61,7 @@ def _named(subject: Subject) -> _Named:
     for tool in ([echo] if echo else []) + facts.callable_tools:
         arguments = arguments_for(tool)
         if arguments is not None and not _annotations(tool):
-            params = {"name": tool["name"], "arguments": arguments}
-            return _Named("tools/call", params, tool["name"])
+            return _Named("tools/call", call_of(tool, arguments), tool["name"])
     for resource in facts.resources:
         if isinstance(uri := resource.get("uri"), str):
             return _Named("resources/read", {"uri": uri}, uri)
@@ -79,119 +79,118 @@ def _encoded(text: str) -> str:
 # --- the standard fields --------------------------------------------------------------
 
 
-def _refused(
+def _named_case(
     id: str,
     title: str,
     sends: str,
     headers: Callable[[_Named], Fields],
     *,
-    level: Level = Level.MUST,
+    is_accepted: bool = False,
+    add: Callable[..., Callable[[Run], Run]] = case.must,
     source: str = _VALIDATION,
 ) -> None:
-    """Add a case: a named request with other header fields is a mismatch."""
+    """Add a case: a named request with other header fields.
+
+    It is a mismatch; `is_accepted`: it is answered as without.
+    """
+    expected = Result() if is_accepted else _MISMATCH
 
     async def run(subject: Subject) -> None:
         named = _named(subject)
+        if is_accepted and not Result().holds(await named.to(subject)):
+            subject.absent(f"result of {named.method}")
         reaction = await named.to(subject, headers(named))
-        subject.expect(_MISMATCH.holds(reaction), str(_MISMATCH), reaction)
+        subject.expect(expected.holds(reaction), str(expected), reaction)
 
-    FAMILY.add(
-        Case(
-            id=id,
-            family=FAMILY.name,
-            level=level,
-            title=title,
-            source=source if level is Level.MUST else "",
-            sends=sends,
-            expects=str(_MISMATCH),
-            why=_WHY,
-            run=run,
-            revisions=MODERN,
-            transports=HTTP,
-        )
-    )
+    add(
+        id,
+        title,
+        source=source,
+        sends=sends,
+        expects="a result, as without the change" if is_accepted else str(expected),
+        why="the calls of other clients fail" if is_accepted else _WHY,
+    )(run)
 
 
-_refused(
+_named_case(
     "HDR-22.a",
     "a request without Mcp-Method is refused",
     "a request without Mcp-Method",
     lambda _: {"Mcp-Method": None},
 )
-_refused(
+_named_case(
     "HDR-22.b",
     "a request that names something without Mcp-Name is refused",
     "a call of a tool, a reading or a prompt without Mcp-Name",
     lambda _: {"Mcp-Name": None},
 )
-_refused(
+_named_case(
     "HDR-21.a",
     "another method in Mcp-Method than in the body is refused",
     "a request with Mcp-Method: tools/list",
     lambda _: {"Mcp-Method": "tools/list"},
 )
-_refused(
+_named_case(
     "HDR-21.b",
     "another name in Mcp-Name than in the body is refused",
     "a request with Mcp-Name: mcpwire-other",
     lambda _: {"Mcp-Name": "mcpwire-other"},
 )
-_refused(
+_named_case(
     "HDR-27.a",
     "values of header fields are compared with their case",
     "a request with its method in upper case in Mcp-Method",
     lambda named: {"Mcp-Method": named.method.upper()},
     source=f"{_PAGE}#case-sensitivity",
 )
-_refused(
+_named_case(
     "HDR-20.b",
     "another name in Mcp-Name, encoded in Base64, is refused",
     "a request with another name as =?base64?...?= in Mcp-Name",
     lambda _: {"Mcp-Name": _encoded("mcpwire-other")},
     source=_ENCODING,
 )
-_refused(
+_named_case(
     "HDR-20.c",
     "the markers of Base64 count in lower case alone",
     "a request with its name as =?BASE64?...?= in Mcp-Name",
     lambda named: {"Mcp-Name": _encoded(named.name).replace("base64", "BASE64")},
     source=_ENCODING,
 )
-_refused(
+_named_case(
     "HDR-23.a",
     "a name in Base64 that cannot be decoded is refused",
     "a request with Mcp-Name: =?base64?%%%?=",
     lambda _: {"Mcp-Name": "=?base64?%%%?="},
 )
-_refused(
+_named_case(
     "HDR-23.b",
     "a name in Base64 that is no UTF-8 is refused",
     "a request with Mcp-Name: =?base64?/w==?=",
     lambda _: {"Mcp-Name": "=?base64?/w==?="},
 )
-_refused(
+_named_case(
     "D13.a",
     "a second Mcp-Method that differs is refused",
     "a request with its method and tools/list, each in an Mcp-Method",
     lambda named: {"Mcp-Method": (named.method, "tools/list")},
-    level=Level.ROBUST,
+    add=case.robust,
+    source="",
 )
-_refused(
+_named_case(
     "D13.b",
     "a second Mcp-Name that differs is refused",
     "a request with another name and its own, each in an Mcp-Name",
     lambda named: {"Mcp-Name": ("mcpwire-other", named.name)},
-    level=Level.ROBUST,
+    add=case.robust,
+    source="",
 )
 
 
-@case(
+@case.must(
     "HDR-23.c",
-    Level.MUST,
     "characters that no header field may have are refused",
     source=_VALIDATION,
-    revisions=MODERN,
-    transports=HTTP,
     sends="a request with the octets of an accented letter in Mcp-Name",
     expects="the status 400",
     why=_WHY,
@@ -201,53 +200,16 @@ async def invalid_characters(subject: Subject) -> None:
     subject.expect(reaction.status == 400, "the status 400", reaction)
 
 
-def _accepted(
-    id: str,
-    level: Level,
-    title: str,
-    sends: str,
-    headers: Callable[[_Named], Fields],
-    *,
-    source: str = "",
-) -> None:
-    """Add a case: a named request with other header fields is answered as without."""
-
-    async def run(subject: Subject) -> None:
-        named = _named(subject)
-        plain = await named.to(subject)
-        if not Result().holds(plain):
-            subject.absent(f"result of {named.method}")
-        reaction = await named.to(subject, headers(named))
-        subject.expect(Result().holds(reaction), "a result", reaction)
-
-    FAMILY.add(
-        Case(
-            id=id,
-            family=FAMILY.name,
-            level=level,
-            title=title,
-            source=source,
-            sends=sends,
-            expects="a result, as without the change",
-            why="the calls of other clients fail",
-            run=run,
-            revisions=MODERN,
-            transports=HTTP,
-        )
-    )
-
-
-_accepted(
+_named_case(
     "HDR-20.a",
-    Level.MUST,
     "a name in Base64 is decoded before it is compared",
     "a request with its name as =?base64?...?= in Mcp-Name",
     lambda named: {"Mcp-Name": _encoded(named.name)},
+    is_accepted=True,
     source=_ENCODING,
 )
-_accepted(
+_named_case(
     "HDR-27.b",
-    Level.MUST,
     "names of header fields count in any case",
     "a request with the fields MCP-METHOD, mcp-name and mcp-protocol-version",
     lambda named: {
@@ -255,56 +217,52 @@ _accepted(
         "mcp-name": named.name if named.name.isascii() else _encoded(named.name),
         "mcp-protocol-version": MODERN[0],
     },
+    is_accepted=True,
     source=f"{_PAGE}#case-sensitivity",
 )
-_accepted(
+_named_case(
     "HDR-28.a",
-    Level.ROBUST,
     "spaces around the value of a header field do not count",
     "a request with spaces before and behind the value of Mcp-Method",
     lambda named: {"Mcp-Method": f"  {named.method} \t"},
+    is_accepted=True,
+    add=case.robust,
+    source="",
 )
 
 
 # --- the version ----------------------------------------------------------------------
 
 
-@case(
+@case.must(
     "HDR-22.c",
-    Level.MUST,
     "a request without MCP-Protocol-Version is refused",
     source=_VALIDATION,
     rules=("TR-HTTP-29",),
-    revisions=MODERN,
-    transports=HTTP,
     sends="a request without MCP-Protocol-Version",
     expects=f"{_MISMATCH}; a server of 2025-03-26 or older may read it as such",
     why=_WHY,
 )
 async def no_version(subject: Subject) -> None:
-    message = subject.message(subject.facts.barrier, id=subject.next_id())
-    fields = {**subject.http_headers(message), "MCP-Protocol-Version": None}
-    reaction = await subject.provoke(message, headers=fields)
+    fields = {"MCP-Protocol-Version": None}
+    reaction = await subject.provoke(subject.any_request(), headers=fields)
     if not _MISMATCH.holds(reaction):
         if await revision_of_sessions(subject) is not None:
             subject.absent("server of this revision alone")
         subject.broken(str(_MISMATCH), reaction)
 
 
-@case(
+@case.must(
     "TR-HTTP-26.a",
-    Level.MUST,
     "another version in the header than in the body is refused",
     source=_VERSION,
     rules=("TR-HTTP-25",),
-    revisions=MODERN,
-    transports=HTTP,
     sends="a request with 2026-07-28 in the header and 2025-11-25 in its _meta",
     expects="an error -32020, or -32022 for that in the body, with the status 400",
     why=_WHY,
 )
 async def other_version_in_body(subject: Subject) -> None:
-    message = subject.message(subject.facts.barrier, id=subject.next_id())
+    message = subject.any_request()
     fields = subject.http_headers(message)
     _set_version(message, "2025-11-25")
     reaction = await subject.provoke(message, headers=fields)
@@ -312,23 +270,18 @@ async def other_version_in_body(subject: Subject) -> None:
     subject.expect(expected.holds(reaction), str(expected), reaction)
 
 
-@case(
+@case.must(
     "TR-HTTP-26.b",
-    Level.MUST,
     "an older version in the header than in the body is refused",
     source=_VERSION,
-    revisions=MODERN,
-    transports=HTTP,
     sends="a request with 2025-11-25 in the header and 2026-07-28 in its _meta",
     expects="an error -32020, or -32022 for the version in the header, with the status "
     "400; lenient: another refusal",
     why=_WHY,
 )
 async def other_version_in_header(subject: Subject) -> None:
-    message = subject.message(subject.facts.barrier, id=subject.next_id())
-    fields = subject.http_headers(message)
-    fields["MCP-Protocol-Version"] = "2025-11-25"
-    reaction = await subject.provoke(message, headers=fields)
+    fields = {"MCP-Protocol-Version": "2025-11-25"}
+    reaction = await subject.provoke(subject.any_request(), headers=fields)
     expected = Error(-32020, -32022, status=(400,))
     if not expected.holds(reaction) and Refusal().holds(reaction):
         subject.lenient(str(expected), reaction)
@@ -339,41 +292,30 @@ def _set_version(message: dict[str, Any], version: str) -> None:
     message["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"] = version
 
 
-def _is_told(data: Any) -> bool:
-    """Tell whether the data of an error names what is supported."""
-    if not isinstance(data, dict):
-        return False
-    supported = data.get("supported")
-    return isinstance(supported, list) and MODERN[0] in supported
-
-
 exchange(
-    FAMILY,
+    case.must,
     "TR-HTTP-27.a",
-    Level.MUST,
     "a version that the server does not speak is refused with those that it speaks",
     source=_VERSION,
-    revisions=MODERN,
-    transports=HTTP,
     send=Changed(
         lambda message: _set_version(message, "2999-01-01"),
         "a request of the version 2999-01-01, in the header and in its _meta",
         headers={"MCP-Protocol-Version": "2999-01-01"},
     ),
     expect=Error(
-        -32022, status=(400,), data=_is_told, text="whose data.supported names this one"
+        -32022,
+        status=(400,),
+        data=names_versions,
+        text="whose data.supported names this one",
     ),
     why="a newer client cannot choose a version that both speak",
 )
 
 
-@case(
+@case.must(
     "TR-HTTP-32.a",
-    Level.MUST,
     "the error for a header field has the id of its request",
     source="basic/index#error-responses",
-    revisions=MODERN,
-    transports=HTTP,
     sends="a request with another method in Mcp-Method",
     expects="an error with the id of the request",
     why="the caller waits for ever while the connection reports an error",
@@ -381,8 +323,7 @@ exchange(
 async def error_has_id(subject: Subject) -> None:
     id = f"mcpwire-{subject.next_id()}"
     message = subject.message(subject.facts.barrier, id=id)
-    fields = {**subject.http_headers(message), "Mcp-Method": "tools/call"}
-    reaction = await subject.provoke(message, headers=fields)
+    reaction = await subject.provoke(message, headers={"Mcp-Method": "tools/call"})
     if not reaction.errors:
         subject.absent("error for a header field")
     got = [each.value.get("id") for each in reaction.errors]
@@ -427,10 +368,9 @@ def _mirrored(
                 continue
             if not optional and name not in given:
                 given[name] = schema.get("default", _EXAMPLES.get(schema.get("type")))
-            params = {"name": tool["name"], "arguments": given}
             if not optional and given[name] is None:
                 continue
-            call = _Named("tools/call", params, tool["name"])
+            call = _Named("tools/call", call_of(tool, given), tool["name"])
             return _Mirrored(call, header.name, given.get(name))
     raise Absent(f"tool with x-mcp-header{f' on a {kind}' if kind else ''}")
 
@@ -446,7 +386,7 @@ def _argument(
     *,
     kind: str | None = None,
     is_accepted: bool = False,
-    level: Level = Level.MUST,
+    add: Callable[..., Callable[[Run], Run]] = case.must,
     source: str = _CUSTOM,
 ) -> None:
     """Add a case: a call with another value in the header field of an argument."""
@@ -459,22 +399,15 @@ def _argument(
         reaction = await found.call.to(subject, {found.header: value(found)})
         subject.expect(expected.holds(reaction), str(expected), reaction)
 
-    FAMILY.add(
-        Case(
-            id=id,
-            family=FAMILY.name,
-            level=level,
-            title=title,
-            source=source,
-            sends=sends,
-            expects=str(expected),
-            why="the calls of other clients fail" if is_accepted else _WHY,
-            run=run,
-            revisions=MODERN,
-            transports=HTTP,
-            needs=("call:",),
-        )
-    )
+    add(
+        id,
+        title,
+        source=source,
+        sends=sends,
+        expects=str(expected),
+        why="the calls of other clients fail" if is_accepted else _WHY,
+        needs=("call:",),
+    )(run)
 
 
 _argument(
@@ -526,18 +459,15 @@ _argument(
     lambda found: f"{found.value}.0",
     kind="integer",
     is_accepted=True,
-    level=Level.SHOULD,
+    add=case.should,
     source=_VALIDATION,
 )
 
 
-@case(
+@case.must(
     "HDR-25.a",
-    Level.MUST,
     "no header field is expected for an argument that is not there",
     source=_CUSTOM,
-    revisions=MODERN,
-    transports=HTTP,
     needs=("call:",),
     sends="a call without an optional argument, and without its Mcp-Param",
     expects="a result; what else the tool refuses is no finding",
@@ -554,9 +484,8 @@ async def no_argument(subject: Subject) -> None:
 # --- the annotations ------------------------------------------------------------------
 
 
-@case(
+@FAMILY.must(
     "HDR-07.a",
-    Level.MUST,
     "each x-mcp-header is valid",
     source=f"{_PAGE}#schema-extension",
     rules=("HDR-06", "HDR-08", "HDR-09", "HDR-10"),

@@ -6,7 +6,7 @@ import asyncio
 import gzip
 from typing import TYPE_CHECKING, Final
 
-from mcpwire.check.case import MODERN, Family, Level, NoAnswer, PeerDied
+from mcpwire.check.case import MODERN, Family, NoAnswer, PeerDied
 from mcpwire.check.cases._exchange import (
     AnyOf,
     Changed,
@@ -32,12 +32,11 @@ from mcpwire.wire.json import encode
 
 if TYPE_CHECKING:
     from mcpwire.check.peer import Response
-    from mcpwire.check.subject import Reaction, Subject
+    from mcpwire.check.subject import Subject
 
 __all__ = ["FAMILY"]
 
 FAMILY: Final = Family("http")
-case = FAMILY.case
 
 _POST: Final = "basic/transports#sending-messages-to-the-server"
 _GIANT: Final = 10 * 1024**3
@@ -45,6 +44,12 @@ _SENT_OF_GIANT: Final = 1024
 _FLOOD: Final = 80 * 1024**2
 _SLOW_CLIENTS: Final = 20
 _PATIENCE_S: Final = 60.0
+_FORMS: Final = "forms of web pages send it to any site"
+
+case = FAMILY.where(transports=HTTP)
+streamable = case.where(revisions=STREAMABLE)
+hostile = case.where(is_hostile=True, is_quick=False)
+modern = case.where(revisions=MODERN)
 
 
 # --- formats --------------------------------------------------------------------------
@@ -55,14 +60,11 @@ def _plain_methods(subject: Subject) -> list[str]:
     return [subject.facts.barrier, *(["tools/list"] if has_tools else [])]
 
 
-@case(
+@streamable.must(
     "TR-HTTP-12.a",
-    Level.MUST,
     "a request is answered as application/json or as text/event-stream",
     source=_POST,
     rules=("LHTTP-05",),
-    revisions=STREAMABLE,
-    transports=HTTP,
     sends="a request that any server answers, and a list",
     expects="a Content-Type of application/json or text/event-stream for each",
     why="clients read the answer by its Content-Type and refuse any other",
@@ -74,13 +76,11 @@ async def media_type(subject: Subject) -> None:
         subject.expect(got in {JSON, EVENTS}, f"{JSON} or {EVENTS}", got or "no type")
 
 
-@case(
+@case.must(
     "TR-HTTP-12.b",
-    Level.MUST,
     "a JSON body is one JSON object, and each event with data is one JSON-RPC message",
     source=_POST,
     revisions=STREAMABLE[1:],
-    transports=HTTP,
     sends="a request that any server answers, and a list",
     expects="one JSON object, or events that each hold one",
     why="a client that reads one message fails on anything else",
@@ -97,72 +97,57 @@ async def one_object(subject: Subject) -> None:
             subject.expect(body.strip()[:1] == b"{", "one JSON object", body)
 
 
+def _with(name: str, value: str) -> Changed:
+    """Return a request with another value of a header field."""
+    return Changed({}, f"a request with {name}: {value}", headers={name: value})
+
+
 for letter, accept, text in (
     ("a", "*/*", "*/*"),
     ("b", "application/json;q=0.9, text/event-stream;q=0.8", "weights"),
     ("c", "text/event-stream,APPLICATION/JSON", "another order and case"),
 ):
     exchange(
-        FAMILY,
+        streamable.robust,
         f"D01.{letter}",
-        Level.ROBUST,
         f"an Accept with {text} that covers both formats is accepted",
-        revisions=STREAMABLE,
-        transports=HTTP,
-        send=Changed(
-            {}, f"a request with Accept: {accept}", headers={"Accept": accept}
-        ),
+        send=_with("Accept", accept),
         expect=Result(),
         why="HTTP libraries and proxies write the field in these forms too",
     )
 
 
 def _is(media: str) -> Status:
-    def condition(reaction: Reaction) -> bool:
-        return reaction.response is not None and reaction.response.media_type == media
-
-    return Status(200, condition=condition, text=f"as {media}")
+    return Status(200, condition=lambda r: r.media_type == media, text=f"as {media}")
 
 
 for letter, accept in (("d", JSON), ("e", EVENTS)):
     other = EVENTS if accept == JSON else JSON
     exchange(
-        FAMILY,
+        streamable.robust,
         f"D01.{letter}",
-        Level.ROBUST,
         f"a client that accepts only {accept} gets no {other}",
-        revisions=STREAMABLE,
-        transports=HTTP,
-        send=Changed(
-            {}, f"a request with Accept: {accept}", headers={"Accept": accept}
-        ),
+        send=_with("Accept", accept),
         expect=AnyOf(Status(400, 406), _is(accept)),
         lenient=Result(),
         why="the client cannot read what it did not ask for",
     )
 
 exchange(
-    FAMILY,
+    streamable.robust,
     "D01.f",
-    Level.ROBUST,
     "a client that accepts neither format is refused",
-    revisions=STREAMABLE,
-    transports=HTTP,
-    send=Changed(
-        {}, "a request with Accept: text/html", headers={"Accept": "text/html"}
-    ),
+    send=_with("Accept", "text/html"),
     expect=Status(400, 406, 415),
     lenient=Result(),
     why="a browser that opens the URL is shown protocol messages",
 )
 
 
-@case(
+@case.robust(
     "D01.g",
-    Level.ROBUST,
     "a GET that does not accept an event stream gets none",
     revisions=SESSIONS,
-    transports=HTTP,
     sends="a GET with Accept: application/json",
     expects="the status 405, 406 or another from 400 to 499; lenient: an event stream",
     why="health checks and browsers would hold streams open",
@@ -171,41 +156,27 @@ async def get_without_events(subject: Subject) -> None:
     response = await head_of(subject, "GET", {"Accept": JSON})
     if response.is_stream:
         subject.lenient("a status from 400 to 499", f"{response.status}, {EVENTS}")
-    subject.expect(
-        400 <= response.status < 500, "a status from 400 to 499", response.status
-    )
+    subject.expect_refused(response.status)
 
 
 for letter, media, why in (
     ("a", "text/plain", "web pages may send it to other sites without being asked"),
-    ("b", "multipart/form-data; boundary=x", "forms of web pages send it to any site"),
-    (
-        "c",
-        "application/x-www-form-urlencoded",
-        "forms of web pages send it to any site",
-    ),
+    ("b", "multipart/form-data; boundary=x", _FORMS),
+    ("c", "application/x-www-form-urlencoded", _FORMS),
 ):
     exchange(
-        FAMILY,
+        streamable.robust,
         f"D02.{letter}",
-        Level.ROBUST,
         f"a body that says it is {media.partition(';')[0]} is refused",
-        revisions=STREAMABLE,
-        transports=HTTP,
-        send=Changed(
-            {}, f"a request with Content-Type: {media}", headers={"Content-Type": media}
-        ),
+        send=_with("Content-Type", media),
         expect=Status(400, 403, 406, 415, 422),
         why=why,
     )
 
 exchange(
-    FAMILY,
+    streamable.robust,
     "D02.d",
-    Level.ROBUST,
     "a body of no stated type is refused",
-    revisions=STREAMABLE,
-    transports=HTTP,
     send=Changed({}, "a request without Content-Type", headers={"Content-Type": None}),
     expect=Status(400, 403, 406, 415, 422),
     lenient=Result(),
@@ -217,15 +188,10 @@ for letter, media, text in (
     ("f", "Application/JSON", "in another case"),
 ):
     exchange(
-        FAMILY,
+        streamable.robust,
         f"D02.{letter}",
-        Level.ROBUST,
         f"a Content-Type of JSON {text} is accepted",
-        revisions=STREAMABLE,
-        transports=HTTP,
-        send=Changed(
-            {}, f"a request with Content-Type: {media}", headers={"Content-Type": media}
-        ),
+        send=_with("Content-Type", media),
         expect=Result(),
         why="HTTP libraries write the field in this form too",
     )
@@ -234,22 +200,15 @@ for letter, media, text in (
 # --- notifications and answers of the client ------------------------------------------
 
 
-def _is_empty(reaction: Reaction) -> bool:
-    return reaction.response is not None and not reaction.response.body
-
-
-_TAKEN: Final = Status(202, condition=_is_empty, text="no body")
+_TAKEN: Final = Status(202, condition=lambda r: not r.body, text="no body")
 _NOT_TAKEN: Final = Status(*range(400, 500))
 
 exchange(
-    FAMILY,
+    streamable.must,
     "TR-HTTP-10.a",
-    Level.MUST,
     "a notification is answered with 202 and no body, or refused",
     source=_POST,
     rules=("TR-HTTP-11", "LHTTP-04"),
-    revisions=STREAMABLE,
-    transports=HTTP,
     send=Notification(
         "notifications/cancelled",
         {"requestId": "mcpwire-no-such-request"},
@@ -260,27 +219,22 @@ exchange(
 )
 
 exchange(
-    FAMILY,
+    streamable.must,
     "TR-HTTP-10.b",
-    Level.MUST,
     "a notification that nobody knows is answered with 202 and no body, or refused",
     source=_POST,
     rules=("TR-HTTP-11", "LHTTP-04"),
-    revisions=STREAMABLE,
-    transports=HTTP,
     send=Notification("notifications/mcpwire-unknown"),
     expect=AnyOf(_TAKEN, _NOT_TAKEN),
     why="a client of a newer revision gets an answer to what is no request",
 )
 
 exchange(
-    FAMILY,
+    case.must,
     "LHTTP-04.a",
-    Level.MUST,
     "an answer to no question is answered with 202 and no body, or refused",
     source=_POST,
     revisions=SESSIONS,
-    transports=HTTP,
     send=Octets(
         b'{"jsonrpc":"2.0","id":"mcpwire-nobody-asked","result":{}}',
         "an answer that no request of the server waits for",
@@ -290,12 +244,9 @@ exchange(
 )
 
 exchange(
-    FAMILY,
+    streamable.robust,
     "D14.a",
-    Level.ROBUST,
     "broken JSON is the client's mistake: a status from 400 to 499",
-    revisions=STREAMABLE,
-    transports=HTTP,
     send=(
         Octets(b'{"jsonrpc":"2.0","id":1,"method":', "a body that is cut JSON"),
         Octets(b"", "an empty body"),
@@ -316,13 +267,10 @@ for letter, method in (
     ("e", "mcpwire/no-such-method"),
 ):
     exchange(
-        FAMILY,
+        modern.must,
         f"TR-HTTP-28.{letter}",
-        Level.MUST,
         f"{method}, which this revision does not have, is answered with 404 and -32601",
         source="basic/transports/streamable-http#protocol-version-header",
-        revisions=MODERN,
-        transports=HTTP,
         send=Changed({}, f"the request {method}", method=method),
         expect=Error(-32601, status=(404,)),
         why="clients tell by it that the server is no older one",
@@ -344,13 +292,10 @@ for letter, method in (("a", "GET"), ("b", "DELETE")):
             await _only_modern(subject)
         subject.expect(response.status == 405, "the status 405", response.status)
 
-    case(
+    modern.should(
         f"TR-HTTP-30.{letter}",
-        Level.SHOULD,
         f"a {method} is answered with 405",
         source="basic/transports/streamable-http#earlier-streamable-http-revisions",
-        revisions=MODERN,
-        transports=HTTP,
         sends=f"a {method}",
         expects="the status 405, of a server that speaks no earlier revision",
         why="older clients take any other status for a stream or a session",
@@ -363,40 +308,34 @@ for letter, field, what in (
 ):
 
     async def stray(subject: Subject, field: str = field) -> None:
-        message = subject.message(subject.facts.barrier, id=subject.next_id())
-        reaction = await subject.provoke(message, headers={field: "mcpwire-stray"})
+        fields = {field: "mcpwire-stray"}
+        reaction = await subject.provoke(subject.any_request(), headers=fields)
         if not Result().holds(reaction):
             await _only_modern(subject)
         subject.expect(Result().holds(reaction), "a result", reaction)
 
-    case(
+    modern.should(
         f"TR-HTTP-31.{letter}",
-        Level.SHOULD,
         f"{what} of an earlier revision is ignored",
         source="basic/transports/streamable-http#earlier-streamable-http-revisions",
         rules=("TR-HTTP-21",),
-        revisions=MODERN,
-        transports=HTTP,
         sends=f"a request with {field}: mcpwire-stray",
         expects="a result, of a server that speaks no earlier revision",
         why="a client that speaks both loses its requests",
     )(stray)
 
 
-@case(
+@modern.should(
     "TR-HTTP-31.c",
-    Level.SHOULD,
     "no session id is given or repeated",
     source="basic/transports/streamable-http#earlier-streamable-http-revisions",
-    revisions=MODERN,
-    transports=HTTP,
     sends="a request without, and one with a session id",
     expects="no Mcp-Session-Id in the responses",
     why="clients of earlier revisions take it for a session, which is not there",
 )
 async def no_session_id(subject: Subject) -> None:
     for given in (None, "mcpwire-stray"):
-        message = subject.message(subject.facts.barrier, id=subject.next_id())
+        message = subject.any_request()
         reaction = await subject.provoke(message, headers={"Mcp-Session-Id": given})
         fields = reaction.response.fields if reaction.response else {}
         got = fields.get("mcp-session-id")
@@ -406,12 +345,9 @@ async def no_session_id(subject: Subject) -> None:
 # --- methods of HTTP ------------------------------------------------------------------
 
 
-@case(
+@streamable.robust(
     "D12.a",
-    Level.ROBUST,
     "methods of HTTP that mean nothing here are answered with 405 and Allow",
-    revisions=STREAMABLE,
-    transports=HTTP,
     sends="a PUT, and a PATCH",
     expects="the status 405 (501 for a method nobody knows), with Allow at 405",
     why="scanners and proxies learn from it what the place is for",
@@ -425,12 +361,9 @@ async def other_methods(subject: Subject) -> None:
             subject.expect("allow" in response.fields, wanted, "405 without Allow")
 
 
-@case(
+@streamable.robust(
     "D12.b",
-    Level.ROBUST,
     "HEAD and OPTIONS cause no failure of the server",
-    revisions=STREAMABLE,
-    transports=HTTP,
     sends="a HEAD, and an OPTIONS",
     expects="any status below 500, or 501",
     why="probes of load balancers take the server for broken",
@@ -455,20 +388,25 @@ def _plain(subject: Subject) -> tuple[bytes, bytes, int]:
     return head[:-2], encode(message), id
 
 
-async def _answered(subject: Subject, response: Response) -> bool:
-    """Wait for the end of a response, and tell whether it has a result."""
+async def _expect_result(subject: Subject, response: Response) -> None:
+    """Find a response that ends without a result."""
     await subject.ended(response)
-    return any(
+    is_answered = any(
         isinstance(each.value, dict) and "result" in each.value
         for each in messages_on(subject, response)
     )
+    subject.expect(is_answered, "a result", response.status or response.problem)
 
 
-@case(
+def _expect_closed(subject: Subject, response: Response, expected: str) -> None:
+    """Find a response, but for one that says that the request was wrong."""
+    is_refused = 400 <= response.status < 500 or not response.status
+    subject.expect(is_refused, expected, response.status)
+
+
+@case.robust(
     "D14.b",
-    Level.ROBUST,
     "a body far over any bound is refused before it is read",
-    transports=HTTP,
     sends="the head of a POST of 10 GiB, and 1 KiB of it",
     expects="the status 413, or another from 400 to 499, or a closed connection",
     why="one client fills the memory of the server",
@@ -481,24 +419,19 @@ async def giant(subject: Subject) -> None:
         response = await subject.raw_exchange(data)
     except NoAnswer:
         subject.broken(expected, "the server waits for the rest of 10 GiB")
-    is_refused = 400 <= response.status < 500 or not response.status
-    subject.expect(is_refused, expected, response.status)
+    _expect_closed(subject, response, expected)
 
 
-@case(
+@hostile.robust(
     "D14.c",
-    Level.ROBUST,
     "a body of 80 MiB does not stop the server",
-    transports=HTTP,
-    is_hostile=True,
-    is_quick=False,
     bound_s=60.0,
     sends="a request with 80 MiB of JSON",
     expects="a status from 400 to 499, an answer or a closed connection; then others",
     why="one client fills the memory of the server",
 )
 async def flood(subject: Subject) -> None:
-    message = subject.message(subject.facts.barrier, id=subject.next_id())
+    message = subject.any_request()
     message["params"] = {**message.get("params", {}), "mcpwire": "x" * _FLOOD}
     subject.bound_s, patience = _PATIENCE_S / 2, subject.bound_s
     try:
@@ -509,11 +442,9 @@ async def flood(subject: Subject) -> None:
     subject.expect(got < 500, "a status below 500, or a closed connection", got)
 
 
-@case(
+@case.robust(
     "D14.d",
-    Level.ROBUST,
     "a body in chunks is read",
-    transports=HTTP,
     sends="a request with Transfer-Encoding: chunked, in two chunks",
     expects="a result",
     why="HTTP libraries send bodies of unknown length so",
@@ -524,15 +455,12 @@ async def chunked(subject: Subject) -> None:
     chunks = b"".join(b"%x\r\n%b\r\n" % (len(half), half) for half in halves)
     head += b"Transfer-Encoding: chunked\r\n\r\n"
     response = await subject.raw_exchange(head + chunks + b"0\r\n\r\n")
-    is_answered = await _answered(subject, response)
-    subject.expect(is_answered, "a result", response.status or response.problem)
+    await _expect_result(subject, response)
 
 
-@case(
+@case.robust(
     "D14.e",
-    Level.ROBUST,
     "a body that is cut off is not taken for a whole one",
-    transports=HTTP,
     sends="a whole JSON text in a body that should be 10 octets longer, then the end",
     expects="no result",
     why="the server acts on a request that never came whole",
@@ -550,14 +478,12 @@ async def truncated(subject: Subject) -> None:
     except NoAnswer:
         await http.abandon(response)
     got = [each for each in subject.answers_to(id) if "result" in each.value]
-    subject.expect(not got, "no result", got[0].raw if got else "")
+    subject.expect_none(got, "no result")
 
 
-@case(
+@case.robust(
     "D14.f",
-    Level.ROBUST,
     "a client that waits for 100 Continue is answered",
-    transports=HTTP,
     sends="the head of a request with Expect: 100-continue, and later its body",
     expects="100 Continue or a final status before the body; then the answer",
     why="curl and other clients wait before they send a large body",
@@ -580,8 +506,7 @@ async def continues(subject: Subject) -> None:
         await http.abandon(response)
         return
     http.more(response, body)
-    is_answered = await _answered(subject, response)
-    subject.expect(is_answered, "a result", response.status or response.problem)
+    await _expect_result(subject, response)
 
 
 for letter, lines, text in (
@@ -598,27 +523,20 @@ for letter, lines, text in (
         response = await subject.raw_exchange(head + lines + b"\r\n" + body)
         answers = subject.answers_to(id)
         subject.expect(not answers, "no answer, and a refusal", response.status)
-        is_refused = 400 <= response.status < 500 or not response.status
-        subject.expect(
-            is_refused, "the status 400 or a closed connection", response.status
-        )
+        _expect_closed(subject, response, "the status 400 or a closed connection")
 
-    case(
+    case.robust(
         f"D14.{letter}",
-        Level.ROBUST,
         f"a body with {text} is refused",
-        transports=HTTP,
         sends=f"a request with {text}",
         expects="the status 400, or a closed connection",
         why="a proxy and the server see different requests in the same octets",
     )(bad_length)
 
 
-@case(
+@case.robust(
     "D14.j",
-    Level.ROBUST,
     "a body with a length and in chunks is refused, or read as chunks alone",
-    transports=HTTP,
     sends="a request with Content-Length: 4 and Transfer-Encoding: chunked",
     expects="the status 400 or a closed connection; lenient: one answer to the chunks",
     why="a proxy and the server see different requests in the same octets",
@@ -631,15 +549,12 @@ async def two_framings(subject: Subject) -> None:
     expected = "the status 400 or a closed connection"
     if any("result" in each.value for each in subject.answers_to(id)):
         subject.lenient(expected, response.status)
-    is_refused = 400 <= response.status < 500 or not response.status
-    subject.expect(is_refused, expected, response.status)
+    _expect_closed(subject, response, expected)
 
 
-@case(
+@case.robust(
     "D14.k",
-    Level.ROBUST,
     "a chunk without a number as its size is refused",
-    transports=HTTP,
     sends="a request in chunks with the size zz",
     expects="the status 400, or a closed connection",
     why="what follows is read as another request",
@@ -648,23 +563,18 @@ async def bad_chunk(subject: Subject) -> None:
     head, body, _ = _plain(subject)
     head += b"Transfer-Encoding: chunked\r\n\r\n"
     response = await subject.raw_exchange(head + b"zz\r\n" + body + b"\r\n0\r\n\r\n")
-    is_refused = 400 <= response.status < 500 or not response.status
-    subject.expect(
-        is_refused, "the status 400, or a closed connection", response.status
-    )
+    _expect_closed(subject, response, "the status 400, or a closed connection")
 
 
-@case(
+@case.robust(
     "D14.l",
-    Level.ROBUST,
     "a compressed body is read or refused",
-    transports=HTTP,
     sends="a request compressed with gzip, and Content-Encoding: gzip",
     expects="a result, or a status from 400 to 499",
     why="the server fails on what it could say that it does not support",
 )
 async def compressed(subject: Subject) -> None:
-    message = subject.message(subject.facts.barrier, id=subject.next_id())
+    message = subject.any_request()
     fields = {**subject.http_headers(message), "Content-Encoding": "gzip"}
     reaction = await subject.provoke(gzip.compress(encode(message)), headers=fields)
     is_fine = Result().holds(reaction) or _NOT_TAKEN.holds(reaction)
@@ -672,11 +582,9 @@ async def compressed(subject: Subject) -> None:
 
 
 exchange(
-    FAMILY,
+    case.robust,
     "D14.m",
-    Level.ROBUST,
     "a header field of 100 KiB causes no failure of the server",
-    transports=HTTP,
     send=Changed(
         {}, "a request with a field of 100 KiB", headers={"X-Mcpwire": "x" * 102_400}
     ),
@@ -687,11 +595,9 @@ exchange(
 )
 
 
-@case(
+@case.robust(
     "D14.n",
-    Level.ROBUST,
     "clients that are slow to send keep no others waiting",
-    transports=HTTP,
     is_once=True,
     sends="20 requests that stop in the middle of the body, then a whole one",
     expects="an answer to the whole one",
@@ -705,13 +611,9 @@ async def slow_bodies(subject: Subject) -> None:
     await answered_beside(subject, slow)
 
 
-@case(
+@hostile.robust(
     "D14.o",
-    Level.ROBUST,
     "a body that never ends is given up",
-    transports=HTTP,
-    is_hostile=True,
-    is_quick=False,
     bound_s=_PATIENCE_S + 10,
     sends="a request that stops in the middle of the body",
     expects=f"the status 408, or a closed connection, within {_PATIENCE_S:g} s",
@@ -731,11 +633,9 @@ async def endless_body(subject: Subject) -> None:
         subject.broken(f"an end within {_PATIENCE_S:g} s", "the server still waits")
 
 
-@case(
+@case.robust(
     "D14.p",
-    Level.ROBUST,
     "connections that come and go leave the server as it was",
-    transports=HTTP,
     sends="30 connections that are closed at once, in the head or before it",
     expects="an answer to the next request",
     why="port scanners and health checks do that all day",

@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 
 import attrs
 
-from mcpwire.check.case import LEGACY, MODERN, Family, Level, Start
+from mcpwire.check.case import LEGACY, MODERN, Family, Start
 from mcpwire.check.cases._calls import echo_params, start_slow
 from mcpwire.testing.procfs import (
     HAS_PROC,
@@ -34,9 +34,6 @@ if TYPE_CHECKING:
 __all__ = ["FAMILY"]
 
 FAMILY: Final = Family("hygiene")
-case = FAMILY.case
-
-STDIO: Final = ("stdio",)
 
 GRACE_S: Final = 5.0
 """How long a server may take to end."""
@@ -50,11 +47,20 @@ _MEMORY: Final = 32 * 1024 * 1024
 _DESCRIPTORS: Final = 8
 _CHILDREN: Final = 2
 
-
-def _stdio(subject: Subject) -> StdioPeer:
-    if subject.stdio is None:
-        subject.absent("stdio")
-    return subject.stdio
+case = FAMILY.where(transports=("stdio",), start=Start.LAST)
+used = case.where(
+    is_quick=False,
+    bound_s=90.0,
+    sends="a thousand requests, after two hundred others",
+)
+at_end = case.where(sends="the end of the input")
+alone = case.where(
+    start=Start.OWN,
+    is_once=True,
+    is_quick=False,
+    bound_s=40.0,
+    expects=f"the end of the process within {GRACE_S:g} s",
+)
 
 
 async def _ends(stdio: StdioPeer) -> bool:
@@ -78,20 +84,17 @@ def _expect_messages(subject: Subject, found: Iterable[Message]) -> None:
             subject.broken("lines that are messages", each.raw)
 
 
-@case(
+@case.must(
     "TR-STDIO-02.a",
-    Level.MUST,
     "stdout holds nothing but messages",
     source="basic/transports#stdio",
     rules=("RPC-02",),
-    transports=STDIO,
-    start=Start.LAST,
     sends="nothing by itself: it looks at all lines of the connection",
     expects="each line is one message, in UTF-8",
     why="a line of a log or a print ends the connection, or blocks it",
 )
 async def lines_are_messages(subject: Subject) -> None:
-    _stdio(subject)
+    subject.need_stdio()
     if not subject.received:
         subject.absent("line on stdout")
     _expect_messages(subject, subject.received)
@@ -133,7 +136,7 @@ async def _ask_many(subject: Subject, count: int) -> None:
 
 async def _uses(subject: Subject) -> tuple[_Use, _Use]:
     """Return what the server uses after 200 requests, and after 1,000 more."""
-    stdio = _stdio(subject)
+    stdio = subject.need_stdio()
     if not HAS_PROC:
         subject.absent("/proc")
     if subject not in _USES:
@@ -145,17 +148,11 @@ async def _uses(subject: Subject) -> tuple[_Use, _Use]:
     return _USES[subject]
 
 
-@case(
+@used.robust(
     "H02.a",
-    Level.ROBUST,
     "descriptors are closed",
-    transports=STDIO,
-    start=Start.LAST,
-    is_quick=False,
-    sends="a thousand requests, after two hundred others",
     expects=f"at most {_DESCRIPTORS} descriptors more than before",
     why="a server that runs for a day cannot open a file any more",
-    bound_s=90.0,
 )
 async def descriptors_stay(subject: Subject) -> None:
     before, after = await _uses(subject)
@@ -163,17 +160,11 @@ async def descriptors_stay(subject: Subject) -> None:
     subject.expect(after.descriptors <= limit, f"at most {limit}", after.descriptors)
 
 
-@case(
+@used.robust(
     "H02.b",
-    Level.ROBUST,
     "processes that requests start end",
-    transports=STDIO,
-    start=Start.LAST,
-    is_quick=False,
-    sends="a thousand requests, after two hundred others",
     expects=f"at most {_CHILDREN} processes more than before",
     why="a server that runs for a day fills the table of processes",
-    bound_s=90.0,
 )
 async def children_stay(subject: Subject) -> None:
     before, after = await _uses(subject)
@@ -181,17 +172,11 @@ async def children_stay(subject: Subject) -> None:
     subject.expect(after.children <= limit, f"at most {limit}", after.children)
 
 
-@case(
+@used.robust(
     "H03.a",
-    Level.ROBUST,
     "memory does not grow with the number of requests",
-    transports=STDIO,
-    start=Start.LAST,
-    is_quick=False,
-    sends="a thousand requests, after two hundred others",
     expects=f"at most {_MEMORY >> 20} MiB more than before; else again, up to twice",
     why="a server that runs for a day is killed",
-    bound_s=90.0,
 )
 async def memory_stays(subject: Subject) -> None:
     before, after = await _uses(subject)
@@ -199,7 +184,7 @@ async def memory_stays(subject: Subject) -> None:
     for _ in range(2):  # a heap grows until its collector runs, a leak each time
         if grown > _MEMORY:
             await _ask_many(subject, _REQUESTS)
-            before, after = after, _use_of(subject, _stdio(subject).pid)
+            before, after = after, _use_of(subject, subject.need_stdio().pid)
             grown = after.memory - before.memory
     subject.expect(
         grown <= _MEMORY, f"at most {_MEMORY >> 20} MiB more", f"{grown >> 20} MiB more"
@@ -224,7 +209,7 @@ _ENDS: Final[WeakKeyDictionary[Subject, _End]] = WeakKeyDictionary()
 
 async def _end(subject: Subject) -> _End:
     """Close the server's input, once; return how it ended."""
-    stdio = _stdio(subject)
+    stdio = subject.need_stdio()
     if subject not in _ENDS:
         before, pids = len(subject.received), descendants(stdio.pid)
         stdio.close_input()
@@ -239,51 +224,35 @@ async def _end(subject: Subject) -> _End:
     return _ENDS[subject]
 
 
-async def _expect_end(subject: Subject) -> None:
-    ended = await _end(subject)
-    subject.expect(ended.in_time, f"its end within {GRACE_S:g} s", "it goes on")
+def _expect_end(subject: Subject, *, in_time: bool) -> None:
+    subject.expect(in_time, f"its end within {GRACE_S:g} s", "it goes on")
 
 
-@case(
+# The decorator next to the function adds its case first.
+@at_end.robust(
+    "A07.a",
+    "the server of a session ends when its input ends",
+    rules=("LIFE-12",),
+    revisions=LEGACY,
+    expects=f"the end of the process within {GRACE_S:g} s",
+    why="each session leaves a process behind, or ends by force",
+)
+@at_end.should(
     "TR-STDIO-13.a",
-    Level.SHOULD,
     "the server ends when its input ends",
     source="basic/transports/stdio#shutdown",
     rules=("LIFE-12",),
     revisions=MODERN,
-    transports=STDIO,
-    start=Start.LAST,
-    sends="the end of the input",
     expects=f"the end of the process within {GRACE_S:g} s",
     why="each session leaves a process behind, or ends by force",
 )
 async def ends_with_its_input(subject: Subject) -> None:
-    await _expect_end(subject)
+    _expect_end(subject, in_time=(await _end(subject)).in_time)
 
 
-@case(
-    "A07.a",
-    Level.ROBUST,
-    "the server of a session ends when its input ends",
-    rules=("LIFE-12",),
-    revisions=LEGACY,
-    transports=STDIO,
-    start=Start.LAST,
-    sends="the end of the input",
-    expects=f"the end of the process within {GRACE_S:g} s",
-    why="each session leaves a process behind, or ends by force",
-)
-async def session_ends_with_its_input(subject: Subject) -> None:
-    await _expect_end(subject)
-
-
-@case(
+@at_end.robust(
     "A07.b",
-    Level.ROBUST,
     "the server ends with the exit code 0",
-    transports=STDIO,
-    start=Start.LAST,
-    sends="the end of the input",
     expects="the exit code 0",
     why="supervisors start it anew, and users see an error at each end",
 )
@@ -294,13 +263,9 @@ async def exit_code(subject: Subject) -> None:
     subject.expect(ended.code == 0, "the exit code 0", f"the exit code {ended.code}")
 
 
-@case(
+@at_end.robust(
     "A07.c",
-    Level.ROBUST,
     "no process of the server goes on behind its end",
-    transports=STDIO,
-    start=Start.LAST,
-    sends="the end of the input",
     expects="all processes that it started have ended",
     why="each session leaves a process behind",
 )
@@ -311,14 +276,10 @@ async def no_child_left(subject: Subject) -> None:
     subject.expect(not ended.left, "no process", f"{len(ended.left)} processes")
 
 
-@case(
+@at_end.must(
     "TR-STDIO-02.b",
-    Level.MUST,
     "stdout holds nothing but messages at the end too",
     source="basic/transports#stdio",
-    transports=STDIO,
-    start=Start.LAST,
-    sends="the end of the input",
     expects="no line, or messages alone",
     why="clients report an error at each end",
 )
@@ -326,70 +287,46 @@ async def clean_end(subject: Subject) -> None:
     _expect_messages(subject, (await _end(subject)).lines)
 
 
-@case(
+@alone.robust(
     "A07.d",
-    Level.ROBUST,
     "the server ends while a call runs",
     rules=("TR-STDIO-13",),
-    transports=STDIO,
     needs=("role:slow",),
-    start=Start.OWN,
-    is_once=True,
-    is_quick=False,
-    bound_s=40.0,
     sends="a call that takes ten seconds, then the end of the input",
-    expects=f"the end of the process within {GRACE_S:g} s",
     why="a client that is closed during a call leaves a process behind",
 )
 async def ends_during_a_call(subject: Subject) -> None:
-    stdio = _stdio(subject)
+    stdio = subject.need_stdio()
     await start_slow(subject, 10.0)
     stdio.close_input()
-    ended = await _ends(stdio)
-    subject.expect(ended, f"its end within {GRACE_S:g} s", "it goes on")
+    _expect_end(subject, in_time=await _ends(stdio))
 
 
-@case(
+@alone.robust(
     "A07.e",
-    Level.ROBUST,
     "the server ends on SIGTERM",
     rules=("LIFE-12",),
-    transports=STDIO,
-    start=Start.OWN,
-    is_once=True,
-    is_quick=False,
-    bound_s=40.0,
     sends="SIGTERM, the input left open",
-    expects=f"the end of the process within {GRACE_S:g} s",
     why="each stop of a supervisor takes until it kills the process",
 )
 async def ends_on_sigterm(subject: Subject) -> None:
-    stdio = _stdio(subject)
+    stdio = subject.need_stdio()
     os.kill(stdio.pid, signal.SIGTERM)
-    ended = await _ends(stdio)
-    subject.expect(ended, f"its end within {GRACE_S:g} s", "it goes on")
+    _expect_end(subject, in_time=await _ends(stdio))
 
 
-@case(
+@alone.robust(
     "A07.f",
-    Level.ROBUST,
     "the server ends when its client has died",
     rules=("TR-STDIO-13",),
-    transports=STDIO,
-    start=Start.OWN,
-    is_once=True,
-    is_quick=False,
-    bound_s=40.0,
     sends="requests, and the ends of both pipes before their answers are read",
-    expects=f"the end of the process within {GRACE_S:g} s",
     why="each crash of a client leaves a process behind",
 )
 async def ends_with_its_client(subject: Subject) -> None:
-    stdio = _stdio(subject)
+    stdio = subject.need_stdio()
     stdio.close_output()
     for _ in range(5):
         id = subject.next_id()
         await subject.send(subject.message(subject.facts.barrier, id=id))
     stdio.close_input()
-    ended = await _ends(stdio)
-    subject.expect(ended, f"its end within {GRACE_S:g} s", "it goes on")
+    _expect_end(subject, in_time=await _ends(stdio))

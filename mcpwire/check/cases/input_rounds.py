@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from mcpwire.check.case import MODERN, Family, Level, Start
-from mcpwire.check.cases._asking import ALL, QUESTIONS, answer_to, asking_tools
+from mcpwire.check.case import MODERN, Family, Start
+from mcpwire.check.cases._asking import ALL, QUESTIONS, answer_to, asking_calls
 from mcpwire.check.cases._items import declaring, fit_tools, results
+from mcpwire.check.roles import call_of
 from mcpwire.check.schemas import load
 
 if TYPE_CHECKING:
@@ -19,13 +20,13 @@ if TYPE_CHECKING:
 __all__ = ["FAMILY"]
 
 FAMILY: Final = Family("input_rounds")
-case = FAMILY.case
 
-NEEDS: Final = ("role:ask",)
 ROUNDS: Final = 8
 MAY_ASK: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
 ASKED: Final = "a call of a tool that asks, from a client that can answer everything"
 _MISSING: Final = -32021
+
+case = FAMILY.where(revisions=MODERN, needs=("role:ask",))
 
 
 @attrs.frozen
@@ -81,8 +82,7 @@ async def _begin(
     subject: Subject, capabilities: Mapping[str, Any] = ALL, *, with_state: bool = False
 ) -> Round:
     """Call the tools that ask until one comes back for input."""
-    for tool, arguments in asking_tools(subject)[:4]:
-        params = {"name": tool["name"], "arguments": arguments}
+    for params in asking_calls(subject)[:4]:
         found = Round(params, await _call(subject, params, capabilities))
         if _asks(found.answer) and (found.state or not with_state):
             return found
@@ -91,13 +91,10 @@ async def _begin(
     )
 
 
-@case(
+@case.must(
     "MRTR-05.a",
-    Level.MUST,
     "a result that asks for input has inputRequests or requestState",
     source="basic/patterns/mrtr#server-requirements-basic-workflow",
-    revisions=MODERN,
-    needs=NEEDS,
     sends=ASKED,
     expects="at least one of the two",
     why="the client does not know what to do",
@@ -108,13 +105,10 @@ async def asks_for_something(subject: Subject) -> None:
     subject.expect(has_any, "inputRequests or requestState", found.answer)
 
 
-@case(
+@case.must(
     "MRTR-03.a",
-    Level.MUST,
     "what is asked for is elicitation, sampling or roots, as the schema has it",
     source="basic/patterns/mrtr#server-requirements-basic-workflow",
-    revisions=MODERN,
-    needs=NEEDS,
     sends=ASKED,
     expects="values that fit ElicitRequest, CreateMessageRequest or ListRootsRequest",
     why="the client cannot answer, and the call cannot go on",
@@ -132,44 +126,38 @@ async def valid_requests(subject: Subject) -> None:
         subject.expect(problem is None, f"a valid request: {problem}", found.answer)
 
 
-def _check_declared(subject: Subject, found: Round, allowed: Mapping[str, str]) -> None:
+async def _check_declared(
+    subject: Subject, capabilities: dict[str, Any], allowed: dict[str, str]
+) -> None:
     """Find a request for what was not declared; `allowed`: method -> mode or ""."""
-    for each in found.requests.values():
-        method = str(each.get("method")) if isinstance(each, dict) else ""
-        mode = _params(each).get("mode", "form") if method[:4] == "elic" else ""
-        fits = allowed.get(method) == mode
-        subject.expect(fits, f"only what was declared: {dict(allowed)}", found.answer)
+    for params in asking_calls(subject)[:4]:
+        found = Round(params, await _call(subject, params, capabilities))
+        for each in found.requests.values():
+            method = str(each.get("method")) if isinstance(each, dict) else ""
+            mode = _params(each).get("mode", "form") if method[:4] == "elic" else ""
+            fits = allowed.get(method) == mode
+            subject.expect(fits, f"only what was declared: {allowed}", found.answer)
 
 
-@case(
+@case.must(
     "MRTR-06.a",
-    Level.MUST,
     "a client that declares nothing is asked for nothing",
     source="basic/patterns/mrtr#server-requirements-basic-workflow",
     rules=("META-09",),
-    revisions=MODERN,
-    needs=NEEDS,
     sends="a call of a tool that asks, from a client without capabilities",
     expects="no inputRequests",
     why="the client cannot answer, and the call cannot go on",
 )
 async def nothing_declared(subject: Subject) -> None:
     await _begin(subject)
-    for tool, arguments in asking_tools(subject)[:4]:
-        params = {"name": tool["name"], "arguments": arguments}
-        _check_declared(
-            subject, Round(params, await _call(subject, params, {})), allowed={}
-        )
+    await _check_declared(subject, {}, allowed={})
 
 
-@case(
+@case.must(
     "MRTR-06.b",
-    Level.MUST,
     "a client is asked for the kinds that this request declares",
     source="basic/patterns/mrtr#server-requirements-basic-workflow",
     rules=("META-09", "META-14"),
-    revisions=MODERN,
-    needs=NEEDS,
     sends="calls that declare forms only, URLs only, sampling only and roots only",
     expects="inputRequests of that kind only",
     why="the client cannot answer, and the call cannot go on",
@@ -182,31 +170,24 @@ async def only_declared(subject: Subject) -> None:
         ({"sampling": {}}, {"sampling/createMessage": ""}),
         ({"roots": {}}, {"roots/list": ""}),
     ):
-        for tool, arguments in asking_tools(subject)[:4]:
-            params = {"name": tool["name"], "arguments": arguments}
-            answer = await _call(subject, params, capabilities)
-            _check_declared(subject, Round(params, answer), allowed)
+        await _check_declared(subject, capabilities, allowed)
 
 
 async def _refusals(subject: Subject) -> list[Answer]:
     """Return what comes back where a client cannot answer."""
     await _begin(subject)
     found = []
-    for tool, arguments in asking_tools(subject)[:4]:
-        params = {"name": tool["name"], "arguments": arguments}
+    for params in asking_calls(subject)[:4]:
         answer = await _call(subject, params)
         if _asks(answer):
             found.append(await _call(subject, params, {}))
     return found
 
 
-@case(
+@case.must(
     "META-10.a",
-    Level.MUST,
     "a capability that is missing is answered with -32021, and named",
     source="basic/index#meta",
-    revisions=MODERN,
-    needs=NEEDS,
     sends="a call of a tool that asks, from a client without capabilities",
     expects="a result without input, or an error -32021 with requiredCapabilities; "
     "lenient: a result with isError",
@@ -218,21 +199,18 @@ async def missing_capability(subject: Subject) -> None:
             if (answer.result or {}).get("isError") is True:
                 subject.lenient("an error -32021", answer)
             continue
-        subject.expect_error(answer, [_MISSING])
+        subject.expect_error(answer, _MISSING)
         data = answer.error.get("data")
         named = data.get("requiredCapabilities") if isinstance(data, dict) else None
         is_map = isinstance(named, dict) and bool(named)
         subject.expect(is_map, "data.requiredCapabilities", answer)
 
 
-@case(
+@case.must(
     "META-10.b",
-    Level.MUST,
     "over HTTP a capability that is missing has the status 400",
     source="basic/index#meta",
-    revisions=MODERN,
     transports=("http",),
-    needs=NEEDS,
     sends="a call of a tool that asks, from a client without capabilities",
     expects="the status 400 with the error -32021",
     why="intermediaries take the failure for a success",
@@ -241,16 +219,12 @@ async def missing_status(subject: Subject) -> None:
     for answer in await _refusals(subject):
         if answer.code == _MISSING:
             subject.expect(answer.status == 400, "the status 400", answer)
-    if not subject.judged:
-        subject.absent("error -32021")
+    subject.need_judged("error -32021")
 
 
-@case(
+@case.robust(
     "F16.a",
-    Level.ROBUST,
     "a call that is given all that it asks for has a result",
-    revisions=MODERN,
-    needs=NEEDS,
     sends="a call of a tool that asks, and its rounds with answers that fit",
     expects="a complete result within 8 rounds",
     why="the tool cannot be used",
@@ -267,13 +241,10 @@ async def completes(subject: Subject) -> None:
     subject.broken(f"a complete result within {ROUNDS} rounds", found.answer)
 
 
-@case(
+@case.should(
     "MRTR-19.a",
-    Level.SHOULD,
     "an answer that is missing is asked for again",
     source="basic/patterns/mrtr#error-handling",
-    revisions=MODERN,
-    needs=NEEDS,
     sends="the second round of a call, with no inputResponses",
     expects="a result that asks for input again",
     why="a client that has only a part cannot go on",
@@ -286,13 +257,10 @@ async def asked_again(subject: Subject) -> None:
     subject.expect(_asks(answer), "a result that asks for input", answer)
 
 
-@case(
+@case.should(
     "MRTR-18.a",
-    Level.SHOULD,
     "an answer that nobody asked for is ignored",
     source="basic/patterns/mrtr#error-handling",
-    revisions=MODERN,
-    needs=NEEDS,
     sends="the second round of a call, with all answers and one more",
     expects="no error",
     why="clients that answer more than once fail",
@@ -304,13 +272,10 @@ async def one_more(subject: Subject) -> None:
     subject.expect(answer.error is None, "no error", answer)
 
 
-@case(
+@case.should(
     "MRTR-17.a",
-    Level.SHOULD,
     "answers that are none are refused with an error",
     source="basic/patterns/mrtr#error-handling",
-    revisions=MODERN,
-    needs=NEEDS,
     sends="the second round of a call, with a list as its inputResponses",
     expects="an error",
     why="the tool runs without what it asked for",
@@ -321,14 +286,11 @@ async def malformed(subject: Subject) -> None:
     subject.expect(answer.error is not None, "an error", answer)
 
 
-@case(
+@case.must(
     "MRTR-08.a",
-    Level.MUST,
     "a requestState that was changed is not accepted",
     source="basic/patterns/mrtr#server-requirements-basic-workflow",
     rules=("MRTR-07",),
-    revisions=MODERN,
-    needs=NEEDS,
     sends="the second round of a call, with another text as its requestState",
     expects="an error, or to be asked again; lenient: a result",
     why="clients can change what the server believes",
@@ -345,40 +307,32 @@ async def tampered(subject: Subject) -> None:
             inputResponses=found.responses,
             requestState=other,
         )
-        if answer.result is None or _asks(answer):
-            continue
-        if answer.result.get("isError") is not True:
+        if not answer.has_failed and not _asks(answer):
             subject.lenient("an error", answer)
 
 
-@case(
+@case.should(
     "MRTR-09.a",
-    Level.SHOULD,
     "a requestState is good for the request that it was given to",
     source="basic/patterns/mrtr#server-requirements-basic-workflow",
-    revisions=MODERN,
-    needs=NEEDS,
     sends="a call of another tool with the requestState of the first",
     expects="an error; lenient: a result, where that tool asks for nothing",
     why="consent to one thing is used for another",
 )
 async def of_another_request(subject: Subject) -> None:
     found = await _begin(subject, with_state=True)
-    others = [
-        each for each in fit_tools(subject) if each[0]["name"] != found.params["name"]
-    ]
+    calls = [call_of(tool) for tool, _ in fit_tools(subject)]
+    others = [each for each in calls if each["name"] != found.params["name"]]
     if not others:
         subject.absent("other tool that may be called")
-    tool, arguments = others[0]
-    params = {"name": tool["name"], "arguments": arguments}
-    answer = await _call(subject, params, inputResponses=found.responses, **found.state)
-    if answer.error is None and (answer.result or {}).get("isError") is not True:
+    given = {"inputResponses": found.responses, **found.state}
+    answer = await _call(subject, others[0], **given)
+    if not answer.has_failed:
         subject.lenient("an error", answer)
 
 
-@case(
+@FAMILY.must(
     "MRTR-02.a",
-    Level.MUST,
     "only calls, prompts and reads ask for input",
     source="basic/patterns/mrtr#supported-requests",
     revisions=MODERN,
@@ -392,5 +346,4 @@ async def only_three_methods(subject: Subject) -> None:
         if method not in MAY_ASK:
             fits = result.get("resultType") != "input_required"
             subject.expect(fits, f"a complete result of {method}", message.raw)
-    if not subject.judged:
-        subject.absent("result of another method")
+    subject.need_judged("result of another method")

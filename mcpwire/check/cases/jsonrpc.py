@@ -6,8 +6,9 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Final
 
-from mcpwire.check.case import Family, Level, NoAnswer, NotAnswered, since
+from mcpwire.check.case import Family, NoAnswer, NotAnswered, since
 from mcpwire.check.cases._exchange import (
+    IGNORED,
     AnyOf,
     Changed,
     Error,
@@ -17,7 +18,6 @@ from mcpwire.check.cases._exchange import (
     Request,
     Result,
     Silence,
-    Status,
     exchange,
 )
 from mcpwire.wire.json import encode
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 __all__ = ["FAMILY"]
 
 FAMILY: Final = Family("jsonrpc")
-case = FAMILY.case
 
 # Before 2025-11-25 the schema has no form for an error without an id.
 HAS_NAMELESS: Final = since("2025-11-25")
@@ -36,19 +35,24 @@ NO_BATCHES: Final = ("2024-11-05", "2025-06-18", *HAS_NAMELESS)
 
 # Without `_meta` a request is of an older era, in which the method may be unknown.
 UNREAD: Final = AnyOf(Result(), Error(-32601))
-IGNORED: Final = AnyOf(Silence(), Status(*range(400, 500)))
-"""No answer; over HTTP a server may also say that it takes no such message."""
 
+BROKEN: Final = (
+    Octets(b'{"jsonrpc":"2.0","id":1,"method":'),
+    Octets(b"hello"),
+    Octets(b'{"jsonrpc":"2.0","id":1,"method":"ping"}}'),
+)
 INVALID: Final = Error(-32600, -32602, -32020)
 """Over HTTP the headers of 2026-07-28 do not fit such a message either."""
+
+nameless = FAMILY.where(revisions=HAS_NAMELESS)
+batches = FAMILY.where(revisions=("2025-03-26",))
 
 
 # --- ids ------------------------------------------------------------------------------
 
 
-@case(
+@FAMILY.must(
     "RPC-07.a",
-    Level.MUST,
     "an answer has the id of its request",
     source="basic/index#result-responses",
     rules=("RPC-03",),
@@ -61,9 +65,8 @@ async def number_ids_come_back(subject: Subject) -> None:
         await subject.request(subject.facts.barrier, id=id)
 
 
-@case(
+@FAMILY.must(
     "RPC-07.b",
-    Level.MUST,
     "an id beyond 2^53 comes back to the last digit",
     source="basic/index#result-responses",
     sends="a request with the id 9007199254740993 (2^53+1)",
@@ -89,9 +92,8 @@ def _is_rounded(message: Message, id: int) -> bool:
     return isinstance(got, int | float) and abs(got - id) < 1_000
 
 
-@case(
+@FAMILY.must(
     "RPC-07.c",
-    Level.MUST,
     "an id that is a text comes back as it is",
     source="basic/index#result-responses",
     sends="requests with a text, digits as a text, an empty text and a text beyond "
@@ -104,9 +106,8 @@ async def text_ids_come_back(subject: Subject) -> None:
         await subject.request(subject.facts.barrier, id=id)
 
 
-@case(
+@FAMILY.must(
     "RPC-07.d",
-    Level.MUST,
     'the ids 7 and "7" are two ids',
     source="basic/index#result-responses",
     sends='ten times two requests at once, with ids such as 7001 and "7001"',
@@ -123,13 +124,11 @@ async def ids_differ_by_type(subject: Subject) -> None:
     for id, response in zip(ids, sent, strict=True):
         await subject.answer(id, response)
     for id in ids:
-        count = len(subject.answers_to(id))
-        subject.expect(count == 1, f"one answer with the id {id!r}", f"{count} answers")
+        subject.expect_one_answer(id, f"one answer with the id {id!r}")
 
 
-@case(
+@FAMILY.must(
     "RPC-08.a",
-    Level.MUST,
     "an error has the id of its request",
     source="basic/index#error-responses",
     sends="requests with an unknown method and the ids 2147483649 and a text",
@@ -149,9 +148,8 @@ async def errors_have_ids(subject: Subject) -> None:
 
 
 exchange(
-    FAMILY,
+    FAMILY.robust,
     "B03.a",
-    Level.ROBUST,
     "a request with the id null is refused",
     send=Changed({"id": None}, "a request with the id null"),
     expect=AnyOf(Refusal(), Silence()),
@@ -160,9 +158,8 @@ exchange(
 )
 
 exchange(
-    FAMILY,
+    FAMILY.robust,
     "B03.b",
-    Level.ROBUST,
     "an id that is neither a text nor an integer is refused",
     send=(
         Changed({"id": True}, "a request with the id true"),
@@ -179,9 +176,8 @@ exchange(
 # --- methods and notifications --------------------------------------------------------
 
 exchange(
-    FAMILY,
+    FAMILY.must,
     "RPC-31.a",
-    Level.MUST,
     "an unknown method is answered with -32601",
     source="schema#MethodNotFoundError",
     rules=("RPC-01",),
@@ -191,9 +187,8 @@ exchange(
 )
 
 exchange(
-    FAMILY,
+    FAMILY.robust,
     "B08.a",
-    Level.ROBUST,
     "a method's name is compared letter by letter",
     rules=("RPC-31",),
     send=(Request("Tools/List"), Request("tools/list "), Request("")),
@@ -203,9 +198,8 @@ exchange(
 )
 
 exchange(
-    FAMILY,
+    FAMILY.must,
     "RPC-12.a",
-    Level.MUST,
     "a notification that is unknown is not answered",
     source="basic/index#notifications",
     send=Notification("notifications/mcpwire/unknown", {"a": 1}),
@@ -214,9 +208,8 @@ exchange(
 )
 
 exchange(
-    FAMILY,
+    FAMILY.must,
     "RPC-12.b",
-    Level.MUST,
     "a request's method without an id is not answered",
     source="basic/index#notifications",
     send=(Notification("tools/list"), Notification("mcpwire/no-such-method")),
@@ -225,9 +218,8 @@ exchange(
 )
 
 exchange(
-    FAMILY,
+    FAMILY.robust,
     "B08.b",
-    Level.ROBUST,
     "an answer to no request of the server is ignored",
     send=(
         Octets(b'{"jsonrpc":"2.0","id":"mcpwire-never","result":{}}'),
@@ -241,9 +233,8 @@ exchange(
 )
 
 exchange(
-    FAMILY,
+    FAMILY.robust,
     "B09.a",
-    Level.ROBUST,
     "unknown members are ignored",
     rules=("RPC-33",),
     send=(
@@ -264,55 +255,40 @@ exchange(
 # --- what is no request ---------------------------------------------------------------
 
 exchange(
-    FAMILY,
+    nameless.should,
     "B01.a",
-    Level.SHOULD,
     "broken JSON is answered with -32700",
     source="schema#ParseError",
-    revisions=HAS_NAMELESS,
-    send=(
-        Octets(b'{"jsonrpc":"2.0","id":1,"method":'),
-        Octets(b"hello"),
-        Octets(b'{"jsonrpc":"2.0","id":1,"method":"ping"}}'),
-    ),
+    send=BROKEN,
     expect=Error(-32700),
     why="the sender waits for ever for an answer to a request that was cut",
 )
 
 exchange(
-    FAMILY,
+    FAMILY.robust,
     "B01.b",
-    Level.ROBUST,
     "broken JSON does not end the connection",
     revisions=since("2024-11-05", "2025-06-18"),
-    send=(
-        Octets(b'{"jsonrpc":"2.0","id":1,"method":'),
-        Octets(b"hello"),
-        Octets(b'{"jsonrpc":"2.0","id":1,"method":"ping"}}'),
-    ),
+    send=BROKEN,
     expect=AnyOf(Refusal(), Silence()),
     why="one cut line ends the work of all other calls",
 )
 
 exchange(
-    FAMILY,
+    nameless.should,
     "B02.a",
-    Level.SHOULD,
     "JSON that is no object is answered with -32600",
     source="schema#InvalidRequestError",
-    revisions=HAS_NAMELESS,
     send=(Octets(b"42"), Octets(b'"ping"'), Octets(b"true"), Octets(b"null")),
     expect=Error(-32600),
     why="a client with such a fault learns nothing of it",
 )
 
 exchange(
-    FAMILY,
+    nameless.should,
     "B02.b",
-    Level.SHOULD,
     "an object without a method is answered with -32600",
     source="schema#InvalidRequestError",
-    revisions=HAS_NAMELESS,
     send=(
         Octets(b"{}"),
         Octets(b'{"jsonrpc":"2.0"}'),
@@ -323,9 +299,8 @@ exchange(
 )
 
 exchange(
-    FAMILY,
+    FAMILY.robust,
     "B02.c",
-    Level.ROBUST,
     "JSON that is no message does not end the connection",
     revisions=since("2024-11-05", "2025-06-18"),
     send=(Octets(b"42"), Octets(b'"ping"'), Octets(b"null"), Octets(b"{}")),
@@ -334,9 +309,8 @@ exchange(
 )
 
 exchange(
-    FAMILY,
+    FAMILY.robust,
     "B02.d",
-    Level.ROBUST,
     "a method that is no text is answered with -32600",
     rules=("RPC-01",),
     send=(
@@ -349,9 +323,8 @@ exchange(
 )
 
 exchange(
-    FAMILY,
+    FAMILY.robust,
     "B02.e",
-    Level.ROBUST,
     "a request of another JSON-RPC version is answered with -32600",
     rules=("RPC-01",),
     send=(
@@ -365,9 +338,8 @@ exchange(
 )
 
 exchange(
-    FAMILY,
+    FAMILY.robust,
     "B02.f",
-    Level.ROBUST,
     "params that are no object are refused",
     rules=("RPC-01",),
     send=(
@@ -381,9 +353,8 @@ exchange(
 )
 
 exchange(
-    FAMILY,
+    FAMILY.robust,
     "B02.g",
-    Level.ROBUST,
     "a `_meta` that is no object is refused",
     send=(
         Changed({"params": {"_meta": "x"}}, "a request with a text as its `_meta`"),
@@ -398,12 +369,10 @@ exchange(
 # --- batches --------------------------------------------------------------------------
 
 
-@case(
+@batches.must(
     "RPC-13.a",
-    Level.MUST,
     "a batch is taken, and each of its requests is answered",
     source="basic/index#batching",
-    revisions=("2025-03-26",),
     sends="an array of two requests with a notification between them",
     expects="one answer for each request, and none for the notification",
     why="clients of this revision may send batches",
@@ -425,12 +394,10 @@ async def batches_are_taken(subject: Subject) -> None:
 
 
 exchange(
-    FAMILY,
+    batches.must,
     "RPC-13.b",
-    Level.MUST,
     "a batch of notifications is taken and not answered",
     source="basic/index#batching",
-    revisions=("2025-03-26",),
     send=Octets(
         encode(
             [
@@ -449,26 +416,20 @@ exchange(
 )
 
 exchange(
-    FAMILY,
+    batches.robust,
     "B05.a",
-    Level.ROBUST,
     "an empty batch is refused or ignored",
-    revisions=("2025-03-26",),
     send=Octets(b"[]"),
     expect=AnyOf(Refusal(), Silence()),
     why="a client with such a fault ends the work of all other calls",
 )
 
 exchange(
-    FAMILY,
+    batches.robust,
     "B05.b",
-    Level.ROBUST,
     "what is no message in a batch does not take its neighbours along",
-    revisions=("2025-03-26",),
     send=Octets(
-        lambda subject: encode(
-            [5, subject.message(subject.facts.barrier, id=subject.next_id())]
-        ),
+        lambda subject: encode([5, subject.any_request()]),
         "an array of a number and a request",
     ),
     expect=AnyOf(Result(), Error(-32600)),
@@ -476,19 +437,13 @@ exchange(
 )
 
 exchange(
-    FAMILY,
+    FAMILY.robust,
     "B06.a",
-    Level.ROBUST,
     "the messages of an array are not taken where the revision has no batches",
     rules=("RPC-15",),
     revisions=NO_BATCHES,
     send=Octets(
-        lambda subject: encode(
-            [
-                subject.message(subject.facts.barrier, id=subject.next_id())
-                for _ in range(2)
-            ]
-        ),
+        lambda subject: encode([subject.any_request() for _ in range(2)]),
         "an array of two requests",
     ),
     expect=AnyOf(Refusal(), Silence()),
@@ -497,12 +452,10 @@ exchange(
 )
 
 exchange(
-    FAMILY,
+    nameless.robust,
     "B06.b",
-    Level.ROBUST,
     "an array without messages is answered with an error",
     rules=("RPC-15",),
-    revisions=HAS_NAMELESS,
     send=(Octets(b"[]"), Octets(b"[5]")),
     expect=Refusal(),
     why="a client with such a fault learns nothing of it",

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.check.case import LEGACY, Family, Level, NoAnswer, Start
+from mcpwire.check.case import LEGACY, Family, NoAnswer, Start
 from mcpwire.check.cases._exchange import (
+    IGNORED,
     AnyOf,
     Error,
     Notification,
     Request,
     Result,
-    Silence,
-    Status,
     exchange,
 )
 from mcpwire.versions import REVISIONS
@@ -25,13 +24,13 @@ if TYPE_CHECKING:
 __all__ = ["FAMILY"]
 
 FAMILY: Final = Family("lifecycle")
-case = FAMILY.case
 
 SOURCE: Final = "basic/lifecycle#initialization"
 KNOWN: Final = tuple(revision.name for revision in REVISIONS)
 FUTURE: Final = "2099-01-01"
 
-_LISTS: Final = ("tools", "prompts", "resources")
+case = FAMILY.where(revisions=LEGACY)
+first = case.where(start=Start.RAW, is_quick=False, bound_s=40.0)
 
 
 def _hello(subject: Subject, **changed: Any) -> dict[str, Any]:
@@ -49,23 +48,13 @@ async def _initialize(subject: Subject, params: Mapping[str, Any] | None) -> Ans
     return answer
 
 
-def _first_list(subject: Subject) -> str:
-    """Return the method of a list that the server has."""
-    found = [name for name in _LISTS if subject.facts.declares(name)]
-    if not found:
-        subject.absent("tools, prompts or resources")
-    return f"{found[0]}/list"
-
-
 # --- the result -----------------------------------------------------------------------
 
 
-@case(
+@case.must(
     "LIFE-03.a",
-    Level.MUST,
     "the result of `initialize` has version, capabilities and the server's name",
     source=SOURCE,
-    revisions=LEGACY,
     sends="nothing more: it looks at the answer to the first `initialize`",
     expects="`protocolVersion`, `capabilities`, and `serverInfo` with name and version",
     why="clients refuse the connection",
@@ -80,18 +69,16 @@ async def hello_is_whole(subject: Subject) -> None:
         subject.expect(holds, f"serverInfo.{name}", hello)
 
 
-@case(
+@case.robust(
     "LIFE-03.b",
-    Level.ROBUST,
     "what is declared is there",
-    revisions=LEGACY,
     sends="the list of each of tools, prompts and resources that is declared",
     expects="a result for each",
     why="a client shows what it cannot use, or ends with an error",
 )
 async def declared_lists_answer(subject: Subject) -> None:
-    _first_list(subject)
-    for capability in _LISTS:
+    subject.need_list()
+    for capability in ("tools", "prompts", "resources"):
         if subject.facts.declares(capability):
             answer = await subject.request(f"{capability}/list", {})
             subject.expect(answer.result is not None, "a result", answer)
@@ -100,18 +87,13 @@ async def declared_lists_answer(subject: Subject) -> None:
 # --- versions -------------------------------------------------------------------------
 
 
-@case(
+@first.must(
     "LIFE-08.a",
-    Level.MUST,
     "an unknown version is answered with another one that it speaks",
     source="basic/lifecycle#version-negotiation",
-    revisions=LEGACY,
-    start=Start.RAW,
-    is_quick=False,
     sends=f"`initialize` with the version {FUTURE}",
     expects="a result with a version that exists; lenient: an error",
     why="a newer client cannot fall back to a version that both speak",
-    bound_s=40.0,
 )
 async def unknown_version(subject: Subject) -> None:
     answer = await _initialize(subject, _hello(subject, protocolVersion=FUTURE))
@@ -123,14 +105,11 @@ async def unknown_version(subject: Subject) -> None:
 
 
 exchange(
-    FAMILY,
+    first.robust,
     "C02.a",
-    Level.ROBUST,
     "the version of the stateless revision is not agreed on in a handshake",
     rules=("LIFE-08",),
     revisions=("2025-11-25",),
-    start=Start.RAW,
-    is_quick=False,
     send=Request(
         "initialize",
         lambda subject: _hello(subject, protocolVersion="2026-07-28"),
@@ -144,22 +123,16 @@ exchange(
         ),
     ),
     why="the revision has no handshake, so both sides go on by different rules",
-    bound_s=40.0,
 )
 
 
-@case(
+@first.robust(
     "C02.b",
-    Level.ROBUST,
     "an `initialize` that lacks what it must have is refused",
-    revisions=LEGACY,
-    start=Start.RAW,
-    is_quick=False,
     sends="`initialize` without params, without a version, with a version that is a "
     "number, without the client's name, without capabilities",
     expects="an error for each; lenient: a result",
     why="a faulty client is found out much later, with an error that does not say it",
-    bound_s=40.0,
 )
 async def incomplete_hello(subject: Subject) -> None:
     variants: list[tuple[str, dict[str, Any] | None]] = [
@@ -175,17 +148,12 @@ async def incomplete_hello(subject: Subject) -> None:
             subject.lenient(f"an error for an `initialize` with {text}", answer)
 
 
-@case(
+@first.robust(
     "C02.c",
-    Level.ROBUST,
     "after a refused `initialize` a proper one works",
-    revisions=LEGACY,
-    start=Start.RAW,
-    is_quick=False,
     sends="`initialize` without params, then as it has to be",
     expects="a result for the second, if the first is refused",
     why="a client cannot mend its mistake without a new process",
-    bound_s=40.0,
 )
 async def second_try(subject: Subject) -> None:
     first = await _initialize(subject, None)
@@ -195,19 +163,14 @@ async def second_try(subject: Subject) -> None:
     subject.expect(second.result is not None, "a result", second)
 
 
-@case(
+@first.robust(
     "C02.d",
-    Level.ROBUST,
     "unknown capabilities and members of `initialize` are ignored",
     rules=("RPC-33",),
-    revisions=LEGACY,
-    start=Start.RAW,
-    is_quick=False,
     sends="`initialize` with an unknown capability, `experimental`, a title, icons and "
     "one more member",
     expects="a result",
     why="newer clients, and those with extensions, cannot connect",
-    bound_s=40.0,
 )
 async def open_hello(subject: Subject) -> None:
     params = {
@@ -236,12 +199,10 @@ async def open_hello(subject: Subject) -> None:
 # --- the order ------------------------------------------------------------------------
 
 
-@case(
+@case.robust(
     "C01.a",
-    Level.ROBUST,
     "a request before `initialize` is refused",
     rules=("LIFE-01",),
-    revisions=LEGACY,
     start=Start.RAW,
     is_once=True,
     sends="a request for a list as the first message, then `initialize`",
@@ -251,7 +212,7 @@ async def open_hello(subject: Subject) -> None:
 )
 async def early_request(subject: Subject) -> None:
     id = subject.next_id()
-    response = await subject.send(subject.message(_first_list(subject), {}, id=id))
+    response = await subject.send(subject.message(subject.need_list(), {}, id=id))
     if response is not None:  # over HTTP each request has its own response
         answer = await _http_answer(subject, id, response)
         if answer is None:
@@ -276,20 +237,15 @@ async def _http_answer(subject: Subject, id: int, response: Any) -> Answer | Non
         raise
 
 
-@case(
+@first.robust(
     "C01.b",
-    Level.ROBUST,
     "a ping before `initialize` does no harm",
     rules=("PING-01", "LIFE-05"),
-    revisions=LEGACY,
     transports=("stdio",),
-    start=Start.RAW,
     is_once=True,
-    is_quick=False,
     sends="a ping as the first message, then `initialize`",
     expects="two results; lenient: an error for the ping",
     why="clients ping a server to see whether it has started",
-    bound_s=40.0,
 )
 async def early_ping(subject: Subject) -> None:
     id = subject.next_id()
@@ -304,12 +260,10 @@ async def early_ping(subject: Subject) -> None:
         subject.lenient("a result of the ping", found.message.raw)
 
 
-@case(
+@case.robust(
     "C01.c",
-    Level.ROBUST,
     "a second `initialize` in a session does not begin it anew",
     rules=("LIFE-01",),
-    revisions=LEGACY,
     start=Start.OWN,
     is_once=True,
     is_quick=False,
@@ -330,19 +284,14 @@ async def second_hello(subject: Subject) -> None:
         subject.lenient("an error", answer)
 
 
-@case(
+@first.robust(
     "C01.d",
-    Level.ROBUST,
     "a ping between `initialize` and `initialized` is answered",
     rules=("PING-01",),
-    revisions=LEGACY,
-    start=Start.RAW,
     is_once=True,
-    is_quick=False,
     sends="`initialize`, a ping, `initialized`, a ping",
     expects="a result for each ping",
     why="a client that checks the connection while it starts ends it",
-    bound_s=40.0,
 )
 async def ping_in_between(subject: Subject) -> None:
     await _initialize(subject, subject.hello())
@@ -353,26 +302,20 @@ async def ping_in_between(subject: Subject) -> None:
 
 
 exchange(
-    FAMILY,
+    case.robust,
     "C01.e",
-    Level.ROBUST,
     "a second `initialized` is ignored",
-    revisions=LEGACY,
     send=Notification("notifications/initialized"),
-    expect=AnyOf(Silence(), Status(*range(400, 500))),
+    expect=IGNORED,
     why="a client that connects through a proxy may send it twice",
 )
 
 
-@case(
+@first.should(
     "LIFE-06.a",
-    Level.SHOULD,
     "the server sends no requests but pings before `initialized`",
     source=SOURCE,
-    revisions=LEGACY,
     transports=("stdio",),
-    start=Start.RAW,
-    is_quick=False,
     capabilities={
         "roots": {"listChanged": True},
         "sampling": {},
@@ -381,7 +324,6 @@ exchange(
     sends="`initialize` with all capabilities, then pings, and no `initialized`",
     expects="no request of the server but ping",
     why="the client is not ready for it, and answers with an error",
-    bound_s=40.0,
 )
 async def patient_server(subject: Subject) -> None:
     await _initialize(subject, subject.hello())

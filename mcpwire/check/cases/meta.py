@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.check.case import Family, Level, Start, since
-from mcpwire.check.cases._items import TIMESTAMP, base64_problem, walk
+from mcpwire.check.case import Family, Start, since
+from mcpwire.check.cases._items import NAME, PREFIX, TIMESTAMP, base64_problem, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,14 +16,13 @@ if TYPE_CHECKING:
 __all__ = ["FAMILY"]
 
 FAMILY: Final = Family("meta")
-case = FAMILY.case
 
 ALL: Final = "nothing by itself: it looks at all messages of the connection"
 
-_LABEL: Final = r"[A-Za-z](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
-_PREFIX: Final = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
-_NAME: Final = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?)?")
 _OFFICIAL: Final = "io.modelcontextprotocol"
+
+case = FAMILY.where(start=Start.LAST, sends=ALL)
+newer = case.where(revisions=since("2025-06-18"))
 
 
 def _objects(subject: Subject) -> Iterator[tuple[Message, dict[str, Any]]]:
@@ -54,50 +53,38 @@ def _prefixes(subject: Subject) -> list[tuple[Message, str]]:
     return found
 
 
-@case(
+@newer.must(
     "META-01.a",
-    Level.MUST,
     "prefixes of keys in _meta are labels with dots between them",
     source="basic/index#meta",
-    revisions=since("2025-06-18"),
-    start=Start.LAST,
-    sends=ALL,
     expects="labels that begin with a letter and end with a letter or a digit",
     why="other implementations refuse or lose the key",
 )
 async def prefixes(subject: Subject) -> None:
     for message, prefix in _prefixes(subject):
-        fits = _PREFIX.fullmatch(prefix)
+        fits = PREFIX.fullmatch(prefix)
         subject.expect(fits, f"a prefix, not {prefix!r}", message.raw)
 
 
-@case(
+@newer.must(
     "META-02.a",
-    Level.MUST,
     "names of keys in _meta begin and end with a letter or a digit",
     source="basic/index#meta",
-    revisions=since("2025-06-18"),
-    start=Start.LAST,
-    sends=ALL,
     expects="letters and digits, with -, _ and . between them",
     why="other implementations refuse or lose the key",
 )
 async def names(subject: Subject) -> None:
     for message, key in _keys(subject):
         name = key.rpartition("/")[2]
-        subject.expect(_NAME.fullmatch(name), f"a name, not {name!r}", message.raw)
-    if not subject.judged:
-        subject.absent("_meta")
+        subject.expect(NAME.fullmatch(name), f"a name, not {name!r}", message.raw)
+    subject.need_judged("_meta")
 
 
-@case(
+@case.must(
     "META-03.a",
-    Level.MUST,
     "prefixes that belong to MCP are not used for anything else",
     source="basic/index#meta",
     revisions=since("2025-11-25"),
-    start=Start.LAST,
-    sends=ALL,
     expects="no prefix whose second label is modelcontextprotocol or mcp, but "
     "io.modelcontextprotocol",
     why="a later revision gives the key another meaning",
@@ -110,9 +97,8 @@ async def reserved(subject: Subject) -> None:
         subject.expect(fits, f"a prefix of its own, not {prefix!r}", message.raw)
 
 
-@case(
+@FAMILY.robust(
     "F13.f",
-    Level.ROBUST,
     "keys in _meta that the server does not know do no harm",
     rules=("META-04",),
     sends="a request with keys of a vendor and of traces in its _meta",
@@ -145,14 +131,11 @@ def _icons(subject: Subject) -> Iterator[tuple[Message, str]]:
         subject.absent("icon")
 
 
-@case(
+@case.robust(
     "F13.g",
-    Level.ROBUST,
     "icons are at https: or http:, or data: themselves",
     rules=("ICON-02",),
     revisions=since("2025-11-25"),
-    start=Start.LAST,
-    sends=ALL,
     expects="no icon of another scheme, such as javascript: or file:",
     why="clients must refuse such icons",
 )
@@ -162,14 +145,11 @@ async def icon_schemes(subject: Subject) -> None:
         subject.expect(fits, "https:, http: or data:", message.raw)
 
 
-@case(
+@case.robust(
     "F13.h",
-    Level.ROBUST,
     "icons that are data are Base64 of a picture",
     rules=("ICON-03",),
     revisions=since("2025-11-25"),
-    start=Start.LAST,
-    sends=ALL,
     expects="data:image/...;base64, and strict Base64",
     why="the icon is not shown",
 )
@@ -182,16 +162,12 @@ async def icon_data(subject: Subject) -> None:
         subject.expect(fits, "data:image/...;base64", message.raw)
         problem = base64_problem(data)
         subject.expect(problem is None, f"Base64: {problem}", message.raw)
-    if not subject.judged:
-        subject.absent("icon that is data")
+    subject.need_judged("icon that is data")
 
 
-@case(
+@case.robust(
     "F13.i",
-    Level.ROBUST,
     "media types are a type and a subtype",
-    start=Start.LAST,
-    sends=ALL,
     expects="each mimeType such as text/plain; charset=utf-8",
     why="clients cannot tell what they got",
 )
@@ -201,17 +177,12 @@ async def media_types(subject: Subject) -> None:
             kind = str(each["mimeType"])
             fits = re.fullmatch(r"[\w!#$&^.+-]+/[\w!#$&^.+*-]+\s*(;.*)?", kind)
             subject.expect(fits, f"a media type, not {kind!r}", message.raw)
-    if not subject.judged:
-        subject.absent("mimeType")
+    subject.need_judged("mimeType")
 
 
-@case(
+@newer.robust(
     "F13.j",
-    Level.ROBUST,
     "lastModified in annotations is a time of ISO 8601",
-    revisions=since("2025-06-18"),
-    start=Start.LAST,
-    sends=ALL,
     expects="a time such as 2025-01-12T15:00:58Z",
     why="clients cannot sort by it",
 )
@@ -221,17 +192,12 @@ async def last_modified(subject: Subject) -> None:
         if isinstance(annotations, dict) and "lastModified" in annotations:
             fits = TIMESTAMP.fullmatch(str(annotations["lastModified"]))
             subject.expect(fits, "a time of ISO 8601", message.raw)
-    if not subject.judged:
-        subject.absent("lastModified")
+    subject.need_judged("lastModified")
 
 
-@case(
+@newer.robust(
     "F13.k",
-    Level.ROBUST,
     "names for people are no empty texts",
-    revisions=since("2025-06-18"),
-    start=Start.LAST,
-    sends=ALL,
     expects="no title that is empty",
     why="the client shows nothing where a name should be",
 )
@@ -239,5 +205,4 @@ async def titles(subject: Subject) -> None:
     for message, each in _objects(subject):
         if isinstance(each.get("title"), str):
             subject.expect(each["title"].strip(), "a title with text", message.raw)
-    if not subject.judged:
-        subject.absent("title")
+    subject.need_judged("title")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from mcpwire.check.case import Case, Family, Level, Run
+from mcpwire.check.case import Family
 from mcpwire.check.cases._exchange import Error, Request, Result, exchange
 from mcpwire.check.cases._items import LISTS, PAGES, Listed, pages
 
@@ -19,8 +19,20 @@ _FIRST_LETTERS: Final = "abcd"
 _NEXT_LETTERS: Final = "efgh"
 
 
-def _walks(listed: Listed) -> Run:
-    async def run(subject: Subject) -> None:
+for _listed, _letter, _next in zip(LISTS, _FIRST_LETTERS, _NEXT_LETTERS, strict=True):
+    case = FAMILY.where(needs=(_listed.capability,))
+
+    async def stable(subject: Subject, listed: Listed = _listed) -> None:
+        first = await subject.request(listed.method, {})
+        cursor = (first.result or {}).get("nextCursor")
+        if not isinstance(cursor, str):
+            subject.absent("second page")
+        second = await subject.request(listed.method, {"cursor": cursor})
+        again = await subject.request(listed.method, {"cursor": cursor})
+        one, two = [(each.result or {}).get(listed.key) for each in (second, again)]
+        subject.expect(one == two and one is not None, "the same page again", again)
+
+    async def walks(subject: Subject, listed: Listed = _listed) -> None:
         found = await pages(subject, listed)
         if not found or found[0].cursor is None:
             subject.absent("second page")
@@ -36,78 +48,40 @@ def _walks(listed: Listed) -> Run:
             subject.expect(not again, f"{again} on one page only", page.answer)
             seen |= ones
 
-    return run
-
-
-def _stable(listed: Listed) -> Run:
-    async def run(subject: Subject) -> None:
-        first = await subject.request(listed.method, {})
-        cursor = (first.result or {}).get("nextCursor")
-        if not isinstance(cursor, str):
-            subject.absent("second page")
-        second = await subject.request(listed.method, {"cursor": cursor})
-        again = await subject.request(listed.method, {"cursor": cursor})
-        one, two = [(each.result or {}).get(listed.key) for each in (second, again)]
-        subject.expect(one == two and one is not None, "the same page again", again)
-
-    return run
-
-
-def _case(id: str, level: Level, title: str, run: Run, **facts: Any) -> Case:
-    return Case(id=id, family=FAMILY.name, level=level, title=title, run=run, **facts)
-
-
-for _listed, _letter, _next in zip(LISTS, _FIRST_LETTERS, _NEXT_LETTERS, strict=True):
     exchange(
-        FAMILY,
+        case.should,
         f"PAGE-06.{_letter}",
-        Level.SHOULD,
         f"a cursor that was never given out is refused by {_listed.method}",
         source="server/utilities/pagination#error-handling",
-        needs=(_listed.capability,),
         send=Request(_listed.method, {"cursor": "mcpwire-no-such-cursor"}),
         expect=Error(-32602),
         lenient=Result(),
         why="a client with an old cursor begins anew without knowing",
     )
-    FAMILY.add(
-        _case(
-            f"PAGE-06.{_next}",
-            Level.SHOULD,
-            f"cursors of {_listed.method} are stable",
-            _stable(_listed),
-            source="server/utilities/pagination#implementation-guidelines",
-            needs=(_listed.capability,),
-            sends="the cursor of the second page, twice",
-            expects="the same page each time",
-            why="a client that repeats a request misses a page",
-        ),
-        _case(
-            f"F05.{_letter}",
-            Level.ROBUST,
-            f"the pages of {_listed.method} end, and have each item once",
-            _walks(_listed),
-            rules=("PAGE-05",),
-            needs=(_listed.capability,),
-            sends="each page, by the cursor of the one before, 50 at most",
-            expects="another cursor each time, no item on two pages, and a last page",
-            why="clients read the list for ever, or show items twice",
-        ),
-    )
-
-
-def _no_text(listed: Listed, cursor: Any) -> Request:
-    return Request(listed.method, {"cursor": cursor})
-
+    case.should(
+        f"PAGE-06.{_next}",
+        f"cursors of {_listed.method} are stable",
+        source="server/utilities/pagination#implementation-guidelines",
+        sends="the cursor of the second page, twice",
+        expects="the same page each time",
+        why="a client that repeats a request misses a page",
+    )(stable)
+    case.robust(
+        f"F05.{_letter}",
+        f"the pages of {_listed.method} end, and have each item once",
+        rules=("PAGE-05",),
+        sends="each page, by the cursor of the one before, 50 at most",
+        expects="another cursor each time, no item on two pages, and a last page",
+        why="clients read the list for ever, or show items twice",
+    )(walks)
 
 for _listed, _letter in zip(LISTS, _NEXT_LETTERS, strict=True):
     exchange(
-        FAMILY,
+        FAMILY.robust,
         f"F05.{_letter}",
-        Level.ROBUST,
         f"a cursor that is no text is refused by {_listed.method}",
         needs=(_listed.capability,),
-        send=(_no_text(_listed, 7), _no_text(_listed, {"page": 2})),
+        send=tuple(Request(_listed.method, {"cursor": c}) for c in (7, {"page": 2})),
         expect=Error(-32602, -32600),
         lenient=Result(),
         why="a client with a broken cursor begins anew without knowing",

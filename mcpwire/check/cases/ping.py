@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from mcpwire.check.case import LEGACY, Absent, Family, Level
+from mcpwire.check.case import LEGACY, Absent, Family
 from mcpwire.check.cases._calls import lasting, start_slow
 from mcpwire.check.cases._exchange import Changed, Request, Result, exchange
 
@@ -15,9 +15,8 @@ if TYPE_CHECKING:
 __all__ = ["FAMILY"]
 
 FAMILY: Final = Family("ping")
-case = FAMILY.case
 
-SOURCE: Final = "basic/utilities/ping#behavior-requirements"
+case = FAMILY.where(revisions=LEGACY)
 
 
 def _is_empty(result: dict[str, object]) -> bool:
@@ -25,24 +24,20 @@ def _is_empty(result: dict[str, object]) -> bool:
 
 
 exchange(
-    FAMILY,
+    case.must,
     "PING-01.a",
-    Level.MUST,
     "a ping is answered with an empty result",
-    source=SOURCE,
-    revisions=LEGACY,
+    source="basic/utilities/ping#behavior-requirements",
     send=(Request("ping"), Request("ping", {})),
     expect=Result(_is_empty, "an empty result"),
     why="clients take the server for dead, and end the connection",
 )
 
 exchange(
-    FAMILY,
+    case.must,
     "PING-01.b",
-    Level.MUST,
     "a ping may have `_meta`",
     source="schema#PingRequest",
-    revisions=LEGACY,
     send=(
         Request("ping", {"_meta": {}}),
         Request("ping", {"_meta": {"progressToken": "mcpwire"}}),
@@ -52,24 +47,20 @@ exchange(
 )
 
 exchange(
-    FAMILY,
+    case.robust,
     "F04.a",
-    Level.ROBUST,
     "a ping with unknown params is answered",
     rules=("RPC-33", "PING-01"),
-    revisions=LEGACY,
     send=Changed({"params": {"mcpwireUnknown": [1]}}, "a ping with unknown params"),
     expect=Result(),
     why="newer clients take the server for dead",
 )
 
 
-@case(
+@case.robust(
     "F04.b",
-    Level.ROBUST,
     "a ping is answered while a call runs",
     rules=("PING-01",),
-    revisions=LEGACY,
     needs=("role:slow",),
     is_quick=False,
     sends="a call that takes a second, and a ping behind it",

@@ -6,14 +6,14 @@ import re
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.check.case import MODERN, Family, Level, NoAnswer, Start
+from mcpwire.check.case import Family, NoAnswer
 from mcpwire.check.cases._exchange import Error, Request, exchange
 from mcpwire.check.cases._items import (
     PROMPTS,
     ROOM_S,
-    base64_problem,
-    check_one_list,
-    walk,
+    add_list_cases,
+    expect_base64,
+    media_in,
 )
 
 if TYPE_CHECKING:
@@ -21,12 +21,14 @@ if TYPE_CHECKING:
 
     from mcpwire.check.subject import Answer, Subject
 
-__all__ = ["FAMILY", "prompt_arguments"]
+__all__ = ["FAMILY", "fit_arguments", "prompt_arguments"]
 
 FAMILY: Final = Family("prompts")
-case = FAMILY.case
 
 GETS: Final = 8  # prompts that a case gets
+
+declared = FAMILY.where(needs=("prompts",))
+listed = FAMILY.where(needs=("prompt:",))
 
 
 def prompt_arguments(prompt: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -39,97 +41,48 @@ def prompt_arguments(prompt: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-@case(
-    "PROMPT-01.a",
-    Level.MUST,
-    "a server that has prompts declares the capability",
-    source="server/prompts#capabilities",
-    sends="prompts/list, where the capability prompts is not declared",
-    expects="an error, or no prompts",
-    why="clients do not ask a server for what it does not declare",
-)
-async def prompts_are_declared(subject: Subject) -> None:
-    if subject.facts.declares("prompts"):
-        if not subject.facts.prompts:
-            subject.absent("prompts")
-        return
-    answer = await subject.request("prompts/list", {})
-    found = (answer.result or {}).get("prompts")
-    subject.expect(not found, "no prompts without the capability", answer)
+def fit_arguments(prompt: Mapping[str, Any]) -> dict[str, str]:
+    """Return a plain text for each argument that a prompt requires."""
+    arguments = prompt_arguments(prompt)
+    return {e["name"]: "mcpwire" for e in arguments if e.get("required") is True}
 
 
-@case(
-    "PROMPT-02.a",
-    Level.MUST,
-    "a server that declares prompts lists them",
-    source="server/prompts#capabilities",
-    revisions=MODERN,
-    needs=("prompts",),
-    sends="prompts/list",
-    expects="a result",
-    why="the client shows no prompt at all",
-)
-async def prompts_are_listed(subject: Subject) -> None:
-    answer = await subject.request("prompts/list", {})
-    subject.expect(answer.result is not None, "a result", answer)
-
-
-@case(
-    "PROMPT-02.b",
-    Level.MUST,
-    "the list of prompts does not differ from connection to connection",
-    source="server/prompts#capabilities",
-    revisions=MODERN,
-    needs=("prompt:",),
-    start=Start.OWN,
-    is_quick=False,
-    sends="prompts/list, page by page, on two connections",
-    expects="the prompts on both",
-    why="requests of one client may come over many connections",
-)
-async def one_list_for_all(subject: Subject) -> None:
-    await check_one_list(subject, PROMPTS)
+add_list_cases(FAMILY, PROMPTS, ("PROMPT-01.a", "PROMPT-02.a", "PROMPT-02.b"))
 
 
 exchange(
-    FAMILY,
+    declared.should,
     "PROMPT-05.a",
-    Level.SHOULD,
     "an unknown prompt is answered with -32602",
     source="server/prompts#error-handling",
-    needs=("prompts",),
     send=Request("prompts/get", {"name": "mcpwire-no-such-prompt"}),
     expect=Error(-32602),
     why="clients cannot tell a prompt that is gone from a fault",
 )
 
 
-@case(
+@listed.should(
     "PROMPT-05.b",
-    Level.SHOULD,
     "a prompt without an argument that it requires is answered with -32602",
     source="server/prompts#error-handling",
-    needs=("prompt:",),
     sends="prompts/get without an argument that the list calls required",
     expects="an error -32602",
     why="the model gets a prompt with a hole",
 )
 async def missing_argument(subject: Subject) -> None:
     for prompt in subject.facts.prompts:
-        if any(each.get("required") is True for each in prompt_arguments(prompt)):
+        if fit_arguments(prompt):
             params: dict[str, Any] = {"name": prompt.get("name"), "arguments": {}}
             answer = await subject.request("prompts/get", params)
-            subject.expect_error(answer, [-32602])
+            subject.expect_error(answer, -32602)
             return
     subject.absent("prompt that requires an argument")
 
 
 exchange(
-    FAMILY,
+    declared.robust,
     "F09.g",
-    Level.ROBUST,
     "a request for a prompt without a name is answered with -32602",
-    needs=("prompts",),
     send=Request("prompts/get", {}),
     expect=Error(-32602, -32600, -32020),
     why="the fault of the request looks like one of the server",
@@ -142,11 +95,7 @@ async def _gets(subject: Subject) -> AsyncIterator[Answer]:
     for prompt in subject.facts.prompts[:GETS]:
         if monotonic() - began > ROOM_S:
             break
-        arguments = {
-            each["name"]: "mcpwire"
-            for each in prompt_arguments(prompt)
-            if each.get("required") is True
-        }
+        arguments = fit_arguments(prompt)
         params: dict[str, Any] = {"name": prompt.get("name")}
         key = f"prompt {prompt.get('name')}"
         if key in subject.facts.unfit:
@@ -162,11 +111,9 @@ async def _gets(subject: Subject) -> AsyncIterator[Answer]:
             yield answer
 
 
-@case(
+@listed.robust(
     "F09.h",
-    Level.ROBUST,
     "prompts give messages",
-    needs=("prompt:",),
     sends="prompts/get of the first prompts, with a text for each required argument",
     expects="at least one message, with content, of one of the prompts",
     why="the prompt has nothing for the model",
@@ -183,24 +130,19 @@ async def messages(subject: Subject) -> None:
     subject.broken("messages", f"{seen} results without any")
 
 
-@case(
+@listed.must(
     "PROMPT-04.a",
-    Level.MUST,
     "pictures and sounds of prompts are Base64 and have a media type",
     source="server/prompts#image-content",
-    needs=("prompt:",),
     sends="prompts/get of the first prompts, with a text for each required argument",
     expects="data that decodes, and a mimeType such as image/png",
     why="the picture is not shown",
 )
 async def media(subject: Subject) -> None:
     async for answer in _gets(subject):
-        for block in walk((answer.result or {}).get("messages")):
-            if block.get("type") in {"image", "audio"}:
-                problem = base64_problem(block.get("data"))
-                subject.expect(problem is None, f"Base64: {problem}", answer)
-                kind = str(block.get("mimeType"))
-                fits = re.fullmatch(r"[\w.+-]+/[\w.+-]+(;.*)?", kind)
-                subject.expect(fits, "a media type", answer)
-    if not subject.judged:
-        subject.absent("picture or sound")
+        for block in media_in((answer.result or {}).get("messages")):
+            expect_base64(subject, block.get("data"), answer)
+            kind = str(block.get("mimeType"))
+            fits = re.fullmatch(r"[\w.+-]+/[\w.+-]+(;.*)?", kind)
+            subject.expect(fits, "a media type", answer)
+    subject.need_judged("picture or sound")

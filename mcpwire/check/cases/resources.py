@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.check.case import LEGACY, MODERN, Family, Level, NoAnswer, Start, since
+from mcpwire.check.case import LEGACY, MODERN, Family, NoAnswer, since
 from mcpwire.check.cases._exchange import Error, Request, exchange
-from mcpwire.check.cases._items import RESOURCES, base64_problem, check_one_list
+from mcpwire.check.cases._items import (
+    RESOURCES,
+    add_list_cases,
+    base64_problem,
+    expect_base64,
+)
 from mcpwire.wire.uri_template import TemplateError, UriTemplate, is_uri
 
 if TYPE_CHECKING:
@@ -19,75 +25,28 @@ if TYPE_CHECKING:
 __all__ = ["FAMILY"]
 
 FAMILY: Final = Family("resources")
-case = FAMILY.case
 
 NOWHERE: Final = "mcpwire-check://no-such/resource"
 READS: Final = 8  # resources that a case reads
 LISTED: Final = "nothing by itself: it looks at what is listed"
 
+declared = FAMILY.where(needs=("resources",))
+listed = FAMILY.where(needs=("resource:",))
+read = listed.where(sends="resources/read of the first resources that are listed")
+subscribing = FAMILY.where(revisions=LEGACY, needs=("resources.subscribe",))
+
 
 # --- the lists ------------------------------------------------------------------------
 
 
-@case(
-    "RES-01.a",
-    Level.MUST,
-    "a server that has resources declares the capability",
-    source="server/resources#capabilities",
-    sends="resources/list, where the capability resources is not declared",
-    expects="an error, or no resources",
-    why="clients do not ask a server for what it does not declare",
-)
-async def resources_are_declared(subject: Subject) -> None:
-    if subject.facts.declares("resources"):
-        if not subject.facts.resources:
-            subject.absent("resources")
-        return
-    answer = await subject.request("resources/list", {})
-    found = (answer.result or {}).get("resources")
-    subject.expect(not found, "no resources without the capability", answer)
+add_list_cases(FAMILY, RESOURCES, ("RES-01.a", "RES-02.a", "RES-02.b"))
 
 
-@case(
-    "RES-02.a",
-    Level.MUST,
-    "a server that declares resources lists them",
-    source="server/resources#capabilities",
-    revisions=MODERN,
-    needs=("resources",),
-    sends="resources/list",
-    expects="a result",
-    why="the client shows no resource at all",
-)
-async def resources_are_listed(subject: Subject) -> None:
-    answer = await subject.request("resources/list", {})
-    subject.expect(answer.result is not None, "a result", answer)
-
-
-@case(
-    "RES-02.b",
-    Level.MUST,
-    "the list of resources does not differ from connection to connection",
-    source="server/resources#capabilities",
-    revisions=MODERN,
-    needs=("resource:",),
-    start=Start.OWN,
-    is_quick=False,
-    sends="resources/list, page by page, on two connections",
-    expects="the resources on both",
-    why="requests of one client may come over many connections",
-)
-async def one_list_for_all(subject: Subject) -> None:
-    await check_one_list(subject, RESOURCES)
-
-
-@case(
+@listed.must(
     "RES-11.a",
-    Level.MUST,
     "URIs of resources are URIs of RFC 3986",
     source="server/resources#custom-uri-schemes",
     revisions=since("2025-06-18"),
-    needs=("resource:",),
     sends=LISTED,
     expects="a scheme, a colon, and no character that a URI must encode",
     why="clients with typed URIs refuse the list",
@@ -98,9 +57,8 @@ async def uris(subject: Subject) -> None:
         subject.expect(isinstance(uri, str) and is_uri(uri), "a URI", uri)
 
 
-@case(
+@FAMILY.must(
     "RES-14.a",
-    Level.MUST,
     "URI templates are templates of RFC 6570",
     source="schema#ResourceTemplate",
     needs=("template:",),
@@ -120,13 +78,11 @@ async def templates(subject: Subject) -> None:
 # --- what is no resource --------------------------------------------------------------
 
 
-@case(
+@declared.must(
     "RES-04.a",
-    Level.MUST,
     "a resource that is not there is answered with -32602",
     source="server/resources#error-handling",
     revisions=MODERN,
-    needs=("resources",),
     sends="resources/read with a URI of a scheme that no server has",
     expects="an error -32602",
     why="clients cannot tell a resource that is gone from a fault",
@@ -137,30 +93,26 @@ async def not_found(subject: Subject) -> None:
         subject.absent("URI that has no resource")
     if answer.result is not None:
         subject.absent("error for a URI that has no resource")  # RES-06.a tells
-    subject.expect_error(answer, [-32602])
+    subject.expect_error(answer, -32602)
 
 
 exchange(
-    FAMILY,
+    declared.should,
     "RES-05.a",
-    Level.SHOULD,
     "a resource that is not there is answered with -32002",
     source="server/resources#error-handling",
     revisions=LEGACY,
-    needs=("resources",),
     send=Request("resources/read", {"uri": NOWHERE}),
     expect=Error(-32002),
     why="clients cannot tell a resource that is gone from a fault",
 )
 
 
-@case(
+@declared.must(
     "RES-06.a",
-    Level.MUST,
     "a resource that is not there has no empty contents",
     source="server/resources#error-handling",
     revisions=MODERN,
-    needs=("resources",),
     sends="resources/read with a URI of a scheme that no server has",
     expects="no result with an empty list of contents",
     why="an empty resource looks the same",
@@ -171,12 +123,10 @@ async def no_empty_contents(subject: Subject) -> None:
     subject.expect(contents != [], "an error instead of no contents", answer)
 
 
-@case(
+@declared.must(
     "RES-08.b",
-    Level.MUST,
     "what is no URI is not read",
     source="server/resources#security-considerations",
-    needs=("resources",),
     sends="resources/read with an empty text, and with a text that is no URI",
     expects="an error each time; lenient: contents",
     why="a server that does not look at URIs reads what it should not",
@@ -204,13 +154,11 @@ def _climbing(subject: Subject) -> list[str]:
     return found
 
 
-@case(
+@declared.must(
     "RES-09.a",
-    Level.MUST,
     "paths in URIs do not lead out of what the server offers",
     source="server/resources#security-considerations",
     rules=("RES-08",),
-    needs=("resources",),
     sends="resources/read with file URIs, and with .. in the server's own URIs",
     expects="no contents of a file of the system",
     why="any client reads any file of the machine",
@@ -226,11 +174,9 @@ async def no_way_out(subject: Subject) -> None:
 
 
 exchange(
-    FAMILY,
+    declared.robust,
     "F13.b",
-    Level.ROBUST,
     "a read without a URI is answered with -32602",
-    needs=("resources",),
     send=Request("resources/read", {}),
     expect=Error(-32602, -32600, -32020),
     why="the fault of the request looks like one of the server",
@@ -240,29 +186,30 @@ exchange(
 # --- what reading gives ---------------------------------------------------------------
 
 
+async def _answers(subject: Subject) -> AsyncIterator[tuple[dict[str, Any], Answer]]:
+    """Read the first resources that are listed."""
+    for resource in subject.facts.resources[:READS]:
+        # It may have to be fetched; whether the server goes on is asked.
+        with contextlib.suppress(NoAnswer):
+            params = {"uri": resource.get("uri")}
+            answer = await subject.request("resources/read", params)
+            yield resource, answer
+
+
 async def _reads(
     subject: Subject,
 ) -> AsyncIterator[tuple[dict[str, Any], list[dict[str, Any]], Answer]]:
     """Read the first resources that are listed, those that can be."""
-    for resource in subject.facts.resources[:READS]:
-        try:
-            answer = await subject.request(
-                "resources/read", {"uri": resource.get("uri")}
-            )
-        except NoAnswer:
-            continue  # it may have to be fetched; whether the server goes on is asked
+    async for resource, answer in _answers(subject):
         contents = (answer.result or {}).get("contents")
         if isinstance(contents, list):
             yield resource, [e for e in contents if isinstance(e, dict)], answer
 
 
-@case(
+@read.must(
     "RES-08.a",
-    Level.MUST,
     "binary contents are strict Base64",
     source="server/resources#security-considerations",
-    needs=("resource:",),
-    sends="resources/read of the first resources that are listed",
     expects="each blob decodes as Base64, with padding and without line ends",
     why="the client cannot decode the resource",
 )
@@ -270,19 +217,14 @@ async def blobs(subject: Subject) -> None:
     async for _, contents, answer in _reads(subject):
         for each in contents:
             if "blob" in each:
-                problem = base64_problem(each["blob"])
-                subject.expect(problem is None, f"Base64: {problem}", answer)
-    if not subject.judged:
-        subject.absent("binary resource")
+                expect_base64(subject, each["blob"], answer)
+    subject.need_judged("binary resource")
 
 
-@case(
+@read.robust(
     "F13.c",
-    Level.ROBUST,
     "contents are a text or a blob",
     rules=("RES-12",),
-    needs=("resource:",),
-    sends="resources/read of the first resources that are listed",
     expects="each of the contents has a text or a blob, not both",
     why="clients take the one or the other",
 )
@@ -291,36 +233,24 @@ async def one_form(subject: Subject) -> None:
         for each in contents:
             is_one = ("text" in each) != ("blob" in each)
             subject.expect(is_one, "a text or a blob", answer)
-    if not subject.judged:
-        subject.absent("resource that can be read")
+    subject.need_judged("resource that can be read")
 
 
-@case(
+@read.robust(
     "F13.d",
-    Level.ROBUST,
     "each resource that is listed can be read",
-    needs=("resource:",),
-    sends="resources/read of the first resources that are listed",
     expects="no answer that there is no such resource",
     why="clients offer what is not there",
 )
 async def listed_is_there(subject: Subject) -> None:
-    for resource in subject.facts.resources[:READS]:
-        try:
-            answer = await subject.request(
-                "resources/read", {"uri": resource.get("uri")}
-            )
-        except NoAnswer:
-            continue
+    async for resource, answer in _answers(subject):
         is_there = answer.code not in {-32002, -32602, -32601}
         subject.expect(is_there, f"contents of {resource.get('uri')}", answer)
 
 
-@case(
+@listed.robust(
     "F13.e",
-    Level.ROBUST,
     "the size of a resource is that of its contents",
-    needs=("resource:",),
     sends="resources/read of the first resources that have a size",
     expects="as many octets as the list says",
     why="clients reckon their room by it",
@@ -338,19 +268,16 @@ async def sizes(subject: Subject) -> None:
         else:
             continue
         subject.expect(found == size, f"{size} octets", f"{found} octets, {answer}")
-    if not subject.judged:
-        subject.absent("resource with a size")
+    subject.need_judged("resource with a size")
 
 
 # --- subscriptions --------------------------------------------------------------------
 
 
-@case(
+@subscribing.robust(
     "F06.a",
-    Level.ROBUST,
     "a subscription to a resource and its end are answered",
     rules=("RES-13",),
-    revisions=LEGACY,
     needs=("resources.subscribe", "resource:"),
     sends="resources/subscribe, then resources/unsubscribe, of the first resource",
     expects="a result for each",
@@ -364,12 +291,9 @@ async def subscribed(subject: Subject) -> None:
     subject.expect(second.result is not None, "a result for its end", second)
 
 
-@case(
+@subscribing.robust(
     "F06.b",
-    Level.ROBUST,
     "the end of a subscription that never was does no harm",
-    revisions=LEGACY,
-    needs=("resources.subscribe",),
     sends="resources/unsubscribe of a URI that was not subscribed to",
     expects="a result, or an error -32602 or -32002",
     why="clients that clean up see a failure of the server",
@@ -381,12 +305,9 @@ async def never_subscribed(subject: Subject) -> None:
 
 
 exchange(
-    FAMILY,
+    subscribing.robust,
     "F06.c",
-    Level.ROBUST,
     "a subscription without a URI is answered with -32602",
-    revisions=LEGACY,
-    needs=("resources.subscribe",),
     send=Request("resources/subscribe", {}),
     expect=Error(-32602, -32600),
     why="the client believes that it hears of changes",

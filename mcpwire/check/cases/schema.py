@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from mcpwire.check.case import Case, Family, Level, Run, Start
+from mcpwire.check.case import Family, Start
 from mcpwire.check.schemas import load, stem_of
 
 if TYPE_CHECKING:
@@ -13,18 +13,6 @@ if TYPE_CHECKING:
 __all__ = ["FAMILY"]
 
 FAMILY: Final = Family("schema")
-
-
-def _check(stem: str) -> Run:
-    async def run(subject: Subject) -> None:
-        seen = subject.watch.found(subject.revision.name, stem)
-        if seen is None:
-            subject.absent(f"message of the type {stem}")
-        if seen.message is not None:
-            subject.last_sent = b""
-            subject.broken(f"a valid {stem}: {seen.problem}", seen.message.raw)
-
-    return run
 
 
 def _stems() -> dict[str, tuple[str, ...]]:
@@ -39,21 +27,23 @@ def _stems() -> dict[str, tuple[str, ...]]:
     return {stem: tuple(revisions) for stem, revisions in found.items()}
 
 
-FAMILY.add(
-    *(
-        Case(
-            id=f"SCHEMA.{stem}",
-            family=FAMILY.name,
-            level=Level.MUST,
-            title=f"each {stem} fits its schema",
-            source="schema",
-            sends="nothing by itself: it looks at all messages of the run",
-            expects=f"each {stem} that came fits the definition in the schema",
-            why="clients with typed models refuse the message, or lose a part of it",
-            run=_check(stem),
-            revisions=revisions,
-            start=Start.LAST,
-        )
-        for stem, revisions in sorted(_stems().items())
-    )
-)
+for _stem, _revisions in sorted(_stems().items()):
+
+    async def fits(subject: Subject, stem: str = _stem) -> None:
+        seen = subject.watch.found(subject.revision.name, stem)
+        if seen is None:
+            subject.absent(f"message of the type {stem}")
+        if seen.message is not None:
+            subject.last_sent = b""
+            subject.broken(f"a valid {stem}: {seen.problem}", seen.message.raw)
+
+    FAMILY.must(
+        f"SCHEMA.{_stem}",
+        f"each {_stem} fits its schema",
+        source="schema",
+        sends="nothing by itself: it looks at all messages of the run",
+        expects=f"each {_stem} that came fits the definition in the schema",
+        why="clients with typed models refuse the message, or lose a part of it",
+        revisions=_revisions,
+        start=Start.LAST,
+    )(fits)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from mcpwire.check.case import Family, Level, NotAnswered
+from mcpwire.check.case import Family, NotAnswered
 from mcpwire.check.cases._calls import echo_params, texts_of
 from mcpwire.check.cases._exchange import (
     AnyOf,
@@ -16,7 +16,7 @@ from mcpwire.check.cases._exchange import (
     Silence,
     exchange,
     spoiled,
-    with_value,
+    valued,
 )
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 __all__ = ["FAMILY"]
 
 FAMILY: Final = Family("sequences")
-case = FAMILY.case
 
 SOURCE: Final = "basic/index#result-responses"
 
@@ -130,13 +129,11 @@ async def _traffic(subject: Subject, count: int, width: int) -> None:
         await take()
     await subject.barrier()
     for asked in every:
-        answers = len(subject.answers_to(asked.id))
-        subject.expect(answers == 1, f"one answer to {asked.id!r}", f"{answers}")
+        subject.expect_one_answer(asked.id, f"one answer to {asked.id!r}")
 
 
-@case(
+@FAMILY.must(
     "RPC-07.e",
-    Level.MUST,
     "of several calls in flight each gets its own answer",
     source=SOURCE,
     sends="fifty random requests, up to eight in flight: calls of the echo tool, "
@@ -148,9 +145,8 @@ async def short_traffic(subject: Subject) -> None:
     await _traffic(subject, 50, 8)
 
 
-@case(
+@FAMILY.must(
     "RPC-07.f",
-    Level.MUST,
     "of many calls in flight each gets its own answer",
     source=SOURCE,
     is_quick=False,
@@ -163,9 +159,8 @@ async def long_traffic(subject: Subject) -> None:
     await _traffic(subject, 400, 40)
 
 
-@case(
+@FAMILY.robust(
     "B04.a",
-    Level.ROBUST,
     "the same id twice in flight does not cross the answers",
     rules=("RPC-05", "RPC-06"),
     needs=("role:echo",),
@@ -203,9 +198,8 @@ async def same_id_twice(subject: Subject) -> None:
             subject.expect(fits, "an error or its own text", each.raw)
 
 
-@case(
+@FAMILY.must(
     "B04.b",
-    Level.MUST,
     "the same id in two sessions does not cross the answers",
     source=SOURCE,
     transports=("http",),
@@ -235,28 +229,24 @@ async def same_id_in_two_sessions(subject: Subject) -> None:
 
 BOUNDED: Final = AnyOf(Result(), Refusal())
 
-
-def _value(value: bytes, text: str) -> Any:
-    return spoiled(lambda line: with_value(value, line), text)
+flood = FAMILY.where(is_hostile=True, bound_s=60.0)
 
 
 exchange(
-    FAMILY,
+    FAMILY.robust,
     "B13.a",
-    Level.ROBUST,
     "params ten thousand levels deep are answered or refused",
-    send=_value(b"[" * 10_000 + b"]" * 10_000, "a request with 10,000 nested arrays"),
+    send=valued(b"[" * 10_000 + b"]" * 10_000, "a request with 10,000 nested arrays"),
     expect=BOUNDED,
     why="one request ends the process of all users",
 )
 
 exchange(
-    FAMILY,
+    FAMILY.robust,
     "B13.b",
-    Level.ROBUST,
     "a name that stands twice in an object does no harm",
     send=(
-        _value(b'{"a":1,"a":2}', "a request with a name twice in its params"),
+        valued(b'{"a":1,"a":2}', "a request with a name twice in its params"),
         spoiled(
             lambda line: line.replace(b'{"jsonrpc"', b'{"jsonrpc":"2.0","jsonrpc"', 1),
             'one with "jsonrpc" twice',
@@ -267,13 +257,12 @@ exchange(
 )
 
 exchange(
-    FAMILY,
+    FAMILY.robust,
     "B13.c",
-    Level.ROBUST,
     "NaN and Infinity are refused",
     send=(
-        _value(b"NaN", "a request with NaN"),
-        _value(b"-Infinity", "one with -Infinity"),
+        valued(b"NaN", "a request with NaN"),
+        valued(b"-Infinity", "one with -Infinity"),
     ),
     expect=AnyOf(Refusal(), Silence()),
     lenient=Result(),
@@ -281,47 +270,35 @@ exchange(
 )
 
 exchange(
-    FAMILY,
+    FAMILY.robust,
     "B13.d",
-    Level.ROBUST,
     "numbers beyond all bounds are answered or refused",
     send=(
-        _value(b"1e400", "a request with 1e400"),
-        _value(b"9" * 5_000, "one with an integer of 5,000 digits"),
-        _value(b"-0.0", "one with -0.0"),
+        valued(b"1e400", "a request with 1e400"),
+        valued(b"9" * 5_000, "one with an integer of 5,000 digits"),
+        valued(b"-0.0", "one with -0.0"),
     ),
     expect=BOUNDED,
     why="one request ends the process of all users",
 )
 
 exchange(
-    FAMILY,
+    flood.robust,
     "B13.e",
-    Level.ROBUST,
     "an object with a million names is answered or refused",
-    is_hostile=True,
-    send=spoiled(
-        lambda line: with_value(
-            b"{" + b",".join(b'"%d":1' % i for i in range(1_000_000)) + b"}", line
-        ),
+    send=valued(
+        b"{" + b",".join(b'"%d":1' % i for i in range(1_000_000)) + b"}",
         "a request with a million names in its params",
     ),
     expect=BOUNDED,
     why="one request takes the time of all users",
-    bound_s=60.0,
 )
 
 exchange(
-    FAMILY,
+    flood.robust,
     "B13.f",
-    Level.ROBUST,
     "an integer of five million digits is answered or refused",
-    is_hostile=True,
-    send=spoiled(
-        lambda line: with_value(b"9" * 5_000_000, line),
-        "a request with an integer of five million digits",
-    ),
+    send=valued(b"9" * 5_000_000, "a request with an integer of five million digits"),
     expect=BOUNDED,
     why="one request takes the time of all users",
-    bound_s=60.0,
 )

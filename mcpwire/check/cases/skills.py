@@ -7,7 +7,7 @@ import re
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.check.case import MODERN, Family, Level
+from mcpwire.check.case import MODERN, Family
 from mcpwire.check.cases._exchange import Error, Request, exchange
 from mcpwire.check.cases._items import declaring
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 __all__ = ["FAMILY"]
 
 FAMILY: Final = Family("skills")
-case = FAMILY.case
 
 ID: Final = "io.modelcontextprotocol/skills"
 DECLARED: Final[dict[str, Any]] = {"extensions": {ID: {}}}
-NEEDS: Final = ("extension:skills",)
 NAME: Final = re.compile(r"(?!.*--)[a-z0-9]([a-z0-9-]{0,62}[a-z0-9])?")
 DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 _FILES: Final = 8  # files that a case reads
+
+case = FAMILY.where(revisions=MODERN, needs=("extension:skills",))
 
 
 async def _skills(subject: Subject) -> tuple[list[dict[str, Any]], Answer]:
@@ -42,12 +42,9 @@ def _name(skill: dict[str, Any]) -> str:
     return str(head.get("name")) if isinstance(head, dict) else ""
 
 
-@case(
+@case.robust(
     "SKILL-01.a",
-    Level.ROBUST,
     "a server with skills has resources too",
-    revisions=MODERN,
-    needs=NEEDS,
     sends="nothing by itself: it looks at the capabilities",
     expects="the capability resources",
     why="the files of a skill cannot be read",
@@ -57,12 +54,9 @@ async def has_resources(subject: Subject) -> None:
     subject.expect(declares, "the capability resources", subject.facts.capabilities)
 
 
-@case(
+@case.robust(
     "SKILL-02.a",
-    Level.ROBUST,
     "each skill has a URI, a frontmatter with a name, and its files",
-    revisions=MODERN,
-    needs=NEEDS,
     sends="skills/list",
     expects=".../<name>/SKILL.md as its URI, and that file among its resources",
     why="clients refuse the skill",
@@ -83,12 +77,9 @@ async def entries(subject: Subject) -> None:
         subject.expect(fits, "SKILL.md among its resources", answer)
 
 
-@case(
+@case.robust(
     "SKILL-02.b",
-    Level.ROBUST,
     "names of skills are unique",
-    revisions=MODERN,
-    needs=NEEDS,
     sends="skills/list",
     expects="no name twice",
     why="the model cannot choose one of them",
@@ -99,12 +90,9 @@ async def unique(subject: Subject) -> None:
     subject.expect(len(set(names)) == len(names), "no name twice", answer)
 
 
-@case(
+@case.robust(
     "SKILL-03.a",
-    Level.ROBUST,
     "files of a skill are what their digest and size say",
-    revisions=MODERN,
-    needs=NEEDS,
     sends="skills/list, then resources/read of the first files",
     expects="contents with that size and SHA-256",
     why="clients refuse the file as changed by somebody",
@@ -135,12 +123,9 @@ async def digests(subject: Subject) -> None:
         subject.expect(f"sha256:{sha256(data).hexdigest()}" == digest, digest, read)
 
 
-@case(
+@case.robust(
     "SKILL-04.a",
-    Level.ROBUST,
     "a skill by itself is the one of the list",
-    revisions=MODERN,
-    needs=NEEDS,
     sends="skills/list, then skills/get of the first",
     expects="the same entry",
     why="clients that load one skill get another",
@@ -153,12 +138,9 @@ async def one(subject: Subject) -> None:
 
 
 exchange(
-    FAMILY,
+    case.robust,
     "SKILL-04.b",
-    Level.ROBUST,
     "a skill that is not there is answered with -32602",
-    revisions=MODERN,
-    needs=NEEDS,
     send=Request(
         "skills/get", declaring(DECLARED, {"uri": "skill://mcpwire-none/SKILL.md"})
     ),
@@ -171,12 +153,9 @@ def _root(uri: str) -> str:
     return uri.removesuffix("/SKILL.md")
 
 
-@case(
+@case.robust(
     "SKILL-05.a",
-    Level.ROBUST,
     "the folder of a skill can be read, and a file is no folder",
-    revisions=MODERN,
-    needs=NEEDS,
     sends="resources/directory/read of the first skill's folder, and of its SKILL.md",
     expects="SKILL.md among its resources; an error -32602 for the file",
     why="clients cannot look at what a skill has",
@@ -194,4 +173,4 @@ async def folders(subject: Subject) -> None:
     uris = [e.get("uri") for e in found or () if isinstance(e, dict)]
     subject.expect(uri in uris, f"{uri} among the resources", answer)
     of_file = await subject.request(method, declaring(DECLARED, {"uri": uri}))
-    subject.expect_error(of_file, [-32602])
+    subject.expect_error(of_file, -32602)

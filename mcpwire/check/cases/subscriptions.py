@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.check.case import MODERN, Family, Level, NoAnswer
+from mcpwire.check.case import MODERN, Family, NoAnswer
 from mcpwire.check.cases._exchange import Error, Request, exchange
 from mcpwire.check.cases._listening import (
     ACKNOWLEDGED,
@@ -13,28 +13,28 @@ from mcpwire.check.cases._listening import (
     change,
     listening,
 )
-from mcpwire.check.roles import arguments_for
+from mcpwire.check.roles import call_of
 
 if TYPE_CHECKING:
     from mcpwire.check.cases._listening import Listening
-    from mcpwire.check.subject import Subject
+    from mcpwire.check.subject import Message, Subject
 
 __all__ = ["FAMILY"]
 
 FAMILY: Final = Family("subscriptions")
-case = FAMILY.case
+
+case = FAMILY.where(revisions=MODERN)
+changing = case.where(needs=("role:change",))
 
 
 def _is_told(method: str | None) -> bool:
     return method is not None and method != ACKNOWLEDGED
 
 
-@case(
+@case.must(
     "SUB-03.a",
-    Level.MUST,
     "the first message of a subscription acknowledges it",
     source="basic/patterns/subscriptions#acknowledgment",
-    revisions=MODERN,
     sends="subscriptions/listen for all changes of lists",
     expects="notifications/subscriptions/acknowledged before anything else for it",
     why="the client does not know whether it is heard",
@@ -45,13 +45,11 @@ async def acknowledged(subject: Subject) -> None:
         subject.expect(is_first, ACKNOWLEDGED, found.first.raw)
 
 
-@case(
+@case.must(
     "SUB-06.a",
-    Level.MUST,
     "the acknowledgement has the id of its subscription, of the same JSON type",
     source="basic/patterns/subscriptions#acknowledgment",
     rules=("META-13",),
-    revisions=MODERN,
     sends="subscriptions/listen with a number and with a text as its id",
     expects="io.modelcontextprotocol/subscriptionId with exactly that id",
     why="the client cannot tell its subscriptions apart",
@@ -63,30 +61,30 @@ async def has_its_id(subject: Subject) -> None:
             subject.expect(fits, f"subscriptionId {id!r}", found.first.raw)
 
 
-@case(
+@changing.must(
     "SUB-06.b",
-    Level.MUST,
     "what is told on a subscription has its id",
     source="basic/patterns/subscriptions#receiving-notifications",
     rules=("META-13",),
-    revisions=MODERN,
-    needs=("role:change",),
     sends="a call of the tool for the role change, while the client listens",
     expects="subscriptionId in each notification of a change",
     why="the client cannot tell which subscription it is for",
 )
 async def told_with_its_id(subject: Subject) -> None:
     async with listening(subject, EVERYTHING) as found:
-        mark = len(subject.received)
-        await _change_and_hear(subject, mark)
+        mark = await _change_and_hear(subject)
         for each in subject.received[mark:]:
             if str(each.method).endswith("/list_changed"):
                 fits = found.is_of(each)
                 subject.expect(fits, f"subscriptionId {found.id!r}", each.raw)
 
 
-async def _change_and_hear(subject: Subject, mark: int) -> None:
-    """Change something and back; absent where nothing is told of it."""
+async def _change_and_hear(subject: Subject) -> int:
+    """Change something and back; return how much of `received` was there before.
+
+    Absent where nothing is told of it.
+    """
+    mark = len(subject.received)
     await change(subject)
     try:
         await subject.wait_for(
@@ -97,14 +95,13 @@ async def _change_and_hear(subject: Subject, mark: int) -> None:
     finally:
         await change(subject)
     await subject.barrier()
+    return mark
 
 
-@case(
+@case.robust(
     "D18.a",
-    Level.ROBUST,
     "what is granted is a part of what was asked for",
     rules=("SUB-04",),
-    revisions=MODERN,
     sends="subscriptions/listen for nothing, and for changes of tools",
     expects="an acknowledgement that names nothing else",
     why="the client waits for what does not come, or gets what it did not ask for",
@@ -116,12 +113,10 @@ async def granted_part(subject: Subject) -> None:
             subject.expect(not more, f"no more than {wanted}", found.first.raw)
 
 
-@case(
+@case.robust(
     "D18.b",
-    Level.ROBUST,
     "what the server does not know is not granted",
     rules=("SUB-04",),
-    revisions=MODERN,
     sends="subscriptions/listen with a type of notification that there is not",
     expects="an acknowledgement without it",
     why="the client waits for what does not come",
@@ -132,12 +127,10 @@ async def unknown_type(subject: Subject) -> None:
         subject.expect(is_left_out, "mcpwireChanged left out", found.first.raw)
 
 
-@case(
+@case.robust(
     "D18.c",
-    Level.ROBUST,
     "changes that the server declares are granted",
     rules=("SUB-04", "SUB-08"),
-    revisions=MODERN,
     sends="subscriptions/listen for all changes of lists",
     expects="the lists with listChanged in the acknowledgement, and no others",
     why="the client hears nothing of changes that were promised",
@@ -151,12 +144,10 @@ async def granted_as_declared(subject: Subject) -> None:
             subject.expect(grants == declares, told, found.first.raw)
 
 
-@case(
+@case.robust(
     "D18.d",
-    Level.ROBUST,
     "two subscriptions of one client stay apart",
     rules=("SUB-09",),
-    revisions=MODERN,
     sends="subscriptions/listen twice, the first for tools, the second for prompts",
     expects="an acknowledgement for each, with its own id and its own part",
     why="one part of the client hears what is for another",
@@ -173,46 +164,36 @@ async def two_at_once(subject: Subject) -> None:
             subject.expect(is_apart, f"{other} left out", found.first.raw)
 
 
-@case(
+@changing.must(
     "SUB-02.a",
-    Level.MUST,
     "what a client did not ask for is not told",
     source="basic/patterns/subscriptions#opening-a-stream",
-    revisions=MODERN,
-    needs=("role:change",),
     sends="a change, while one subscription is for all lists and another for nothing",
     expects="notifications for the first, and none for the second",
     why="clients get what they have no use for",
 )
 async def only_what_was_asked(subject: Subject) -> None:
     async with listening(subject, {}) as none, listening(subject, EVERYTHING) as all_:
-        mark = len(subject.received)
-        await _change_and_hear(subject, mark)
+        await _change_and_hear(subject)
         if not _told_on(all_):
             subject.absent("change that is told with its id")
-        told = _told_on(none)
-        subject.expect(
-            not told, "nothing for the subscription to nothing", b"".join(told[:1])
-        )
+        subject.expect_none(_told_on(none), "nothing for the subscription to nothing")
 
 
-def _told_on(found: Listening) -> list[bytes]:
+def _told_on(found: Listening) -> list[Message]:
     """Return what was told on a subscription, by its id or its stream."""
     streams = [
         each
         for each in found.subject.received[found.begins :]
         if found.response is not None and each.stream == found.response.number
     ]
-    told = [*found.messages, *streams]
-    return [each.raw for each in told if _is_told(each.method)]
+    return [e for e in (*found.messages, *streams) if _is_told(e.method)]
 
 
-@case(
+@case.robust(
     "D18.e",
-    Level.ROBUST,
     "updates of resources are told for the URIs that were asked for",
     rules=("SUB-02",),
-    revisions=MODERN,
     needs=("resources.subscribe", "resource:", "role:change"),
     sends="a change, while two subscriptions are for all resources and for another URI",
     expects="no update for the second",
@@ -225,22 +206,18 @@ async def only_those_uris(subject: Subject) -> None:
         listening(subject, other) as none,
         listening(subject, {"resourceSubscriptions": uris}) as all_,
     ):
-        await _change_and_hear(subject, len(subject.received))
+        await _change_and_hear(subject)
         if not _told_on(all_):
             subject.absent("change of a resource that is told")
-        told = _told_on(none)
-        subject.expect(not told, "no update of other resources", b"".join(told[:1]))
+        subject.expect_none(_told_on(none), "no update of other resources")
 
 
-@case(
+@changing.must(
     "TR-STDIO-11.l",
-    Level.MUST,
     "a subscription that was cancelled is told nothing more",
     source="basic/transports/stdio#cancellation",
     rules=("SUB-10",),
-    revisions=MODERN,
     transports=("stdio",),
-    needs=("role:change",),
     sends="notifications/cancelled for one of two subscriptions, then a change",
     expects="nothing with the id of the one that was cancelled",
     why="clients get messages for what is over",
@@ -249,21 +226,18 @@ async def over_is_over(subject: Subject) -> None:
     async with listening(subject, EVERYTHING) as all_:
         async with listening(subject, EVERYTHING) as over:
             pass
-        mark = len(subject.received)
-        await _change_and_hear(subject, mark)
+        mark = await _change_and_hear(subject)
         if not _told_on(all_):
             subject.absent("change that is told with its id")
-        late = [e.raw for e in subject.received[mark:] if over.is_of(e)]
-        subject.expect(not late, f"nothing for {over.id!r}", b"".join(late[:1]))
+        late = [each for each in subject.received[mark:] if over.is_of(each)]
+        subject.expect_none(late, f"nothing for {over.id!r}")
 
 
 exchange(
-    FAMILY,
+    case.robust,
     "D18.f",
-    Level.ROBUST,
     "a subscription without a filter is answered with -32602",
     rules=("SUB-01",),
-    revisions=MODERN,
     needs=("tools.listChanged",),
     send=Request("subscriptions/listen", {}),
     expect=Error(-32602, -32600),
@@ -271,13 +245,11 @@ exchange(
 )
 
 
-@case(
+@case.must(
     "TR-HTTP-17.a",
-    Level.MUST,
     "progress and log messages of calls do not come on a subscription",
     source="basic/transports/streamable-http#receiving-messages",
     rules=("LOG-03",),
-    revisions=MODERN,
     transports=("http",),
     needs=("role:notify",),
     sends="a call of the tool for the role notify, in a subscription",
@@ -285,13 +257,11 @@ exchange(
     why="the client takes them for changes",
 )
 async def not_on_this_stream(subject: Subject) -> None:
-    tool = subject.need_tool("notify")
     meta: dict[str, Any] = {
         "progressToken": "mcpwire-progress",
         "io.modelcontextprotocol/logLevel": "debug",
     }
-    arguments = arguments_for(tool) or {}
-    params = {"name": tool["name"], "arguments": arguments, "_meta": meta}
+    params = {**call_of(subject.need_tool("notify")), "_meta": meta}
     async with listening(subject, EVERYTHING) as found:
         mark = len(subject.received)
         await subject.request("tools/call", params)
@@ -303,7 +273,5 @@ async def not_on_this_stream(subject: Subject) -> None:
         if not came:
             subject.absent("notification of the call")
         number = found.response.number if found.response else 0
-        wrong = [each.raw for each in came if each.stream == number]
-        subject.expect(
-            not wrong, "nothing of a call on the subscription", b"".join(wrong[:1])
-        )
+        wrong = [each for each in came if each.stream == number]
+        subject.expect_none(wrong, "nothing of a call on the subscription")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.check.case import MODERN, Family, Level, NoAnswer
+from mcpwire.check.case import MODERN, Family, NoAnswer
 from mcpwire.check.cases._exchange import Error, Request, exchange
 from mcpwire.check.cases._items import TIMESTAMP, declaring
 from mcpwire.check.cases._listening import listen, listening
-from mcpwire.check.cases.tasks import FINAL, until_over
-from mcpwire.check.roles import arguments_for, is_named_like
+from mcpwire.check.cases.tasks import FINAL, UNKNOWN, check_task_ignored, until_over
+from mcpwire.check.roles import arguments_for, call_of, is_named_like
 
 if TYPE_CHECKING:
     from mcpwire.check.subject import Answer, Subject
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 __all__ = ["FAMILY"]
 
 FAMILY: Final = Family("task_extension")
-case = FAMILY.case
 
 ID: Final = "io.modelcontextprotocol/tasks"
 DECLARED: Final[dict[str, Any]] = {"extensions": {ID: {}}}
-NEEDS: Final = ("extension:tasks", "call:")
 SOURCE: Final = "extensions/tasks#"
 STATUSES: Final = FINAL | {"working", "input_required"}
 BEGUN: Final = "calls of tools that declare the extension, until one becomes a task"
 
 _MISSING: Final = -32021
 _TOOLS: Final = 8
-_UNKNOWN: Final = {"taskId": "mcpwire-no-such-task"}
 _MORE: Final[dict[str, Any]] = {"tasks/update": {"inputResponses": {}}}
+
+case = FAMILY.where(revisions=MODERN, needs=("extension:tasks", "call:"))
+alone = case.where(needs=("extension:tasks",))
 
 
 def _candidates(subject: Subject) -> list[dict[str, Any]]:
@@ -37,8 +37,7 @@ def _candidates(subject: Subject) -> list[dict[str, Any]]:
     tools = [t for t in subject.facts.callable_tools if not is_named_like(t, "ask")]
     role = subject.facts.roles.get("task")
     tools.sort(key=lambda tool: tool is not role)
-    found = [(tool["name"], arguments_for(tool)) for tool in tools[:_TOOLS]]
-    return [{"name": n, "arguments": a} for n, a in found if a is not None]
+    return [call_of(each) for each in tools[:_TOOLS] if arguments_for(each) is not None]
 
 
 async def _begin(subject: Subject) -> tuple[dict[str, Any], Answer]:
@@ -66,14 +65,11 @@ async def _end(subject: Subject, begun: Answer) -> Answer:
     return await until_over(subject, lambda: _of(subject, "tasks/get", begun))
 
 
-@case(
+@case.must(
     "TX-02.a",
-    Level.MUST,
     "a client that does not declare the extension gets no task",
     source=f"{SOURCE}capability-negotiation",
     rules=("TX-04",),
-    revisions=MODERN,
-    needs=NEEDS,
     sends="the call that became a task, without the extension",
     expects="a result, or an error -32021",
     why="the client takes the task for the result",
@@ -84,7 +80,7 @@ async def not_declared(subject: Subject) -> None:
     is_task = (answer.result or {}).get("resultType") == "task"
     subject.expect(not is_task, "no task", answer)
     if answer.error is not None:
-        subject.expect_error(answer, [_MISSING])
+        subject.expect_error(answer, _MISSING)
 
 
 def _check_task(subject: Subject, result: dict[str, Any], answer: object) -> None:
@@ -98,13 +94,10 @@ def _check_task(subject: Subject, result: dict[str, Any], answer: object) -> Non
     subject.expect(is_ttl, "ttlMs as an integer or null", answer)
 
 
-@case(
+@case.must(
     "TX-08.a",
-    Level.MUST,
     "a task has an id, a status, its times and how long it is kept",
     source=f"{SOURCE}tasks",
-    revisions=MODERN,
-    needs=NEEDS,
     sends=BEGUN,
     expects="taskId, status, createdAt, lastUpdatedAt and ttlMs in the result itself",
     why="the client cannot ask for the task",
@@ -114,13 +107,10 @@ async def shape(subject: Subject) -> None:
     _check_task(subject, answer.result or {}, answer)
 
 
-@case(
+@case.must(
     "TX-06.a",
-    Level.MUST,
     "a task is there when its call is answered",
     source=f"{SOURCE}task-creation",
-    revisions=MODERN,
-    needs=NEEDS,
     sends=f"{BEGUN}; then tasks/get at once",
     expects="a result",
     why="clients take the task for one that is gone",
@@ -131,13 +121,10 @@ async def there_at_once(subject: Subject) -> None:
     subject.expect(answer.result is not None, "the task", answer)
 
 
-@case(
+@case.must(
     "TX-05.a",
-    Level.MUST,
     "results of tasks/get, tasks/update and tasks/cancel are complete",
     source=f"{SOURCE}polymorphic-results",
-    revisions=MODERN,
-    needs=NEEDS,
     sends=f"{BEGUN}; then tasks/get, tasks/update and tasks/cancel",
     expects="resultType complete",
     why="the client takes the answer for a new task",
@@ -151,14 +138,11 @@ async def complete(subject: Subject) -> None:
             subject.expect(kind == "complete", "resultType complete", answer)
 
 
-@case(
+@case.must(
     "TX-09.a",
-    Level.MUST,
     "a task that is over has its result or its error",
     source=f"{SOURCE}response",
     rules=("TX-10",),
-    revisions=MODERN,
-    needs=NEEDS,
     sends=f"{BEGUN}; then tasks/get until it is over",
     expects="result where it completed, error where it failed",
     why="the client gets nothing for what it waited for",
@@ -173,13 +157,10 @@ async def has_result(subject: Subject) -> None:
     subject.expect(isinstance(found.get(name), dict), f"{name} in the task", answer)
 
 
-@case(
+@case.must(
     "TX-15.a",
-    Level.MUST,
     "tasks/cancel is acknowledged by an empty result",
     source=f"{SOURCE}task-cancellation",
-    revisions=MODERN,
-    needs=NEEDS,
     sends=f"{BEGUN}; then tasks/cancel",
     expects="a result with nothing but resultType and _meta",
     why="the client does not know whether it was heard",
@@ -191,13 +172,10 @@ async def acknowledged(subject: Subject) -> None:
     subject.expect(not more, "an empty result", answer)
 
 
-@case(
+@case.should(
     "TX-15.b",
-    Level.SHOULD,
     "answers that a task did not ask for are ignored",
     source=f"{SOURCE}response-1",
-    revisions=MODERN,
-    needs=NEEDS,
     sends=f"{BEGUN}; then tasks/update with an answer for no question",
     expects="no error",
     why="clients that answer twice fail",
@@ -209,36 +187,30 @@ async def ignored(subject: Subject) -> None:
     subject.expect(answer.error is None, "no error", answer)
 
 
-for _id, _level, _method in (
-    ("TX-17.a", Level.MUST, "tasks/get"),
-    ("TX-17.b", Level.SHOULD, "tasks/update"),
-    ("TX-17.c", Level.SHOULD, "tasks/cancel"),
+for _id, _add, _method in (
+    ("TX-17.a", alone.must, "tasks/get"),
+    ("TX-17.b", alone.should, "tasks/update"),
+    ("TX-17.c", alone.should, "tasks/cancel"),
 ):
     exchange(
-        FAMILY,
+        _add,
         _id,
-        _level,
         f"{_method} of a task that is not there is answered with -32602",
         source=f"{SOURCE}protocol-errors",
-        revisions=MODERN,
-        needs=("extension:tasks",),
         send=Request(
-            _method, declaring(DECLARED, {**_UNKNOWN, **_MORE.get(_method, {})})
+            _method, declaring(DECLARED, {**UNKNOWN, **_MORE.get(_method, {})})
         ),
         expect=Error(-32602),
         why="clients ask for ever for a task that is gone",
     )
 
 exchange(
-    FAMILY,
+    alone.must,
     "TX-18.a",
-    Level.MUST,
     "requests for tasks from a client without the extension are answered with -32021",
     source=f"{SOURCE}protocol-errors",
     rules=("META-10",),
-    revisions=MODERN,
-    needs=("extension:tasks",),
-    send=Request("tasks/get", _UNKNOWN),
+    send=Request("tasks/get", UNKNOWN),
     expect=Error(
         _MISSING,
         status=(400,),
@@ -249,14 +221,11 @@ exchange(
 )
 
 
-@case(
+@alone.must(
     "TX-18.b",
-    Level.MUST,
     "a subscription to tasks from a client without the extension is refused",
     source=f"{SOURCE}task-status-notifications",
     rules=("SUB-17",),
-    revisions=MODERN,
-    needs=("extension:tasks",),
     sends="subscriptions/listen with taskIds, without the extension",
     expects="an error -32021",
     why="the client cannot tell what it lacks",
@@ -273,14 +242,11 @@ async def not_heard(subject: Subject) -> None:
     subject.expect(code == _MISSING, "an error -32021", found.first.raw)
 
 
-@case(
+@case.must(
     "TX-20.a",
-    Level.MUST,
     "what is told of a task is the whole task",
     source=f"{SOURCE}task-status-notifications",
     rules=("TX-19",),
-    revisions=MODERN,
-    needs=NEEDS,
     sends=f"{BEGUN}; then subscriptions/listen with its id, until it is over",
     expects="notifications/tasks with what tasks/get would give",
     why="clients that listen get no result",
@@ -314,13 +280,10 @@ async def told(subject: Subject) -> None:
             subject.expect(has_it, "the result of the task", each.raw)
 
 
-@case(
+@alone.must(
     "TX-21.a",
-    Level.MUST,
     "nothing of the tasks of 2025-11-25 is there",
     source=f"{SOURCE}backward-compatibility",
-    revisions=MODERN,
-    needs=("extension:tasks",),
     sends="tasks/result, with the extension; it looks at the capabilities too",
     expects="an error -32601, and no capability tasks",
     why="the client uses what this revision does not have",
@@ -328,39 +291,27 @@ async def told(subject: Subject) -> None:
 async def nothing_old(subject: Subject) -> None:
     declares = "tasks" in subject.facts.capabilities
     subject.expect(not declares, "no capability tasks", subject.facts.capabilities)
-    answer = await subject.request("tasks/result", declaring(DECLARED, _UNKNOWN))
-    subject.expect_error(answer, [-32601])
+    answer = await subject.request("tasks/result", declaring(DECLARED, UNKNOWN))
+    subject.expect_error(answer, -32601)
 
 
-@case(
+@case.must(
     "TX-21.b",
-    Level.MUST,
     "the task of a call of 2025-11-25 is ignored",
     source=f"{SOURCE}backward-compatibility",
-    revisions=MODERN,
     needs=("extension:tasks", "role:echo"),
     sends="tools/call with task, without the extension",
     expects="the result of the call",
     why="the client takes the task for the result",
 )
 async def old_task(subject: Subject) -> None:
-    tool = subject.need_tool("echo")
-    params = {"name": tool["name"], "arguments": arguments_for(tool)}
-    plain = await subject.request("tools/call", params)
-    if "content" not in (plain.result or {}):
-        subject.absent("tool that gives a text back")
-    answer = await subject.request("tools/call", {**params, "task": {"ttl": 60_000}})
-    fits = "content" in (answer.result or {})
-    subject.expect(fits, "the result of the call", answer)
+    await check_task_ignored(subject)
 
 
-@case(
+@case.robust(
     "F17.a",
-    Level.ROBUST,
     "ids of tasks cannot be guessed",
     rules=("TX-23",),
-    revisions=MODERN,
-    needs=NEEDS,
     sends=f"{BEGUN}, twice",
     expects="two ids of 16 characters or more, that are not all digits",
     why="anybody reads the results of others",

@@ -6,20 +6,19 @@ import asyncio
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.check.case import Family, Level
+from mcpwire.check.case import Family
 from mcpwire.check.cases._exchange import Error, Request, exchange
 from mcpwire.check.cases._items import TIMESTAMP, items_of, paged
-from mcpwire.check.roles import arguments_for
+from mcpwire.check.roles import arguments_for, call_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection
 
     from mcpwire.check.subject import Answer, Subject
 
-__all__ = ["FAMILY", "FINAL", "until_over"]
+__all__ = ["FAMILY", "FINAL", "UNKNOWN", "check_task_ignored", "until_over"]
 
 FAMILY: Final = Family("tasks")
-case = FAMILY.case
 
 REVISION: Final = ("2025-11-25",)
 NEEDS: Final = ("tasks.requests.tools.call", "call:")
@@ -30,7 +29,9 @@ BEGUN: Final = "tools/call with task, of a tool that may run as one"
 
 _TTL: Final = 60_000
 _POLL_S: Final = 0.05
-_UNKNOWN: Final = {"taskId": "mcpwire-no-such-task"}
+UNKNOWN: Final = {"taskId": "mcpwire-no-such-task"}
+
+case = FAMILY.where(revisions=REVISION, needs=NEEDS)
 
 
 def _support(tool: dict[str, Any]) -> str:
@@ -42,9 +43,8 @@ def _support(tool: dict[str, Any]) -> str:
 def _tool(subject: Subject, wanted: Collection[str]) -> dict[str, Any]:
     """Return params that call a tool with such a support of tasks."""
     for tool in subject.facts.callable_tools:
-        arguments = arguments_for(tool)
-        if _support(tool) in wanted and arguments is not None:
-            return {"name": tool["name"], "arguments": arguments}
+        if _support(tool) in wanted and arguments_for(tool) is not None:
+            return call_of(tool)
     return subject.absent(f"tool that may be called, with taskSupport {set(wanted)}")
 
 
@@ -58,9 +58,20 @@ async def _begin(subject: Subject) -> tuple[dict[str, Any], Answer]:
     return found, answer
 
 
+async def _of(subject: Subject, method: str, task: dict[str, Any]) -> Answer:
+    return await subject.request(method, {"taskId": task["taskId"]})
+
+
 async def _end(subject: Subject, task: dict[str, Any]) -> Answer:
-    params = {"taskId": task["taskId"]}
-    return await until_over(subject, lambda: subject.request("tasks/get", params))
+    return await until_over(subject, lambda: _of(subject, "tasks/get", task))
+
+
+async def _status(subject: Subject, task: dict[str, Any]) -> tuple[Any, Answer]:
+    """Return the status of a task, with the answer; absent where it is gone."""
+    answer = await _of(subject, "tasks/get", task)
+    if answer.result is None:
+        subject.absent("task that is kept")
+    return answer.result.get("status"), answer
 
 
 async def until_over(subject: Subject, get: Callable[[], Awaitable[Answer]]) -> Answer:
@@ -76,13 +87,10 @@ async def until_over(subject: Subject, get: Callable[[], Awaitable[Answer]]) -> 
         await asyncio.sleep(_POLL_S)
 
 
-@case(
+@case.must(
     "T11-05.a",
-    Level.MUST,
     "a call that is to be a task is answered with the task",
     source=f"{SOURCE}result-retrieval",
-    revisions=REVISION,
-    needs=NEEDS,
     sends=BEGUN,
     expects="a CreateTaskResult with the id of a task",
     why="the client waits for a task that there is not",
@@ -91,13 +99,10 @@ async def begins(subject: Subject) -> None:
     await _begin(subject)
 
 
-@case(
+@case.must(
     "T11-06.a",
-    Level.MUST,
     "ids of tasks are unique",
     source=f"{SOURCE}task-ids",
-    revisions=REVISION,
-    needs=NEEDS,
     sends=f"{BEGUN}, twice",
     expects="two ids",
     why="one client reads the result of another",
@@ -109,13 +114,10 @@ async def unique(subject: Subject) -> None:
     subject.expect(differ, "another id than that of the first task", answer)
 
 
-@case(
+@case.must(
     "T11-06.b",
-    Level.MUST,
     "a task that is over stays as it is",
     source=f"{SOURCE}task-status-lifecycle",
-    revisions=REVISION,
-    needs=NEEDS,
     sends=f"{BEGUN}, then tasks/get until it is over, and once more",
     expects="the same status",
     why="clients have acted on what was final",
@@ -123,25 +125,22 @@ async def unique(subject: Subject) -> None:
 async def stays(subject: Subject) -> None:
     task, _ = await _begin(subject)
     over = await _end(subject, task)
-    again = await subject.request("tasks/get", {"taskId": task["taskId"]})
+    again = await _of(subject, "tasks/get", task)
     status = [(each.result or {}).get("status") for each in (over, again)]
     subject.expect(status[0] == status[1], f"{status[0]}", again)
 
 
-@case(
+@case.must(
     "T11-07.a",
-    Level.MUST,
     "a task says when it was created and updated, and how long it is kept",
     source=f"{SOURCE}ttl-and-resource-management",
-    revisions=REVISION,
-    needs=NEEDS,
     sends=f"{BEGUN}, then tasks/get",
     expects="createdAt and lastUpdatedAt as times of ISO 8601, and ttl",
     why="clients do not know how long they may ask for it",
 )
 async def times(subject: Subject) -> None:
     task, _ = await _begin(subject)
-    answer = await subject.request("tasks/get", {"taskId": task["taskId"]})
+    answer = await _of(subject, "tasks/get", task)
     found = answer.result
     if found is None:
         subject.broken("a task", answer)
@@ -151,13 +150,10 @@ async def times(subject: Subject) -> None:
     subject.expect("ttl" in found, "ttl", answer)
 
 
-@case(
+@case.must(
     "T11-09.a",
-    Level.MUST,
     "the result of a task is that of the call",
     source=f"{SOURCE}result-retrieval",
-    revisions=REVISION,
-    needs=NEEDS,
     sends=f"{BEGUN}, then tasks/result",
     expects="a result with content, or an error, when the task is over",
     why="the client gets nothing for what it waited for",
@@ -165,42 +161,32 @@ async def times(subject: Subject) -> None:
 async def result(subject: Subject) -> None:
     task, _ = await _begin(subject)
     await _end(subject, task)
-    answer = await subject.request("tasks/result", {"taskId": task["taskId"]})
+    answer = await _of(subject, "tasks/result", task)
     fits = answer.result is None or "content" in answer.result
     subject.expect(fits, "the result of the call", answer)
 
 
-@case(
+@case.must(
     "T11-09.b",
-    Level.MUST,
     "tasks/result waits for the end of the task",
     source=f"{SOURCE}result-retrieval",
-    revisions=REVISION,
-    needs=NEEDS,
     sends=f"{BEGUN}, tasks/result at once, then tasks/get",
     expects="a task that is over when its result has come",
     why="clients take an early answer for the result",
 )
 async def waits(subject: Subject) -> None:
     task, _ = await _begin(subject)
-    params = {"taskId": task["taskId"]}
-    early = await subject.request("tasks/result", params)
+    early = await _of(subject, "tasks/result", task)
     if early.result is None:
         subject.absent("task with a result")
-    after = await subject.request("tasks/get", params)
-    if after.result is None:
-        subject.absent("task that is kept")
-    is_over = after.result.get("status") in FINAL
-    subject.expect(is_over, "a task that is over", after)
+    status, after = await _status(subject, task)
+    subject.expect(status in FINAL, "a task that is over", after)
 
 
-@case(
+@case.must(
     "T11-10.a",
-    Level.MUST,
     "the result of a task names the task",
     source=f"{SOURCE}related-task-metadata",
-    revisions=REVISION,
-    needs=NEEDS,
     sends=f"{BEGUN}, then tasks/result",
     expects="io.modelcontextprotocol/related-task with its id in _meta",
     why="clients cannot tell what the result is of",
@@ -208,7 +194,7 @@ async def waits(subject: Subject) -> None:
 async def related(subject: Subject) -> None:
     task, _ = await _begin(subject)
     await _end(subject, task)
-    answer = await subject.request("tasks/result", {"taskId": task["taskId"]})
+    answer = await _of(subject, "tasks/result", task)
     if answer.result is None:
         subject.absent("task with a result")
     meta = answer.result.get("_meta")
@@ -217,12 +203,10 @@ async def related(subject: Subject) -> None:
     subject.expect(named == task["taskId"], f"{RELATED} {task['taskId']}", answer)
 
 
-@case(
+@case.must(
     "T11-12.a",
-    Level.MUST,
     "a task that can be asked for is on the list",
     source=f"{SOURCE}task-listing",
-    revisions=REVISION,
     needs=(*NEEDS, "tasks.list"),
     sends=f"{BEGUN}, then tasks/list, page by page",
     expects="the id of the task",
@@ -238,12 +222,10 @@ async def listed(subject: Subject) -> None:
     subject.broken(f"the task {id}", last)
 
 
-@case(
+@case.must(
     "T11-13.a",
-    Level.MUST,
     "a task that is over cannot be cancelled",
     source=f"{SOURCE}task-cancellation",
-    revisions=REVISION,
     needs=(*NEEDS, "tasks.cancel"),
     sends=f"{BEGUN}, then tasks/cancel when it is over",
     expects="an error -32602",
@@ -252,16 +234,14 @@ async def listed(subject: Subject) -> None:
 async def too_late(subject: Subject) -> None:
     task, _ = await _begin(subject)
     await _end(subject, task)
-    answer = await subject.request("tasks/cancel", {"taskId": task["taskId"]})
-    subject.expect_error(answer, [-32602])
+    answer = await _of(subject, "tasks/cancel", task)
+    subject.expect_error(answer, -32602)
 
 
-@case(
+@case.must(
     "T11-13.b",
-    Level.MUST,
     "a task that was cancelled is cancelled in the answer, and stays so",
     source=f"{SOURCE}task-cancellation",
-    revisions=REVISION,
     needs=(*NEEDS, "tasks.cancel"),
     sends=f"{BEGUN}, then tasks/cancel at once, and tasks/get",
     expects="the status cancelled in both",
@@ -269,17 +249,13 @@ async def too_late(subject: Subject) -> None:
 )
 async def cancelled(subject: Subject) -> None:
     task, _ = await _begin(subject)
-    params = {"taskId": task["taskId"]}
-    answer = await subject.request("tasks/cancel", params)
+    answer = await _of(subject, "tasks/cancel", task)
     if answer.code == -32602:
         subject.absent("task that is under way long enough")
     status = (answer.result or {}).get("status")
     subject.expect(status == "cancelled", "the status cancelled", answer)
-    after = await subject.request("tasks/get", params)
-    if after.result is None:
-        subject.absent("task that is kept")
-    is_same = after.result.get("status") == "cancelled"
-    subject.expect(is_same, "the status cancelled", after)
+    status, after = await _status(subject, task)
+    subject.expect(status == "cancelled", "the status cancelled", after)
 
 
 for _letter, _method, _more in (
@@ -288,25 +264,21 @@ for _letter, _method, _more in (
     ("c", "tasks/cancel", ("tasks.cancel",)),
 ):
     exchange(
-        FAMILY,
+        case.must,
         f"T11-14.{_letter}",
-        Level.MUST,
         f"{_method} of a task that is not there is answered with -32602",
         source=f"{SOURCE}protocol-errors",
-        revisions=REVISION,
         needs=("tasks", *_more),
-        send=Request(_method, _UNKNOWN),
+        send=Request(_method, UNKNOWN),
         expect=Error(-32602),
         why="clients ask for ever for a task that is gone",
     )
 
 exchange(
-    FAMILY,
+    case.must,
     "T11-14.d",
-    Level.MUST,
     "an unknown cursor of tasks/list is answered with -32602",
     source=f"{SOURCE}protocol-errors",
-    revisions=REVISION,
     needs=("tasks.list",),
     send=Request("tasks/list", {"cursor": "mcpwire-no-such-cursor"}),
     expect=Error(-32602),
@@ -314,13 +286,10 @@ exchange(
 )
 
 exchange(
-    FAMILY,
+    case.must,
     "T11-03.a",
-    Level.MUST,
     "a tool that runs as a task only is answered with -32601 otherwise",
     source=f"{SOURCE}tool-level-negotiation",
-    revisions=REVISION,
-    needs=NEEDS,
     send=Request(
         "tools/call",
         lambda subject: _tool(subject, ("required",)),
@@ -331,13 +300,10 @@ exchange(
 )
 
 exchange(
-    FAMILY,
+    case.should,
     "T11-02.a",
-    Level.SHOULD,
     "a tool that never runs as a task is answered with -32601 if it is to be one",
     source=f"{SOURCE}tool-level-negotiation",
-    revisions=REVISION,
-    needs=NEEDS,
     send=Request(
         "tools/call",
         lambda subject: {**_tool(subject, ("forbidden",)), "task": {"ttl": _TTL}},
@@ -348,12 +314,10 @@ exchange(
 )
 
 
-@case(
+@case.must(
     "T11-04.a",
-    Level.MUST,
     "a server without tasks takes no notice of task",
     source=f"{SOURCE}task-support-and-handling",
-    revisions=REVISION,
     needs=("role:echo",),
     sends="tools/call with task, where tasks.requests.tools.call is not declared",
     expects="the result of the call",
@@ -362,8 +326,12 @@ exchange(
 async def no_tasks(subject: Subject) -> None:
     if subject.facts.declares("tasks.requests.tools.call"):
         subject.absent("server without tasks")
-    tool = subject.need_tool("echo")
-    params = {"name": tool["name"], "arguments": arguments_for(tool)}
+    await check_task_ignored(subject)
+
+
+async def check_task_ignored(subject: Subject) -> None:
+    """Find a call with a task that has no result, as it has without one."""
+    params = call_of(subject.need_tool("echo"))
     plain = await subject.request("tools/call", params)
     if "content" not in (plain.result or {}):
         subject.absent("tool that gives a text back")

@@ -6,19 +6,21 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.check.case import MODERN, Family, Level, Start, since
+from mcpwire.check.case import MODERN, Family, since
+from mcpwire.check.cases._calls import echo_params
 from mcpwire.check.cases._exchange import Error, Request, exchange
 from mcpwire.check.cases._items import (
     TOOLS,
-    base64_problem,
+    add_list_cases,
     call_all,
-    check_one_list,
+    expect_base64,
     fit_tools,
     has_header,
+    media_in,
     names_of,
     walk,
 )
-from mcpwire.check.roles import arguments_for
+from mcpwire.check.roles import call_of
 from mcpwire.check.schemas import load_validators
 from mcpwire.errors import MCPError
 from mcpwire.protocol.json_schema import properties_of, required_of
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
 __all__ = ["FAMILY"]
 
 FAMILY: Final = Family("tools")
-case = FAMILY.case
 
 NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 LISTED: Final = "nothing by itself: it looks at the tools that are listed"
@@ -40,69 +41,23 @@ _DIALECTS: Final = re.compile(
     r"https?://json-schema\.org/(draft-0[467]|draft/2019-09|draft/2020-12)/schema#?"
 )
 
+listed = FAMILY.where(needs=("tool:",), sends=LISTED)
+calls = FAMILY.where(needs=("call:",))
+called = calls.where(revisions=since("2025-11-25"))
+shown = called.where(sends=CALLED, revisions=since("2025-06-18"))
+
 
 # --- the list -------------------------------------------------------------------------
 
 
-@case(
-    "TOOL-01.a",
-    Level.MUST,
-    "a server that has tools declares the capability",
-    source="server/tools#capabilities",
-    sends="tools/list, where the capability tools is not declared",
-    expects="an error, or no tools",
-    why="clients do not ask a server for what it does not declare",
-)
-async def tools_are_declared(subject: Subject) -> None:
-    if subject.facts.declares("tools"):
-        if not subject.facts.tools:
-            subject.absent("tools")
-        return
-    answer = await subject.request("tools/list", {})
-    found = (answer.result or {}).get("tools")
-    subject.expect(not found, "no tools without the capability", answer)
+add_list_cases(FAMILY, TOOLS, ("TOOL-01.a", "TOOL-02.a", "TOOL-03.a"))
 
 
-@case(
-    "TOOL-02.a",
-    Level.MUST,
-    "a server that declares tools lists them",
-    source="server/tools#capabilities",
-    revisions=MODERN,
-    needs=("tools",),
-    sends="tools/list",
-    expects="a result",
-    why="the client shows no tool at all",
-)
-async def tools_are_listed(subject: Subject) -> None:
-    answer = await subject.request("tools/list", {})
-    subject.expect(answer.result is not None, "a result", answer)
-
-
-@case(
-    "TOOL-03.a",
-    Level.MUST,
-    "the list of tools does not differ from connection to connection",
-    source="server/tools#capabilities",
-    revisions=MODERN,
-    needs=("tool:",),
-    start=Start.OWN,
-    is_quick=False,
-    sends="tools/list, page by page, on two connections",
-    expects="the tools on both",
-    why="requests of one client may come over many connections",
-)
-async def one_list_for_all(subject: Subject) -> None:
-    await check_one_list(subject, TOOLS)
-
-
-@case(
+@listed.should(
     "TOOL-04.a",
-    Level.SHOULD,
     "tools are listed in the same order each time",
     source="server/tools#capabilities",
     revisions=MODERN,
-    needs=("tool:",),
     sends="tools/list, page by page, twice",
     expects="the same tools in the same order",
     why="each change of the order empties the model's prompt cache",
@@ -135,14 +90,11 @@ def _check_schemas(subject: Subject, member: str) -> None:
         subject.absent(f"{member} of a dialect that is known")
 
 
-@case(
+@listed.must(
     "TOOL-06.a",
-    Level.MUST,
     "each inputSchema is a valid JSON Schema",
     source="server/tools#tool",
     revisions=since("2025-11-25"),
-    needs=("tool:",),
-    sends=LISTED,
     expects="each inputSchema fits the schema of its dialect, by default 2020-12",
     why="clients and models refuse the tool, and some the whole list",
 )
@@ -150,14 +102,11 @@ async def input_schemas(subject: Subject) -> None:
     _check_schemas(subject, "inputSchema")
 
 
-@case(
+@listed.must(
     "SCH-05.a",
-    Level.MUST,
     "each outputSchema is a valid JSON Schema",
     source="basic/index#schema-validation",
     revisions=since("2025-11-25"),
-    needs=("tool:",),
-    sends=LISTED,
     expects="each outputSchema fits the schema of its dialect, by default 2020-12",
     why="a client that validates results refuses all results of the tool",
 )
@@ -165,13 +114,10 @@ async def output_schemas(subject: Subject) -> None:
     _check_schemas(subject, "outputSchema")
 
 
-@case(
+@listed.robust(
     "F10.a",
-    Level.ROBUST,
     "no schema of a tool refers to another place",
-    needs=("tool:",),
     rules=("SCH-06", "SCH-09"),
-    sends=LISTED,
     expects="each $ref stands within its own schema, or names one of the dialect",
     why="clients must not fetch such schemas, and should refuse them",
 )
@@ -187,14 +133,11 @@ async def schemas_stand_alone(subject: Subject) -> None:
                 subject.expect(is_dialect, f"no remote $ref in {member}", tool)
 
 
-@case(
+@listed.should(
     "TOOL-08.a",
-    Level.SHOULD,
     "names of tools have 1 to 128 characters of A-Z, a-z, 0-9, _, - and .",
     source="server/tools#tool-names",
     revisions=since("2025-11-25"),
-    needs=("tool:",),
-    sends=LISTED,
     expects="each name has only these characters",
     why="models' interfaces refuse other names, with all tools of the request",
 )
@@ -205,13 +148,11 @@ async def names_fit(subject: Subject) -> None:
         subject.expect(fits, "1 to 128 of these characters", name)
 
 
-@case(
+@listed.should(
     "TOOL-08.b",
-    Level.SHOULD,
     "names of tools are unique",
     source="server/tools#tool-names",
     revisions=since("2025-11-25"),
-    needs=("tool:",),
     sends="tools/list, page by page",
     expects="no name comes twice",
     why="one of the tools cannot be called",
@@ -225,9 +166,8 @@ async def names_are_unique(subject: Subject) -> None:
 # --- what is refused ------------------------------------------------------------------
 
 exchange(
-    FAMILY,
+    FAMILY.robust,
     "F09.a",
-    Level.ROBUST,
     "a call of an unknown tool is answered with -32602",
     rules=("TOOL-15",),
     needs=("tools",),
@@ -237,9 +177,8 @@ exchange(
 )
 
 exchange(
-    FAMILY,
+    FAMILY.robust,
     "F09.b",
-    Level.ROBUST,
     "a call without the name of a tool is answered with an error",
     rules=("TOOL-15",),
     needs=("tools",),
@@ -257,9 +196,8 @@ def _echo_with(arguments: Any) -> Any:
 
 
 exchange(
-    FAMILY,
+    FAMILY.robust,
     "F09.c",
-    Level.ROBUST,
     "a call whose arguments are no object is answered with an error",
     rules=("TOOL-15",),
     needs=("role:echo",),
@@ -275,11 +213,8 @@ exchange(
 
 async def _refused(subject: Subject, tool: dict[str, Any], arguments: Any) -> Answer:
     """Call a tool with arguments that it must refuse."""
-    answer = await subject.request(
-        "tools/call", {"name": tool["name"], "arguments": arguments}
-    )
-    failed = answer.result is None or answer.result.get("isError") is True
-    if not failed:
+    answer = await subject.request("tools/call", call_of(tool, arguments))
+    if not answer.has_failed:
         subject.lenient("an error, or a result with isError", answer)
     return answer
 
@@ -294,13 +229,11 @@ def _required(subject: Subject) -> tuple[dict[str, Any], str, dict[str, Any]]:
     return found[0] if found else subject.absent("tool that requires an argument")
 
 
-@case(
+@calls.must(
     "TOOL-18.a",
-    Level.MUST,
     "a call without an argument that is required is refused",
     source="server/tools#security-considerations",
     rules=("TOOL-16",),
-    needs=("call:",),
     sends="a call of a tool without an argument that its schema requires",
     expects="an error, or a result with isError; lenient: another result",
     why="the tool runs with what it cannot use",
@@ -310,13 +243,11 @@ async def missing_argument(subject: Subject) -> None:
     await _refused(subject, tool, {k: v for k, v in arguments.items() if k != name})
 
 
-@case(
+@calls.must(
     "TOOL-18.b",
-    Level.MUST,
     "a call with an argument of another type is refused",
     source="server/tools#security-considerations",
     rules=("TOOL-16",),
-    needs=("call:",),
     sends="a call with an object where the tool's schema wants a text or a number",
     expects="an error, or a result with isError; lenient: another result",
     why="the tool runs with what it cannot use",
@@ -330,13 +261,10 @@ async def wrong_type(subject: Subject) -> None:
     await _refused(subject, tool, {**arguments, name: {"mcpwire": [1]}})
 
 
-@case(
+@called.robust(
     "F09.d",
-    Level.ROBUST,
     "arguments that do not fit are told to the model",
     rules=("TOOL-16",),
-    revisions=since("2025-11-25"),
-    needs=("call:",),
     sends="a call without an argument that the tool's schema requires",
     expects="a result with isError, not an error of the protocol",
     why="the model does not see what it did wrong, and cannot mend it",
@@ -349,11 +277,9 @@ async def told_to_the_model(subject: Subject) -> None:
     subject.expect(answer.result is not None, "a result with isError", answer)
 
 
-@case(
+@calls.robust(
     "F09.e",
-    Level.ROBUST,
     "a call may leave out arguments where none is required",
-    needs=("call:",),
     sends="a call of a tool that requires nothing, with {} and without arguments",
     expects="a result as with empty arguments",
     why="calls of clients that leave out empty arguments fail",
@@ -364,25 +290,19 @@ async def no_arguments(subject: Subject) -> None:
             continue
         params = {"name": tool["name"]}
         with_none = await subject.request("tools/call", {**params, "arguments": {}})
-        if not _succeeded(with_none):
+        if with_none.has_failed:
             continue
         without = await subject.request("tools/call", params)
-        subject.expect(_succeeded(without), "a result as with empty arguments", without)
+        fits = not without.has_failed
+        subject.expect(fits, "a result as with empty arguments", without)
         return
     subject.absent("tool that succeeds without arguments")
 
 
-def _succeeded(answer: Answer) -> bool:
-    return answer.result is not None and answer.result.get("isError") is not True
-
-
-@case(
+@called.should(
     "TOOL-08.c",
-    Level.SHOULD,
     "names of tools differ where their case does",
     source="server/tools#tool-names",
-    revisions=since("2025-11-25"),
-    needs=("call:",),
     sends="a call of a tool by its name with upper and lower case exchanged",
     expects="an error, or a result with isError",
     why="rules of a client for one name do not hold for the other",
@@ -393,11 +313,9 @@ async def case_of_names(subject: Subject) -> None:
         name = tool["name"].swapcase()
         if name in names:
             continue
-        answer = await subject.request(
-            "tools/call", {"name": name, "arguments": arguments}
-        )
-        failed = answer.result is None or answer.result.get("isError") is True
-        subject.expect(failed, f"there is no tool {name!r}", answer)
+        params = {"name": name, "arguments": arguments}
+        answer = await subject.request("tools/call", params)
+        subject.expect(answer.has_failed, f"there is no tool {name!r}", answer)
         return
     subject.absent("tool with letters in its name")
 
@@ -405,14 +323,10 @@ async def case_of_names(subject: Subject) -> None:
 # --- what calls give ------------------------------------------------------------------
 
 
-@case(
+@shown.must(
     "TOOL-11.a",
-    Level.MUST,
     "structured results fit the outputSchema",
     source="server/tools#output-schema",
-    revisions=since("2025-06-18"),
-    needs=("call:",),
-    sends=CALLED,
     expects="structuredContent that fits the outputSchema, unless isError is set",
     why="clients refuse the result, or programs read what is not there",
 )
@@ -429,23 +343,18 @@ async def structured_results(subject: Subject) -> None:
         except MCPError:
             continue  # SCH-05 and F10 tell what is wrong with the schema.
         subject.expect(problem is None, f"a result that fits: {problem}", answer)
-    if not subject.judged:
-        subject.absent("call with an outputSchema that succeeded")
+    subject.need_judged("call with an outputSchema that succeeded")
 
 
 def _is_whole(answer: Answer) -> bool:
     """Tell whether an answer is a result of a tool that succeeded."""
-    return _succeeded(answer) and "content" in (answer.result or {})
+    return not answer.has_failed and "content" in (answer.result or {})
 
 
-@case(
+@shown.should(
     "TOOL-10.a",
-    Level.SHOULD,
     "structured results come as text too",
     source="server/tools#structured-content",
-    revisions=since("2025-06-18"),
-    needs=("call:",),
-    sends=CALLED,
     expects="a text block with the JSON of structuredContent, or of its only member",
     why="clients that know no structured content see nothing",
 )
@@ -463,8 +372,7 @@ async def mirrored(subject: Subject) -> None:
             allowed += value.values()
         mirrors = any(_is_json_of(text, each) for text in texts for each in allowed)
         subject.expect(mirrors, "the same JSON in a text block", answer)
-    if not subject.judged:
-        subject.absent("structured result")
+    subject.need_judged("structured result")
 
 
 def _is_json_of(text: str, value: Any) -> bool:
@@ -476,12 +384,10 @@ def _is_json_of(text: str, value: Any) -> bool:
         return False
 
 
-@case(
+@calls.should(
     "F13.a",
-    Level.SHOULD,
     "pictures and sounds of tools are strict Base64 and have a media type",
     source="server/tools#image-content",
-    needs=("call:",),
     rules=("TOOL-18",),
     sends=CALLED,
     expects="data that decodes, and a mimeType such as image/png",
@@ -489,25 +395,18 @@ def _is_json_of(text: str, value: Any) -> bool:
 )
 async def media(subject: Subject) -> None:
     async for _, answer in call_all(subject):
-        for block in walk((answer.result or {}).get("content")):
-            if block.get("type") in {"image", "audio"}:
-                problem = base64_problem(block.get("data"))
-                subject.expect(problem is None, f"Base64: {problem}", answer)
-                kind = str(block.get("mimeType"))
-                fits = re.fullmatch(rf"{block['type']}/[\w.+-]+(;.*)?", kind)
-                subject.expect(fits, f"a media type of {block['type']}", answer)
-    if not subject.judged:
-        subject.absent("picture or sound")
+        for block in media_in((answer.result or {}).get("content")):
+            expect_base64(subject, block.get("data"), answer)
+            kind = str(block.get("mimeType"))
+            fits = re.fullmatch(rf"{block['type']}/[\w.+-]+(;.*)?", kind)
+            subject.expect(fits, f"a media type of {block['type']}", answer)
+    subject.need_judged("picture or sound")
 
 
-@case(
+@shown.should(
     "TOOL-14.a",
-    Level.SHOULD,
     "a server whose tools embed resources declares resources",
     source="server/tools#embedded-resources",
-    revisions=since("2025-06-18"),
-    needs=("call:",),
-    sends=CALLED,
     expects="the capability resources, where a result has an embedded resource",
     why="the client cannot read the resource again",
 )
@@ -517,13 +416,11 @@ async def embedded(subject: Subject) -> None:
             if block.get("type") == "resource":
                 has_it = subject.facts.declares("resources")
                 subject.expect(has_it, "the capability resources", answer)
-    if not subject.judged:
-        subject.absent("embedded resource")
+    subject.need_judged("embedded resource")
 
 
-@case(
+@FAMILY.robust(
     "F09.f",
-    Level.ROBUST,
     "a tool that takes a text takes every text",
     needs=("role:echo",),
     sends="calls with texts of many scripts, controls, quotes and line ends",
@@ -542,10 +439,7 @@ async def texts(subject: Subject) -> None:
             "\x7f\x01",
         )
     ):
-        arguments = arguments_for(tool, text)
-        answer = await subject.request(
-            "tools/call", {"name": tool["name"], "arguments": arguments}
-        )
+        answer = await subject.request("tools/call", echo_params(subject, text))
         found = [b.get("text") for b in walk((answer.result or {}).get("content"))]
         if not at and not any("\u4e2d\u6587" in str(each) for each in found):
             subject.absent("tool that gives a text back")
