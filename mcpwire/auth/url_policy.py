@@ -112,12 +112,7 @@ def parse_identifier(text: str, what: str, *, allow_insecure: bool = False) -> U
 def check_address(
     address: str, *, server_class: AddressClass, what: str, host: str
 ) -> None:
-    """Check an address that a URL's host resolved to; `server_class` is the server's.
-
-    Raises:
-        UrlRefused: It is in a network that the server is not in (`class_of_server`), or
-            a loopback name leads to another machine.
-    """
+    """Check an address that a host resolved to; `server_class` is the server's."""
     found = address_class(address)
     shown = mask_url(host)
     if address_class(host) == "loopback" != found:

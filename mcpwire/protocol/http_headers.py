@@ -79,9 +79,6 @@ def check_headers(
 
     Of names that differ only in case the last counts. `what` names the headers in the
     message, which never shows a value.
-
-    Raises:
-        LocalProtocolError: One of them cannot be a header, or is for mcpwire to write.
     """
     if not isinstance(headers, Mapping):
         raise LocalProtocolError(
@@ -238,9 +235,6 @@ def find_param_headers(input_schema: Json) -> tuple[ParamHeader, ...]:
     Only properties that are reached through nothing but ``properties`` can be; their
     type must be string, integer or boolean, or a list of those and null (our reading).
     Nothing is looked for deeper than `MAX_DEPTH` schemas.
-
-    Raises:
-        InvalidMessage: An annotation is invalid, and so is the tool; names its place.
     """
     found: dict[str, ParamHeader] = {}
     if isinstance(input_schema, dict):
@@ -345,9 +339,6 @@ class MirroredHeaders:
         A name that is missing or no text has no field: the server reports what is
         wrong with it. No argument of an unlisted tool is mirrored: the server refuses
         the call, and the tools are listed.
-
-        Raises:
-            LocalProtocolError: The method, the name or an argument has no header form.
         """
         lines = _METHOD_LINES.get(method) or field_line(_METHOD, method)
         member = NAME_MEMBERS.get(method)
@@ -404,9 +395,6 @@ def resolve_endpoint(stream: Url, data: bytes) -> Url:
 
     2024-11-05 basic/transports, "HTTP with SSE". It gets our credentials with every
     message, so another origin than that of the stream is refused.
-
-    Raises:
-        RemoteProtocolError: It is refused; says why, without its secrets.
     """
     text = data[: MAX_ENDPOINT_BYTES + 1].decode("utf-8", "replace")
     reason, url = "", None

@@ -343,10 +343,6 @@ class Resumption:
     each event that has an id, and the client resumes with a GET that names the newest
     one. A GET that brings no event makes the next wait longer; `Recovery.attempts` of
     them in a row that fail are the end.
-
-    Attributes:
-        cursor: The newest id that can travel in `Last-Event-ID`; ``""``: none so far.
-        retry_ms: The reconnection time that the stream named last, if any.
     """
 
     def __init__(self, recovery: Recovery) -> None:

@@ -55,11 +55,7 @@ class Notification:
 
 
 def typed_notification(method: str, params: Mapping[str, Any] | None) -> Notification:
-    """Decode a notification's params by the method table.
-
-    Raises:
-        InvalidMessage: They break the rules; names the path.
-    """
+    """Decode a notification's params by the method table."""
     spec = find(method)
     if spec is None or spec.kind is not Kind.NOTIFICATION:
         return Notification(method, params)
@@ -235,11 +231,7 @@ class SubscriptionCounts:
         return _joined(new)
 
     def remove(self, wanted: Filter) -> Filter:
-        """Count one consumer less; return what nobody wants any more.
-
-        Raises:
-            ValueError: Something of it was never added; then nothing is removed.
-        """
+        """Count one consumer less; return what nobody wants any more."""
         atoms = set(_atoms(wanted))
         if unknown := atoms - self._counts.keys():
             raise ValueError(f"nobody wants {_joined(unknown).as_params()!r}")
@@ -281,9 +273,6 @@ class EventBuffer:
     addition to the ordinary ones. `size` returns the size on the wire of the
     notification that is being put in; all ordinary ones have `room` bytes together.
     Every operation takes constant time.
-
-    Attributes:
-        dropped: How many ordinary notifications were lost.
     """
 
     def __init__(
@@ -340,11 +329,7 @@ class EventBuffer:
         return is_new
 
     def pop(self) -> Event:
-        """Take the oldest notification out.
-
-        Raises:
-            IndexError: None waits.
-        """
+        """Take the oldest notification out."""
         if not self._waiting:
             raise IndexError("no notification waits")
         key, event = self._waiting.popitem(last=False)

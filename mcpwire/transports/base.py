@@ -194,11 +194,7 @@ T = TypeVar("T", bound=_Timed)
 
 
 class Timeouts:
-    """The deadlines of a channel's calls, and the timer that ends them.
-
-    Attributes:
-        at: When the timer fires; infinite while it is not armed.
-    """
+    """The deadlines of a channel's calls, and the timer that ends them."""
 
     def __init__(
         self,
@@ -418,14 +414,7 @@ def misuse(
 
 
 class BaseChannel:
-    """The calls, the time and the end of a connection that goes both ways.
-
-    Attributes:
-        target: What the connection is to, for error messages.
-        stats: What came in beside plain answers.
-        is_busy: Whether calls go on although it is lost: none does.
-        reset_on_progress: Whether progress of a call starts its timeout anew.
-    """
+    """The calls, the time and the end of a connection that goes both ways."""
 
     stats: PeerStats
     is_busy = False

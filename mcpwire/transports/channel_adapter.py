@@ -41,11 +41,7 @@ END_S = 2.0
 
 
 class ChannelAdapter(BaseChannel):
-    """A user's `Channel`, with the members that clients need beside those.
-
-    Attributes:
-        requests_sent: Requests that were begun.
-    """
+    """A user's `Channel`, with the members that clients need beside those."""
 
     def __init__(self, inbound: Inbound, target: Any, limits: Limits) -> None:
         self.stats = PeerStats()

@@ -52,21 +52,14 @@ FORMS: Final[dict[str, Callable[[bytes], Any]]] = {
 
 
 class Link:
-    """A user's end of a connection; subclasses move the bytes.
+    """A user's end of a connection; subclasses move the bytes."""
 
-    Attributes:
-        over: Set when nothing of it is used any more.
-        failed: Takes what went wrong, and the error, where reading does not show it.
-        drained: Called when nothing waits any more.
-        has_ended: Whether it is known, without reading, that nothing will come.
-    """
-
-    has_ended = False
+    has_ended = False  # whether it is known, without reading, that nothing will come
 
     def __init__(self) -> None:
-        self.over = asyncio.Event()
-        self.failed: FailedFn = lambda *_: None
-        self.drained: Callable[[], object] = lambda: None
+        self.over = asyncio.Event()  # set when nothing of it is used any more
+        self.failed: FailedFn = lambda *_: None  # for what reading does not show
+        self.drained: Callable[[], object] = lambda: None  # nothing waits any more
 
     async def read(self) -> bytes | None:
         """Return the bytes that came next; ``None`` at the end."""
@@ -245,9 +238,8 @@ def _line_of(message: Any) -> bytes:
 class LinkChannel(Duplex):
     """A connection over a `Link`.
 
-    Attributes:
-        at_end: Called at the end of what comes, in place of taking the connection for
-            lost: a server answers what it was asked before.
+    `at_end` is called in place of taking the connection for lost: a server answers what
+    it was asked before.
     """
 
     def __init__(
@@ -404,10 +396,7 @@ class Custom:
         return cast("Channel", channel)
 
     async def open_link(self) -> Link:
-        """Open what the channel reads and writes.
-
-        Raises whatever opening raises.
-        """
+        """Open what the channel reads and writes."""
         raise NotImplementedError
 
 

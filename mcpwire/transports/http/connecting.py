@@ -50,10 +50,6 @@ async def connect(target: Http) -> socket.socket:
     """Return a socket that is connected to the target's origin.
 
     Cancelling it leaves nothing open.
-
-    Raises:
-        OSError, UnicodeError: No connection came about.
-        ConnectError: No address may be connected to.
     """
     loop = asyncio.get_running_loop()
     host, port = target.parsed.host, target.parsed.port

@@ -69,11 +69,7 @@ def misdirected(http: Http, url: str) -> UrlRefused:
 
 
 def redirected(http: Http, request: Request, target: str) -> Request:
-    """Return a request as a redirect within the origin asks for it.
-
-    Raises:
-        UrlRefused: It has credentials, and they are for another path or query.
-    """
+    """Return a request as a redirect within the origin asks for it."""
     if target != request.target and _credentials(request):
         raise misdirected(http, f"{http.parsed.origin}{target}")
     line, end, rest = request.start.partition(b"\r\n")
@@ -104,11 +100,7 @@ class Destination:
         self._hosts = [value for name, value in request.fields if name == b"host"]
 
     def check(self, request: Any) -> None:
-        """Check a request of httpx, behind all hooks.
-
-        Raises:
-            UrlRefused: It has our credentials, and they are for another URL.
-        """
+        """Check a request of httpx, behind all hooks."""
         url = request.url
         target = request.extensions.get("target", url.raw_path)
         found = _absolute(url.raw_scheme, url.raw_host, url.port, target)

@@ -113,9 +113,6 @@ def choose_engine(target: Http) -> Literal["direct", "httpx"]:
     """Say which engine moves the bytes of a target.
 
     That the options fit each other the target has checked.
-
-    Raises:
-        ValueError: ``engine="direct"``, or ``public_only``, without httptools.
     """
     from importlib.util import find_spec
 

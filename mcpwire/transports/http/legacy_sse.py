@@ -507,21 +507,9 @@ class Stream(Reply):
 
 
 class Post(Reply):
-    """One message of ours and what the server says to its POST.
+    """One message of ours and what the server says to its POST."""
 
-    Attributes:
-        line: The message.
-        size: How many bytes it counts for, newline included.
-        id: Its id, if it is a request; else 0.
-        names: The request that it is, or cancels; else 0.
-        own_fields: What its head has beside what all have.
-        after: The POSTs that it must not overtake.
-        begun: When it left; ``None`` while not a byte of it has.
-        acceptance: Ends it if it is not accepted.
-        task: Done when it is over.
-    """
-
-    task: asyncio.Task[None]
+    task: asyncio.Task[None]  # done when it is over
 
     def __init__(self, channel: Any, line: bytes) -> None:
         message = loads(line)
@@ -532,15 +520,15 @@ class Post(Reply):
         super().__init__(channel, "notification", method or "an answer")
         self.line = line
         self.size = len(line) + 1
-        self.id = id if type(id) is int else 0
-        self.names = self.id
+        self.id = id if type(id) is int else 0  # 0: it is no request
+        self.names = self.id  # the request that it is, or cancels
         if method == CANCELLED:
             named = (message.get("params") or {}).get("requestId")
             self.names = named if type(named) is int else 0
         self.own_fields: Fields = ()
-        self.after: list[Post] = []
-        self.begun: float | None = None
-        self.acceptance: TimerHandle | None = None
+        self.after: list[Post] = []  # those that it must not overtake
+        self.begun: float | None = None  # when its first byte left
+        self.acceptance: TimerHandle | None = None  # ends it if it is not accepted
 
     def data(self, chunk: bytes) -> None:
         """Keep only the body of an error: messages come on the stream."""

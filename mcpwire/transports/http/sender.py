@@ -121,11 +121,7 @@ class Sender:
             raise reply.aborted
 
     async def _settled(self, reply: Reply, value: Awaitable[Any]) -> Any:
-        """Return what the user's function for headers gives later.
-
-        Raises:
-            LocalProtocolError: Somebody else has cancelled it.
-        """
+        """Return what the user's function for headers gives later."""
         async with self._abortable(reply):
             try:
                 return await value

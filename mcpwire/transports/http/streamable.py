@@ -122,15 +122,7 @@ class _Background(asyncio.Task[Any]):
 
 
 class HttpChannel(Sender):
-    """A `Channel` over Streamable HTTP.
-
-    Attributes:
-        target: The URL, without secrets.
-        role: ``"client"``.
-        stats: What came in beside plain answers.
-        requests_sent: How many requests were begun.
-        reset_on_progress: Whether a call's own notifications extend its deadline.
-    """
+    """A `Channel` over Streamable HTTP."""
 
     role = "client"
 
@@ -615,11 +607,7 @@ class HttpChannel(Sender):
         params: Mapping[str, Any] | None,
         broken: ConnectionClosed | None,
     ) -> dict[str, Any]:
-        """Bring a call to its result that one exchange did not bring.
-
-        Raises:
-            MCPError: It has none.
-        """
+        """Bring a call to its result that one exchange did not bring."""
         while reply.result is None:
             if reply.error is not None and not self._is_declined(reply):
                 raise self._judged(reply, reply.error)
