@@ -86,8 +86,7 @@ class LegacyChannel(Sender, Duplex):
 
     Calls may be made at once; `ready` waits for the connection. A message is handed to
     the engine as soon as the server has named its endpoint. An HTTP error to a request
-    ends that call alone; the end of the stream ends all. With `owns_engine` the engine
-    is closed with the channel.
+    ends that call alone; the end of the stream ends all, and closes the engine.
     """
 
     def __init__(
@@ -96,13 +95,10 @@ class LegacyChannel(Sender, Duplex):
         engine: Engine,
         inbound: Inbound,
         limits: Limits = DEFAULT_LIMITS,
-        *,
-        owns_engine: bool = False,
     ) -> None:
         Duplex.__init__(self, inbound, limits=limits, target=str(target))
         Sender.__init__(self, target, engine, asyncio.get_running_loop())
         self.limits = limits
-        self._owns_engine = owns_engine
         self._pauser: DeadlinePauser | None = getattr(engine, "pauser", None)
         self._heads = RequestHeaders(target.parsed, dict(target.static_headers))
         self._taken = 0
@@ -122,7 +118,6 @@ class LegacyChannel(Sender, Duplex):
         self._refused: Exception | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._asked: Request | None = None
-        self._ending: asyncio.Task[None] | None = None
         if target.connect_timeout is not None:
             self._expect_endpoint(target.connect_timeout + ENDPOINT_S)
         self._listening = self._loop.create_task(
@@ -428,7 +423,7 @@ class LegacyChannel(Sender, Duplex):
         super()._lose(error, cause)
         self._is_settled.set()
         self._stop()
-        self._ending = self._loop.create_task(self._close(), name="mcpwire-sse-close")
+        self._closing = self._loop.create_task(self._close(), name="mcpwire-sse-close")
 
     def _unsent_error(self, error: TransportError) -> ConnectionClosed:
         if self._closed_by_us:
@@ -450,35 +445,22 @@ class LegacyChannel(Sender, Duplex):
         """Wait for the end of every exchange; bounded in time."""
         try:
             await asyncio.wait(self._tasks(), timeout=CLOSE_S)
-            if self._owns_engine:
-                await self._engine.aclose()
+            await self._engine.aclose()
         except asyncio.CancelledError:  # the loop ends
-            if self._owns_engine:
-                self._engine.abandon()
+            self._engine.abandon()
             raise
-
-    async def aclose(self) -> None:
-        """End the stream and every POST; bounded in time.
-
-        Cancelling it leaves that running; call it again to wait for its end.
-        """
-        await super().aclose()
-        if self._ending is not None:
-            await asyncio.shield(self._ending)
 
     def forked(self) -> None:
         """Leave the connections to the parent."""
         super().forked()
-        if self._owns_engine:
-            self._engine.forked()
+        self._engine.forked()
 
     def abandon(self) -> None:
         """Let go of the connections now, from anywhere, without a loop to wait on."""
         super().abandon()
         if not self._loop.is_closed():
             self._stop()
-        if self._owns_engine:
-            self._engine.abandon()
+        self._engine.abandon()
 
 
 class Stream(Reply):
