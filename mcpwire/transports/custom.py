@@ -267,7 +267,7 @@ class LinkChannel(Duplex):
             return
         if self._dead is not None:
             # It came too late, for a function that would not be cancelled.
-            await shut(link, politely=False, grace=self._limits.close_grace)
+            await shut(link, politely=False, grace=self.limits.close_grace)
             return
         self._link = link
         link.failed = self._failed
@@ -347,7 +347,7 @@ class LinkChannel(Duplex):
 
     async def _close(self, *, politely: bool) -> None:
         """End reading and writing, and close; each within `Limits.close_grace`."""
-        working, grace = self._working, self._limits.close_grace
+        working, grace = self._working, self.limits.close_grace
         if working is not None and not working.done():
             working.cancel()
             await asyncio.wait([working], timeout=grace)

@@ -122,7 +122,7 @@ class StdioChannel(PipeDuplex):
 
     async def _stop(self) -> None:
         self._stop_writing()
-        limits = self._limits
+        limits = self.limits
         try:
             await self._child.stop(
                 close_grace=0 if self._is_given_up else limits.close_grace,
@@ -270,9 +270,9 @@ class FallbackChannel(Duplex, asyncio.SubprocessProtocol):
         try:
             if self._stdin is not None:
                 self._stdin.close()
-            if not await self._wait(self._limits.close_grace):
+            if not await self._wait(self.limits.close_grace):
                 process.terminate()
-                if not await self._wait(self._limits.terminate_grace):
+                if not await self._wait(self.limits.terminate_grace):
                     process.kill()
                     await self._wait(KILLED_S)
         finally:

@@ -98,7 +98,6 @@ class LegacyChannel(Sender, Duplex):
     ) -> None:
         Duplex.__init__(self, inbound, limits=limits, target=str(target))
         Sender.__init__(self, target, engine, asyncio.get_running_loop())
-        self.limits = limits
         self._pauser: DeadlinePauser | None = getattr(engine, "pauser", None)
         self._heads = RequestHeaders(target.parsed, dict(target.static_headers))
         self._taken = 0
