@@ -169,10 +169,7 @@ def request_tokens(
     *,
     signing_key: SigningKey | None = None,
 ) -> Steps[Tokens]:
-    """Ask the authorization server of a record for tokens, or for newer ones.
-
-    `signing_key` authenticates the client in place of a secret.
-    """
+    """Ask the authorization server of a record for tokens, or for newer ones."""
     metadata, identity = record.metadata, record.identity
     url = metadata.token_endpoint
     policy.check(url, _WHAT)

@@ -79,10 +79,7 @@ class UrlPolicy(NamedTuple):
     allow_insecure: bool = False  # whether http is allowed if its own URL is http
 
     def check(self, text: str, what: str) -> Url:
-        """Return the parts of a named URL, or raise `UrlRefused`.
-
-        `what` is the noun of messages: "the token endpoint".
-        """
+        """Return the parts of a named URL, or raise `UrlRefused`."""
         url = parse_named(text, what)
         # 2025-11-25 basic/authorization, "Communication Security". Credentials that
         # came by https never leave by http, whatever is allowed.

@@ -43,7 +43,7 @@ from mcpwire.protocol import negotiation
 from mcpwire.protocol.deadline import Deadline
 from mcpwire.protocol.negotiation import Negotiation, Profile
 from mcpwire.protocol.retry import Restarts
-from mcpwire.transports.base import runs_here
+from mcpwire.transports.base import is_cancelled_here, runs_here
 from mcpwire.transports.handlers import is_blocking, stay_for
 from mcpwire.versions import Era
 
@@ -750,8 +750,7 @@ class _SharedTask:
         try:
             await asyncio.shield(task)
         except asyncio.CancelledError:
-            current = asyncio.current_task()
-            if task.cancelled() and current is not None and not current.cancelling():
+            if task.cancelled() and not is_cancelled_here():
                 raise ConnectionClosed("closed while connecting", sent=False) from None
             if self._waiters == 1:
                 await give_up(task)

@@ -450,10 +450,7 @@ def as_source(given: Roots | None) -> Any:
 
 
 def as_roots(values: Iterable[RootLike]) -> list[Root]:
-    """Return roots as the wire has them, each one checked; no path is looked up.
-
-    A text with a scheme is a URI, another one an absolute path.
-    """
+    """Return roots as the wire has them, each one checked; no path is looked up."""
     return [_as_root(value, index) for index, value in enumerate(_iterable(values))]
 
 

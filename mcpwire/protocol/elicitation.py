@@ -186,10 +186,7 @@ def choices_of(field: PrimitiveSchemaDefinition) -> dict[str, str]:
 
 
 def form_defaults(schema: RequestedSchema) -> dict[str, Value]:
-    """Return the fields' defaults, to fill a form in advance.
-
-    A default that does not fit its own field is left out.
-    """
+    """Return the fields' defaults that fit them, to fill a form in advance."""
     found = {}
     for name, field in schema.properties.items():
         value = getattr(field, "default", None)

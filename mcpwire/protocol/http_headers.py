@@ -151,10 +151,7 @@ class RequestHeaders:
     def post(
         self, extra: Iterable[tuple[str, str]] = (), *, version: str | None = None
     ) -> bytes:
-        """Return the headers of a POST that carries one message.
-
-        `version` is for a request of the stateless era before the agreement.
-        """
+        """Return the headers of a POST; `version` is for one before the agreement."""
         if version is not None:
             extra = (*extra, (PROTOCOL_VERSION, version))
         # 2025-11-25 basic/transports, "Sending Messages to the Server": both types.
@@ -323,10 +320,7 @@ _METHOD_LINES: Final = {spec.name: field_line(_METHOD, spec.name) for spec in ME
 
 
 class MirroredHeaders:
-    """The fields that requests to one server repeat from their bodies.
-
-    `on_dropped` is called with the name of each tool that a list loses, and why.
-    """
+    """The fields that requests to one server repeat from their bodies."""
 
     def __init__(self, on_dropped: Callable[[str, str], object]) -> None:
         self._on_dropped = on_dropped

@@ -495,10 +495,7 @@ class Reply:
         return self.resumption is not None and self.resumption.cursor != ""
 
     def out_of_time(self, now: float) -> MCPError:
-        """Build the error for a deadline that has passed.
-
-        If the head alone rules out an answer, that is the error.
-        """
+        """Build the error for a deadline that has passed, or that of its head."""
         if self.deadline is None:
             return RemoteProtocolError(
                 f"{self.what}: the stream was not opened in time"

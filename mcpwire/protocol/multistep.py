@@ -118,10 +118,7 @@ TASK: Final = "task"
 def result_kind(
     result: Mapping[str, Any], extensions: AbstractSet[str] = frozenset()
 ) -> str:
-    """Return what a raw result of the stateless era is; absent means ``complete``.
-
-    `extensions` are the ids of those that are on for this request.
-    """
+    """Return what a raw result of the stateless era is; absent means ``complete``."""
     kind = result.get("resultType")
     if kind is None:
         return COMPLETE

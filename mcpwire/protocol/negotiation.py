@@ -676,11 +676,7 @@ class Profile:
     def of(
         cls, agreement: Agreement, identity: Identity, *, log_level: str | None = None
     ) -> Profile:
-        """Compose the profile that follows from an agreement.
-
-        With `log_level` every request of the stateless era asks for log messages from
-        that level on.
-        """
+        """Compose the profile of an agreement; requests may ask for a log level."""
         revision = agreement.revision
         fields = None
         if revision.era is Era.STATELESS:

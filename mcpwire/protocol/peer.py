@@ -207,10 +207,7 @@ class Peer(Generic[C]):
         *,
         progress: bool = False,
     ) -> tuple[int, bytes]:
-        """Register a request and return its id and its line.
-
-        With `progress`, `_meta.progressToken` is set to the id.
-        """
+        """Register a request; return its id, its progress token too, and its line."""
         # 2026-07-28: a server MUST NOT initiate requests.
         if self.role == "server" and (
             self.revision is None or self.revision.era is Era.STATELESS

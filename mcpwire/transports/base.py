@@ -56,6 +56,7 @@ __all__ = [
     "Trace",
     "TwoWayChannel",
     "admit_request",
+    "is_cancelled_here",
     "let_go_after_fork",
     "runs_here",
     "wait_at_most",
@@ -385,6 +386,12 @@ def runs_here(loop: asyncio.AbstractEventLoop | None = None) -> bool:
     except RuntimeError:
         return False
     return loop is None or running is loop
+
+
+def is_cancelled_here() -> bool:
+    """Tell whether the running task is cancelled itself, not only what it awaits."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 async def wait_at_most(seconds: float, work: Awaitable[object]) -> None:

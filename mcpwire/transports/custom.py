@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 from mcpwire.errors import ConnectError, LocalProtocolError, TransportError
 from mcpwire.limits import DEFAULT_LIMITS, check_timeout
-from mcpwire.transports.base import wait_at_most
+from mcpwire.transports.base import is_cancelled_here, wait_at_most
 from mcpwire.transports.duplex import READ_BYTES, Duplex
 from mcpwire.wire.json import encode_line, loads
 
@@ -190,8 +190,7 @@ class _MessageLink(Link):
             if inspect.isawaitable(outcome):
                 await outcome
         except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():
+            if is_cancelled_here():
                 raise
             logger.warning("closing a connection failed: %r was cancelled", close)
         except Exception:  # a user's function

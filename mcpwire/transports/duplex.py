@@ -364,10 +364,7 @@ def forget_descriptor(loop: asyncio.AbstractEventLoop, fd: int) -> None:
 
 
 class PipeDuplex(Duplex):
-    """A duplex channel that reads one descriptor and writes another.
-
-    It owns both: closing the channel closes them.
-    """
+    """A duplex channel that reads one descriptor and writes another, and owns both."""
 
     def __init__(
         self, inbound: Inbound, read_fd: int, write_fd: int, **options: Any

@@ -47,10 +47,7 @@ _HINTS: Final = {
 
 
 async def connect(target: Http) -> socket.socket:
-    """Return a socket that is connected to the target's origin.
-
-    Cancelling it leaves nothing open.
-    """
+    """Return a socket that is connected to the target's origin; safe to cancel."""
     loop = asyncio.get_running_loop()
     host, port = target.parsed.host, target.parsed.port
     addresses: Sequence[Address]

@@ -451,10 +451,7 @@ class HttpChannel(Sender, BaseChannel):
             await self.aclose()
 
     async def aclose(self) -> None:
-        """End the session; calls still open fail with `ConnectionClosed`.
-
-        The server is told once, and waited for two seconds at most.
-        """
+        """End the session within two seconds; open calls get `ConnectionClosed`."""
         if self._is_over:
             return
         self._is_over = True
