@@ -42,12 +42,13 @@ from mcpwire.errors import (
     RemoteProtocolError,
     RPCError,
 )
+from mcpwire.protocol.methods import LISTEN
 from mcpwire.protocol.negotiation import (
     ENDPOINT_EVENT,
     METHOD_NOT_FOUND,
     MODERN_ERRORS,
 )
-from mcpwire.protocol.peer import ANSWER_KEYS, ID_TYPE_CHANGED, LISTEN, NO_BATCHES
+from mcpwire.protocol.peer import ANSWER_KEYS, ID_TYPE_CHANGED, NO_BATCHES
 from mcpwire.protocol.retry import Resumption
 from mcpwire.versions import Era
 from mcpwire.wire import jsonrpc

@@ -29,7 +29,7 @@ from mcpwire.errors import (
     ParseError,
 )
 from mcpwire.limits import DEFAULT_LIMITS, Limits
-from mcpwire.protocol.methods import METHODS
+from mcpwire.protocol.methods import LISTEN, METHODS
 from mcpwire.versions import Era
 from mcpwire.wire import jsonrpc
 from mcpwire.wire.json import (
@@ -53,7 +53,6 @@ if TYPE_CHECKING:
 __all__ = [
     "ANSWER_KEYS",
     "ID_TYPE_CHANGED",
-    "LISTEN",
     "NEVER_CANCELLED",
     "NO_BATCHES",
     "TOO_MANY",
@@ -143,9 +142,6 @@ MAX_CANCELLED_IDS: Final = 1_024
 """How many ids of cancelled calls are kept: answers to them are late, not unknown."""
 
 NOISE_EXCERPT_BYTES: Final = 200
-
-LISTEN: Final = "subscriptions/listen"
-"""The one request with a stream that is to last."""
 
 SUBSCRIPTION_ID: Final = "io.modelcontextprotocol/subscriptionId"
 

@@ -156,18 +156,16 @@ class Duplex(TwoWayChannel):
         headers: Mapping[str, str] | None = None,
     ) -> None:
         """Send a notification; see `Channel.notify`."""
-        self.notify_nowait(method, params, headers=headers)
+        if headers:
+            raise self._refusal(headers)
+        self.notify_nowait(method, params)
 
     def notify_nowait(
-        self,
-        method: str,
-        params: Mapping[str, Any] | None = None,
-        *,
-        headers: Mapping[str, str] | None = None,
+        self, method: str, params: Mapping[str, Any] | None = None
     ) -> None:
         """Send a notification without suspending."""
-        if self._dead is not None or headers or get_running_loop() is not self._loop:
-            raise self._refusal(headers)
+        if self._dead is not None or get_running_loop() is not self._loop:
+            raise self._refusal()
         self._send(self._peer.notify(method, params))
 
     def cancel_id(self, id: RequestId | None, reason: str = "cancelled") -> bool:

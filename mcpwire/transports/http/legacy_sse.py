@@ -173,24 +173,22 @@ class LegacyChannel(Sender, Duplex):
             return contextlib.nullcontext()
         return self._pauser.deadline(deadline, self._timeouts.arm)
 
-    def notify_nowait(
+    async def notify(
         self,
         method: str,
         params: Mapping[str, Any] | None = None,
         *,
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        """Send a notification without suspending; see `Duplex.notify_nowait`."""
-        if not headers:
-            super().notify_nowait(method, params)
-            return
-        fields = self._http.check(headers)
-        line = self._peer.notify(method, params).rstrip(b"\n")
-        self._line_fields[line] = fields
+        """Send a notification; see `Channel.notify`."""
+        if headers:
+            line = self._peer.notify(method, params).rstrip(b"\n")
+            self._line_fields[line] = self._http.check(headers)
         try:
-            super().notify_nowait(method, params)
+            self.notify_nowait(method, params)
         except BaseException:
-            self._line_fields.pop(line, None)
+            if headers:
+                self._line_fields.pop(line, None)
             raise
 
     def _write(self, data: bytes) -> None:

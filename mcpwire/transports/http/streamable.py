@@ -50,9 +50,9 @@ from mcpwire.protocol.http_reply import (
     Reply,
     Request,
 )
+from mcpwire.protocol.methods import ACKNOWLEDGED, LISTEN
 from mcpwire.protocol.negotiation import META
 from mcpwire.protocol.peer import (
-    LISTEN,
     NEVER_CANCELLED,
     TOO_MANY,
     PeerStats,
@@ -104,8 +104,6 @@ OUTBOX_LIMIT: Final = 4_096
 
 LEARNED_FROM: Final = frozenset({"initialize", "tools/list"})
 """Requests with answers that matter for later requests."""
-
-ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 
 OPENING_S: Final = 1.0
 """How long it is worth waiting whether the server has a stream of its own."""
