@@ -23,21 +23,6 @@ class Deadline:
     out first.
     """
 
-    __slots__ = (
-        "_cap",
-        "_held_at",
-        "_left",
-        "_maximum",
-        "_most",
-        "_paused_at",
-        "_pauses",
-        "_spare",
-        "_timeout",
-        "at",
-        "started",
-        "timeout",
-    )
-
     # Set by the first pause.
     _held_at: float  # what `at` was
     _paused_at: float
