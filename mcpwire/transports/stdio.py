@@ -37,7 +37,35 @@ __all__ = ["FallbackChannel", "StdioChannel"]
 STDOUT_FD: Final = 1
 
 
-class StdioChannel(PipeDuplex):
+class ChildChannel(Duplex):
+    """What a connection to a child process says of its end."""
+
+    @property
+    def exit_code(self) -> int | None:
+        """How the child ended (negative: by that signal); ``None`` while it runs."""
+        raise NotImplementedError
+
+    @property
+    def stderr_tail(self) -> str:
+        """The end of what the child wrote to stderr."""
+        raise NotImplementedError
+
+    def _end(self, why: str, cause: BaseException | None = None) -> None:
+        if self._dead is None:
+            if self.exit_code is not None:
+                why = f"the server {describe_exit(self.exit_code)}"
+            self._lose(TransportError(why, target=self.target), cause)
+
+    def _closed_error(
+        self, *, sent: bool = True, cause: BaseException | None = None
+    ) -> ConnectionClosed:
+        error = super()._closed_error(sent=sent, cause=cause)
+        error.exit_code = self.exit_code
+        error.stderr_tail = self.stderr_tail
+        return error
+
+
+class StdioChannel(ChildChannel, PipeDuplex):
     """A connection to a child process."""
 
     def __init__(self, inbound: Inbound, target: Stdio, limits: Limits) -> None:
@@ -89,20 +117,6 @@ class StdioChannel(PipeDuplex):
     def _end_later(self, why: str, cause: BaseException | None = None) -> None:
         self._last_words = self._loop.call_later(LAST_WORDS_S, self._end, why, cause)
 
-    def _end(self, why: str, cause: BaseException | None = None) -> None:
-        if self._dead is None:
-            if self._child.exited.is_set():
-                why = f"the server {describe_exit(self._child.exit_code)}"
-            self._lose(TransportError(why, target=self.target), cause)
-
-    def _closed_error(
-        self, *, sent: bool = True, cause: BaseException | None = None
-    ) -> ConnectionClosed:
-        error = super()._closed_error(sent=sent, cause=cause)
-        error.exit_code = self._child.exit_code
-        error.stderr_tail = self.stderr_tail
-        return error
-
     def _lose(self, error: TransportError, cause: BaseException | None = None) -> None:
         if self._dead is not None:
             return
@@ -151,7 +165,7 @@ class StdioChannel(PipeDuplex):
         super().abandon()
 
 
-class FallbackChannel(Duplex, asyncio.SubprocessProtocol):
+class FallbackChannel(ChildChannel, asyncio.SubprocessProtocol):
     """A connection to a child process through asyncio's pipes; see the module."""
 
     def __init__(self, inbound: Inbound, target: Stdio, limits: Limits) -> None:
@@ -239,20 +253,6 @@ class FallbackChannel(Duplex, asyncio.SubprocessProtocol):
         self._end("the server ended")
 
     # The end...
-
-    def _end(self, why: str) -> None:
-        if self._dead is None:
-            if self.exit_code is not None:
-                why = f"the server {describe_exit(self.exit_code)}"
-            self._lose(TransportError(why, target=self.target))
-
-    def _closed_error(
-        self, *, sent: bool = True, cause: BaseException | None = None
-    ) -> ConnectionClosed:
-        error = super()._closed_error(sent=sent, cause=cause)
-        error.exit_code = self.exit_code
-        error.stderr_tail = self.stderr_tail
-        return error
 
     def _lose(self, error: TransportError, cause: BaseException | None = None) -> None:
         if self._dead is None:
