@@ -413,11 +413,6 @@ def discover(
 
     Servers of 2025-03-26 are their own authorization servers. If the resource names the
     issuer of `known`, stored or configured credentials, no other is asked.
-
-    Raises:
-        AuthTemporarilyUnavailable: One that must be asked cannot answer now.
-        DiscoveryError: There is none, or it must not be believed; holds what was tried.
-        UrlRefused: A named URL must not be asked.
     """
     server = policy.server
     search = _Search(policy)

@@ -167,11 +167,7 @@ class TokenResult(NamedTuple):
 
 
 def obtain(grant: Grant, request: TokenRequest) -> Steps[TokenResult]:
-    """Get a token: a stored one, a refreshed one, or one by logging in.
-
-    Raises:
-        AuthError: There is none; the class says how to go on.
-    """
+    """Get a token: a stored one, a refreshed one, or one by logging in."""
     record = yield steps.Load()
     now = yield steps.Now()
     if (
@@ -393,10 +389,7 @@ def _supplied(value: Any, what: str) -> Steps[str]:
 def log_in(
     grant: OAuth, request: TokenRequest, forgotten: Identity | None = None
 ) -> Steps[Record]:
-    """Let the user log in; raises like `obtain`.
-
-    `forgotten` is a registration that its server does not know any more.
-    """
+    """Let the user log in; the server does not know `forgotten` any more."""
     record: Record | None = yield steps.Load()
     resource, metadata = yield from _discover(grant, request, record)
     check_pkce(metadata)
@@ -661,14 +654,7 @@ def _required(request: TokenRequest, url: str, chosen: tuple[str, ...]) -> AuthR
 def finish(
     grant: OAuth, request: TokenRequest, params: Mapping[str, str]
 ) -> Steps[Record]:
-    """Finish a pending login with the parameters of the response.
-
-    Raises:
-        AuthRequired: None is pending, or it is too old, or was tried already.
-        ResponseRefused: The response does not belong to that login; with another
-            ``state`` it is ignored, and the login can still be finished.
-        ConsentDenied: The user, or the server, did not agree.
-    """
+    """Finish a pending login with the parameters of the response."""
     pending: Pending | None = yield steps.LoadPending()
     now = yield steps.Now()
     if pending is None or not 0 <= now - pending.begun_at < PENDING_S:
@@ -772,9 +758,6 @@ def revoke(request: TokenRequest) -> Steps[bool]:
     """Forget the stored login, and revoke its tokens; tell whether there were any.
 
     It is forgotten here even if the server refuses (RFC 7009 section 2.2).
-
-    Raises:
-        AuthTemporarilyUnavailable: Others change the store all the time.
     """
     for _ in range(SAVES):
         record: Record | None = yield steps.Load()

@@ -68,13 +68,7 @@ def identify(
     redirect_uri: str,
     policy: UrlPolicy,
 ) -> Steps[Identity]:
-    """Return this client's identity at an authorization server; register if needed.
-
-    Raises:
-        RegistrationError: It has none there; says what to give.
-        UrlRefused: The registration endpoint must not be asked.
-        AuthTemporarilyUnavailable: The server cannot register it now.
-    """
+    """Return this client's identity at an authorization server; register if needed."""
     now = yield steps.Now()
     issuer = metadata.issuer
     if config.client_id is not None:

@@ -307,17 +307,7 @@ def check_proof(
     now: float,
     replays: Replays,
 ) -> None:
-    """Check the proof of one request, which comes with a token that is bound to a key.
-
-    Args:
-        values: Each ``DPoP`` field of the request.
-        token: The access token.
-        thumbprint: Of the key that the token is bound to.
-        verb: The request's HTTP method.
-        urls: The spellings of the request's URL, without query.
-        now: Seconds since 1970.
-        replays: The accepted proofs.
-    """
+    """Check the proof that comes with the token of one request, bound to a key."""
     if len(values) != 1 or len(values[0]) > LONGEST_PROOF:
         raise UnsoundToken("it must have exactly one proof")
     proof = read_signed(values[0].strip(" \t"))

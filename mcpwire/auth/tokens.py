@@ -123,11 +123,7 @@ def authenticate(
     *,
     assertion: str | None = None,
 ) -> tuple[Form, list[tuple[str, str]]]:
-    """Return the form, and headers, that authenticate the client.
-
-    Raises:
-        TokenError: No method is known to both sides, or its secret or key is missing.
-    """
+    """Return the form, and headers, that authenticate the client."""
     method = decide_method(identity, metadata, can_sign=assertion is not None)
     client_id, secret = identity.client_id, identity.client_secret
     if method == "none":
@@ -173,16 +169,7 @@ def request_tokens(
     *,
     signing_key: SigningKey | None = None,
 ) -> Steps[Tokens]:
-    """Ask the authorization server of a record for tokens, or for newer ones.
-
-    `signing_key` authenticates the client in place of a secret.
-
-    Raises:
-        TokenError: It refused, or its answer holds no usable token.
-        RegistrationError: The client belongs to another issuer: nothing was sent.
-        UrlRefused: The token endpoint must not be asked.
-        AuthTemporarilyUnavailable: It cannot answer now.
-    """
+    """Ask the authorization server of a record for tokens, or for newer ones."""
     metadata, identity = record.metadata, record.identity
     url = metadata.token_endpoint
     policy.check(url, _WHAT)

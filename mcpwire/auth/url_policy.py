@@ -79,10 +79,7 @@ class UrlPolicy(NamedTuple):
     allow_insecure: bool = False  # whether http is allowed if its own URL is http
 
     def check(self, text: str, what: str) -> Url:
-        """Return the parts of a named URL, or raise `UrlRefused`.
-
-        `what` is the noun of messages: "the token endpoint".
-        """
+        """Return the parts of a named URL, or raise `UrlRefused`."""
         url = parse_named(text, what)
         # 2025-11-25 basic/authorization, "Communication Security". Credentials that
         # came by https never leave by http, whatever is allowed.
@@ -112,12 +109,7 @@ def parse_identifier(text: str, what: str, *, allow_insecure: bool = False) -> U
 def check_address(
     address: str, *, server_class: AddressClass, what: str, host: str
 ) -> None:
-    """Check an address that a URL's host resolved to; `server_class` is the server's.
-
-    Raises:
-        UrlRefused: It is in a network that the server is not in (`class_of_server`), or
-            a loopback name leads to another machine.
-    """
+    """Check an address that a host resolved to; `server_class` is the server's."""
     found = address_class(address)
     shown = mask_url(host)
     if address_class(host) == "loopback" != found:

@@ -43,7 +43,7 @@ from mcpwire.protocol import negotiation
 from mcpwire.protocol.deadline import Deadline
 from mcpwire.protocol.negotiation import Negotiation, Profile
 from mcpwire.protocol.retry import Restarts
-from mcpwire.transports.base import runs_here
+from mcpwire.transports.base import is_cancelled_here, runs_here
 from mcpwire.transports.handlers import is_blocking, stay_for
 from mcpwire.versions import Era
 
@@ -158,25 +158,11 @@ class ClientStats:
 
 
 class Connection:
-    """A client's one connection, opened as often as it is needed.
-
-    Attributes:
-        settings: What the client was made with.
-        channel: Performs calls; ``None`` unless connected.
-        is_wanted: Whether it was opened and not closed by us since, lost or not.
-        profile: How requests are made, by the last agreement; empty before the first.
-        negotiation: The record of the last handshake, also of one that failed.
-        inbound: Passes on what the server starts.
-        subscriptions: What the server is asked to tell; they set it themselves.
-        time: The clock that deadlines are made from, in seconds.
-        log_level: What the server was told to log; told again to each new connection.
-        serial: Counts the connections opened so far.
-        malformed_members: Counts malformed hints of tools.
-    """
+    """A client's one connection, opened as often as it is needed."""
 
     _inbound_type: ClassVar[type[ClientInbound]] = ClientInbound
 
-    subscriptions: Subscriptions
+    subscriptions: Subscriptions  # which set it themselves
 
     def __init__(self, opener: Opener, settings: Settings) -> None:
         self._target = opener.target
@@ -190,13 +176,13 @@ class Connection:
         self.pauser = opener.pauser
         self.settings = settings
         self.time: Callable[[], float] = monotonic
-        self.is_wanted = False
+        self.is_wanted = False  # opened and not closed by us since, lost or not
         self.channel: OpenChannel | None = None
         self._current: OpenChannel | None = None  # until it is closed and counted
-        self.serial = 0
-        self.profile = Profile()
-        self.negotiation: Negotiation | None = None
-        self.log_level: str | None = None
+        self.serial = 0  # counts the connections
+        self.profile = Profile()  # of the last agreement
+        self.negotiation: Negotiation | None = None  # the last, also a failed one
+        self.log_level: str | None = None  # told again to each new connection
         self.malformed_members = 0
         self._closed_stats = ClientStats()
         self._is_noise_told = False
@@ -764,8 +750,7 @@ class _SharedTask:
         try:
             await asyncio.shield(task)
         except asyncio.CancelledError:
-            current = asyncio.current_task()
-            if task.cancelled() and current is not None and not current.cancelling():
+            if task.cancelled() and not is_cancelled_here():
                 raise ConnectionClosed("closed while connecting", sent=False) from None
             if self._waiters == 1:
                 await give_up(task)

@@ -55,13 +55,9 @@ async def ask(question: ServerRequest) -> dict[str, Any]:
 class ClientInbound:
     """Hears what the server starts (`transports.base.Inbound`).
 
-    Attributes:
-        revision: What is spoken; ``None`` before that is agreed.
-        stats: Where malformed notifications are counted.
-        changes: Told of each notification first: what is remembered may be wrong now.
-        renewed: Called when notifications may have been lost: all of that may be.
-        listeners: The streams that hear; a lost connection is opened again for them.
-        observers: Hear for as long as the client lives, and want nothing opened.
+    `changes` are told of each notification first, for what they remember may be wrong
+    now; `renewed` are called when notifications may have been lost. For `listeners` a
+    lost connection is opened again, for `observers` it is not.
     """
 
     def __init__(

@@ -141,11 +141,7 @@ def login_status(target: str | Http) -> LoginStatus | None:
 
 
 async def _knock(client: Client) -> None:
-    """Ask for something: some servers let everybody in, and want a token after that.
-
-    Raises:
-        AuthError: It is not to be had.
-    """
+    """Ask for something: some servers let everybody in, and want a token after that."""
     declared = client.capabilities
     if declared is None:
         return

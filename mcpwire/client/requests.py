@@ -138,10 +138,6 @@ class Requests:
 
         A plain function, so that an ordinary call costs one coroutine and not two.
         `params` is the caller's own dict and may be changed.
-
-        Raises:
-            ConnectionClosed: The connection is lost; `perform_again` opens it again.
-            LocalProtocolError: It was never opened, or is closed.
         """
         connection = self._connection
         channel = connection.channel

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from mcpwire.client.subscriptions import EVERY_LIST
 from mcpwire.errors import LocalProtocolError, MCPError, RPCError
 from mcpwire.limits import check_timeout
-from mcpwire.protocol.subscriptions import EventBuffer, Filter
+from mcpwire.protocol.subscriptions import UPDATED, EventBuffer, Filter
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -225,7 +225,7 @@ class Subscription(EventStream):
         if self._renews and self._wanted is not None and serial != self._serial:
             self._serial = serial
             for uri in self._filter.uris:
-                super().heard("notifications/resources/updated", {"uri": uri}, 0)
+                super().heard(UPDATED, {"uri": uri}, 0)
         super().changed()
 
     def _has_ended(self) -> bool:

@@ -20,6 +20,7 @@ from mcpwire.errors import (
     RPCError,
     TransportError,
 )
+from mcpwire.protocol.methods import ACKNOWLEDGED, LISTEN
 from mcpwire.protocol.subscriptions import Filter, SubscriptionCounts
 from mcpwire.transports.base import CallHandle
 from mcpwire.types import UNSET
@@ -37,9 +38,6 @@ if TYPE_CHECKING:
 __all__ = ["EVERY_LIST", "Listening", "Subscriptions"]
 
 logger = logging.getLogger("mcpwire")
-
-LISTEN = "subscriptions/listen"
-ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 
 EVERY_LIST = Filter(tools=True, prompts=True, resources=True)
 

@@ -18,6 +18,7 @@ import attrs
 
 from mcpwire.errors import LocalProtocolError
 from mcpwire.protocol.methods import find
+from mcpwire.protocol.subscriptions import UPDATED, is_within
 from mcpwire.wire.json import encode, encode_sorted, loads
 
 if TYPE_CHECKING:
@@ -40,7 +41,6 @@ _CHANGED: Final[Mapping[str, tuple[str, ...]]] = {
         "resources/templates/list",
     ),
 }
-_UPDATED: Final = "notifications/resources/updated"
 
 _MAX_UPDATED: Final = 1_024  # changed resources that are remembered
 _LONGEST_UPDATED: Final = 4_096  # characters of the URI of such a resource
@@ -71,7 +71,7 @@ class _Store:
         self.hits = self.misses = self.stores = 0
         self.changes = 0
         self._cleared_at = 0
-        # By method; that of resources no longer remembered under `_UPDATED`.
+        # By method; that of resources no longer remembered under `UPDATED`.
         self._changed_at: dict[str, int] = {}
         self._updated: deque[tuple[int, str]] = deque()  # when, and the URI
         self._max_entries = max_entries
@@ -79,13 +79,13 @@ class _Store:
 
     def has_changed(self, method: str, uri: str | None, generation: int) -> bool:
         """Tell whether an answer may have changed since a request for it was sent."""
-        subjects = (method,) if uri is None else (method, _UPDATED)
+        subjects = (method,) if uri is None else (method, UPDATED)
         changed_at = (self._changed_at.get(subject, 0) for subject in subjects)
         if max(self._cleared_at, *changed_at) > generation:
             return True
         newest_first = reversed(self._updated)
         since = takewhile(lambda each: each[0] > generation, newest_first)
-        return uri is not None and any(_is_within(each, uri) for _, each in since)
+        return uri is not None and any(is_within(each, uri) for _, each in since)
 
     def change_method(self, method: str) -> None:
         with self.lock:
@@ -95,15 +95,15 @@ class _Store:
     def change_uri(self, uri: str) -> None:
         with self.lock:
             if len(uri) > _LONGEST_LOOKUP:
-                outer = [each for each in self._by_uri if _is_within(uri, each)]
+                outer = [each for each in self._by_uri if is_within(uri, each)]
             else:  # 10 times less work than the walk at 1,000 resources
                 outer = [each for each in _prefixes(uri) if each in self._by_uri]
             self._forget([key for each in outer for key in self._by_uri[each]])
             if len(uri) > _LONGEST_UPDATED:
-                self._changed_at[_UPDATED] = self.changes
+                self._changed_at[UPDATED] = self.changes
                 return
             if len(self._updated) == _MAX_UPDATED:
-                self._changed_at[_UPDATED] = self._updated.popleft()[0]
+                self._changed_at[UPDATED] = self._updated.popleft()[0]
             self._updated.append((self.changes, uri))
 
     def _forget(self, keys: list[_Key]) -> None:
@@ -273,7 +273,7 @@ class ResponseCache:
         """Forget what a notification says is no longer so, in all partitions."""
         for changed in _CHANGED.get(method, ()):
             self._store.change_method(changed)
-        if method == _UPDATED and (uri := _uri(params)) is not None:
+        if method == UPDATED and (uri := _uri(params)) is not None:
             self._store.change_uri(uri)
 
     def drop_list(self, method: str) -> None:
@@ -325,18 +325,6 @@ def _uri(params: Mapping[str, Any] | None) -> str | None:
 
 
 def _prefixes(uri: str) -> set[str]:
-    """Return each text that `_is_within` finds the URI to be within."""
+    """Return each text that `is_within` finds the URI to be within."""
     cuts = {at + after for at, c in enumerate(uri) if c in "/?#" for after in (0, 1)}
     return {uri[:cut] for cut in cuts | {len(uri)}}
-
-
-def _is_within(uri: str, outer: str) -> bool:
-    """Tell whether a URI is another one, or of a resource that may be a part of its.
-
-    2026-07-28 schema, ResourceUpdatedNotificationParams: the URI may be that of a
-    sub-resource.
-    """
-    if not uri.startswith(outer):
-        return False
-    rest = uri[len(outer) :]
-    return not rest or rest[0] in "/?#" or outer.endswith(("/", "?", "#"))

@@ -303,10 +303,7 @@ class ClientFeatures:
     def prepare(
         self, method: str, params: JsonObject | None, revision: Revision
     ) -> ServerRequest:
-        """Check a server's request; return its handler, params and finish.
-
-        Raises `MethodNotFound` or `InvalidParams`.
-        """
+        """Check a server's request; return its handler, params and finish."""
         spec = available(method, revision, "server")
         capabilities = self.capabilities(revision)
         if spec is not None and is_declared(spec, capabilities):
@@ -444,10 +441,7 @@ _RULES: Final = tuple(
 
 
 def as_source(given: Roots | None) -> Any:
-    """Return the given roots: a function, the user's own list, a tuple or ``None``.
-
-    Raises `ValueError`.
-    """
+    """Return the given roots: a function, the user's own list, a tuple or ``None``."""
     if given is None or callable(given):
         return given
     source = given if isinstance(given, list) else tuple(_iterable(given))
@@ -456,12 +450,7 @@ def as_source(given: Roots | None) -> Any:
 
 
 def as_roots(values: Iterable[RootLike]) -> list[Root]:
-    """Return roots as the wire has them, each one checked; no path is looked up.
-
-    A text with a scheme is a URI, another one an absolute path.
-
-    Raises `ValueError`.
-    """
+    """Return roots as the wire has them, each one checked; no path is looked up."""
     return [_as_root(value, index) for index, value in enumerate(_iterable(values))]
 
 
@@ -551,10 +540,7 @@ _CONTENT: Final[Mapping[object, Revision]] = {
 def check_sampling(
     params: JsonObject | None, capabilities: JsonObject
 ) -> CreateMessageRequestParams:
-    """Return the typed params of a server's request for an answer of the model.
-
-    Raises `InvalidParams`.
-    """
+    """Return the typed params of a server's request for an answer of the model."""
     from mcpwire.types import CreateMessageRequestParams
 
     request = decode_params(CreateMessageRequestParams, params, SAMPLE)
@@ -614,10 +600,7 @@ def _find_imbalance(messages: list[SamplingMessage]) -> str | None:
 def finish_sampling(
     request: CreateMessageRequestParams, revision: Revision, value: Any
 ) -> JsonObject:
-    """Return the raw answer of a sampling handler's value.
-
-    Raises `LocalProtocolError`.
-    """
+    """Return the raw answer of a sampling handler's value."""
     from mcpwire.types import CreateMessageResult
 
     what = "sampling answer"
@@ -638,8 +621,6 @@ def fit_content(holder: Message, revision: Revision, what: str) -> Message:
     """Return a message with as many blocks as the revision has it.
 
     SEP-1577: several blocks since 2025-11-25, exactly one before.
-
-    Raises `LocalProtocolError`.
     """
     content = holder.content
     if not isinstance(content, (list, tuple)):

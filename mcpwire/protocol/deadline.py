@@ -18,34 +18,10 @@ __all__ = ["Deadline"]
 class Deadline:
     """The absolute end of one public call.
 
-    Args:
-        now: The time it starts.
-        timeout: Seconds until it ends, and again from each `extend`; ``None``: no
-            limit.
-        maximum: Seconds that no `extend` goes beyond (2025-11-25 basic/lifecycle,
-            "Timeouts": a maximum should hold whatever progress is reported); ``None``:
-            no maximum.
-
-    Attributes:
-        started: The time it was made.
-        at: The time it ends; infinite for no limit and in a pause without a bound.
-        timeout: The limit that runs out first, in seconds, for the error's text.
+    No `extend` goes beyond `maximum` seconds (2025-11-25 basic/lifecycle, "Timeouts": a
+    maximum should hold whatever progress is reported). `timeout` is the limit that runs
+    out first.
     """
-
-    __slots__ = (
-        "_cap",
-        "_held_at",
-        "_left",
-        "_maximum",
-        "_most",
-        "_paused_at",
-        "_pauses",
-        "_spare",
-        "_timeout",
-        "at",
-        "started",
-        "timeout",
-    )
 
     # Set by the first pause.
     _held_at: float  # what `at` was

@@ -146,10 +146,7 @@ _CHOICES_SHOWN: Final = 8
 
 
 def check_value(field: PrimitiveSchemaDefinition, value: object) -> Value:
-    """Return a field's value in the plain type that JSON has for it.
-
-    Raises `ValueError`.
-    """
+    """Return a field's value in the plain type that JSON has for it."""
     match field:
         case StringSchema():
             return _string(field, value)
@@ -189,10 +186,7 @@ def choices_of(field: PrimitiveSchemaDefinition) -> dict[str, str]:
 
 
 def form_defaults(schema: RequestedSchema) -> dict[str, Value]:
-    """Return the fields' defaults, to fill a form in advance.
-
-    A default that does not fit its own field is left out.
-    """
+    """Return the fields' defaults that fit them, to fill a form in advance."""
     found = {}
     for name, field in schema.properties.items():
         value = getattr(field, "default", None)
@@ -210,8 +204,6 @@ def fill_form(
     """Return the content of an accepted form, with the defaults of what it leaves out.
 
     A field that is ``None`` stays out and does not get its default.
-
-    Raises `LocalProtocolError`.
     """
     if not isinstance(content, Mapping):
         raise LocalProtocolError(

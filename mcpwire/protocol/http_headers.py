@@ -79,9 +79,6 @@ def check_headers(
 
     Of names that differ only in case the last counts. `what` names the headers in the
     message, which never shows a value.
-
-    Raises:
-        LocalProtocolError: One of them cannot be a header, or is for mcpwire to write.
     """
     if not isinstance(headers, Mapping):
         raise LocalProtocolError(
@@ -154,10 +151,7 @@ class RequestHeaders:
     def post(
         self, extra: Iterable[tuple[str, str]] = (), *, version: str | None = None
     ) -> bytes:
-        """Return the headers of a POST that carries one message.
-
-        `version` is for a request of the stateless era before the agreement.
-        """
+        """Return the headers of a POST; `version` is for one before the agreement."""
         if version is not None:
             extra = (*extra, (PROTOCOL_VERSION, version))
         # 2025-11-25 basic/transports, "Sending Messages to the Server": both types.
@@ -238,9 +232,6 @@ def find_param_headers(input_schema: Json) -> tuple[ParamHeader, ...]:
     Only properties that are reached through nothing but ``properties`` can be; their
     type must be string, integer or boolean, or a list of those and null (our reading).
     Nothing is looked for deeper than `MAX_DEPTH` schemas.
-
-    Raises:
-        InvalidMessage: An annotation is invalid, and so is the tool; names its place.
     """
     found: dict[str, ParamHeader] = {}
     if isinstance(input_schema, dict):
@@ -329,10 +320,7 @@ _METHOD_LINES: Final = {spec.name: field_line(_METHOD, spec.name) for spec in ME
 
 
 class MirroredHeaders:
-    """The fields that requests to one server repeat from their bodies.
-
-    `on_dropped` is called with the name of each tool that a list loses, and why.
-    """
+    """The fields that requests to one server repeat from their bodies."""
 
     def __init__(self, on_dropped: Callable[[str, str], object]) -> None:
         self._on_dropped = on_dropped
@@ -345,9 +333,6 @@ class MirroredHeaders:
         A name that is missing or no text has no field: the server reports what is
         wrong with it. No argument of an unlisted tool is mirrored: the server refuses
         the call, and the tools are listed.
-
-        Raises:
-            LocalProtocolError: The method, the name or an argument has no header form.
         """
         lines = _METHOD_LINES.get(method) or field_line(_METHOD, method)
         member = NAME_MEMBERS.get(method)
@@ -404,9 +389,6 @@ def resolve_endpoint(stream: Url, data: bytes) -> Url:
 
     2024-11-05 basic/transports, "HTTP with SSE". It gets our credentials with every
     message, so another origin than that of the stream is refused.
-
-    Raises:
-        RemoteProtocolError: It is refused; says why, without its secrets.
     """
     text = data[: MAX_ENDPOINT_BYTES + 1].decode("utf-8", "replace")
     reason, url = "", None

@@ -42,12 +42,13 @@ from mcpwire.errors import (
     RemoteProtocolError,
     RPCError,
 )
+from mcpwire.protocol.methods import LISTEN
 from mcpwire.protocol.negotiation import (
     ENDPOINT_EVENT,
     METHOD_NOT_FOUND,
     MODERN_ERRORS,
 )
-from mcpwire.protocol.peer import ANSWER_KEYS, ID_TYPE_CHANGED, LISTEN, NO_BATCHES
+from mcpwire.protocol.peer import ANSWER_KEYS, ID_TYPE_CHANGED, NO_BATCHES
 from mcpwire.protocol.retry import Resumption
 from mcpwire.versions import Era
 from mcpwire.wire import jsonrpc
@@ -220,16 +221,7 @@ def unusable_answer(
     target: str | None,
     detail: str = "",
 ) -> MCPError:
-    """Build the error for an answer that can complete nothing.
-
-    Args:
-        what: The request, such as ``tools/call``.
-        status: The status of the answer.
-        fields: Its header fields.
-        body: Its body, or as much of it as was read.
-        target: The URL, without secrets.
-        detail: Why it is of no use, where status and content type do not say it.
-    """
+    """Build the error for an answer that can complete nothing."""
     text = f"{what}: {target or 'the server'} answered {status}"
     kind = media_type(fields.get(b"content-type", b"").decode("latin-1"))[:80]
     if body or kind:
@@ -350,12 +342,8 @@ def contradicts_era(error: MCPError, era: Era, method: str) -> bool:
 
 
 def session_id_in(fields: Fields) -> str | None:
-    """Return the session id that an InitializeResult came with, if any.
-
-    Raises:
-        RemoteProtocolError: It is not visible ASCII (2025-11-25 basic/transports,
-            "Session Management").
-    """
+    """Return the session id that an InitializeResult came with, if any."""
+    # 2025-11-25 basic/transports, "Session Management": visible ASCII.
     session_id = fields.get(b"mcp-session-id", b"").decode("latin-1")
     if session_id and not is_session_id(session_id):
         raise RemoteProtocolError(
@@ -446,46 +434,21 @@ class Owner(Protocol):
 class Reply:
     """What comes back to one request.
 
-    Attributes:
-        kind: ``"call"``: it ends with the answer to the request `id`.
-            ``"notification"``: it ends with any success. ``"stream"``: it is a stream
-            that a GET opens, for what belongs to no request of ours.
-        what: The method, or ``GET`` or ``DELETE``.
-        id: The id of a call; else 0.
-        deadline: When it must have ended.
-        handle: Identifies a call for cancelling.
-        on_notification: Gets a call's own notifications.
-        headers: The user's headers for this request, and for what belongs to it.
-        url: What was asked, if it is not the target's own URL.
-        status: The status; 0 before the head.
-        fields: The head's fields, names in lower case.
-        redirect: Where the request is to be sent instead.
-        is_over: Whether nothing more is waited for.
-        result: The result of a call, once there is one.
-        error: Why there is no answer, where something said so.
-        aborted: What an abort from outside ends it with; engines look before they wait.
-        openings: How many streams it was fed from.
-        messages: How many messages it has brought.
-        resumption: The position in a stream that can be resumed, if there is one.
-        is_resumed: Whether it is fed with the rest of a stream that began elsewhere.
-        timer: The owner's timer, by which the body of an error is cut short.
-        backoff: When a stream that is to last is opened again.
-        holds: How many handlers of ours stop its deadline's clock.
-        questions: How many requests of the server it has answered.
+    A ``"call"`` ends with the answer to the request `id`, a ``"notification"`` with any
+    success. A ``"stream"`` is one that a GET opens, for what belongs to no request.
     """
 
     # Most replies never set these.
-    headers: Mapping[str, str] | None = None
-    url: Url | None = None
-    aborted: MCPError | None = None
+    headers: Mapping[str, str] | None = None  # the user's
+    url: Url | None = None  # what was asked, if it is not the target's own
+    aborted: MCPError | None = None  # from outside; engines look before they wait
     openings = messages = holds = questions = 0
     resumption: Resumption | None = None
-    is_resumed = False
-    timer: Any = None
-    backoff: StreamBackoff | None = None
+    is_resumed = False  # fed with the rest of a stream that began elsewhere
+    timer: Any = None  # cuts the body of an error short
+    backoff: StreamBackoff | None = None  # of a stream that is to last
     result: dict[str, Any] | None = None
-    _malformed: InvalidMessage | None = None
-    """What came in place of the answer, perhaps."""
+    _malformed: InvalidMessage | None = None  # perhaps in place of the answer
 
     def __init__(  # noqa: PLR0917 - the hot path passes no keywords
         self,
@@ -499,7 +462,7 @@ class Reply:
     ) -> None:
         self._owner = owner
         self.kind = kind
-        self.what = what
+        self.what = what  # the method, or GET or DELETE
         self.deadline = deadline
         self.id = id
         self.handle = handle
@@ -514,7 +477,7 @@ class Reply:
         self.status = 0
         self.fields: Fields = {}
         self.redirect: Url | None = None
-        self.is_over = False
+        self.is_over = False  # whether nothing more is waited for
         self.error: MCPError | None = None
         self._body: Line = b""
         self._body_kind: BodyKind = "other"
@@ -533,10 +496,7 @@ class Reply:
         return self.resumption is not None and self.resumption.cursor != ""
 
     def out_of_time(self, now: float) -> MCPError:
-        """Build the error for a deadline that has passed.
-
-        If the head alone rules out an answer, that is the error.
-        """
+        """Build the error for a deadline that has passed, or that of its head."""
         if self.deadline is None:
             return RemoteProtocolError(
                 f"{self.what}: the stream was not opened in time"

@@ -71,13 +71,7 @@ class InputRequest:
 def is_supported(
     capability: str, revision: Revision, declared: Mapping[str, Any] | None
 ) -> bool:
-    """Tell whether a client has a capability and the revision a method for it.
-
-    Args:
-        capability: Its path, such as ``sampling`` or ``elicitation.url``.
-        revision: The revision that governs the request.
-        declared: The capabilities that the client declared.
-    """
+    """Tell whether a client has a capability and the revision a method for it."""
     family, _, mode = capability.partition(".")
     method = _METHODS.get(family)
     if method is not None:

@@ -257,11 +257,7 @@ class SchemaIndex:
 
 
 def read_schema(schema: object) -> SchemaIndex:
-    """Find all subschemas.
-
-    Raises:
-        RemoteProtocolError: The schema cannot be used; says why.
-    """
+    """Find all subschemas."""
     if not isinstance(schema, dict):
         raise unusable(f"it is not an object but {quoted(schema)}")
     _check_bounds(schema)

@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from mcpwire.versions import Revision
 
 __all__ = [
+    "ACKNOWLEDGED",
     "ELICIT",
     "LEVELS",
+    "LISTEN",
     "METHODS",
     "ROOTS",
     "SAMPLE",
@@ -53,6 +55,11 @@ SKILLS: Final = "io.modelcontextprotocol/skills"
 ELICIT: Final = "elicitation/create"
 SAMPLE: Final = "sampling/createMessage"
 ROOTS: Final = "roots/list"
+
+LISTEN: Final = "subscriptions/listen"
+"""The one request with a stream that is to last."""
+
+ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 
 
 class Kind(Enum):

@@ -118,13 +118,7 @@ TASK: Final = "task"
 def result_kind(
     result: Mapping[str, Any], extensions: AbstractSet[str] = frozenset()
 ) -> str:
-    """Return what a raw result of the stateless era is; absent means ``complete``.
-
-    `extensions` are the ids of those that are on for this request.
-
-    Raises:
-        InvalidMessage: Neither the core nor such an extension has that kind.
-    """
+    """Return what a raw result of the stateless era is; absent means ``complete``."""
     kind = result.get("resultType")
     if kind is None:
         return COMPLETE
@@ -157,23 +151,7 @@ def input_rounds(
     most: int = DEFAULT_LIMITS.questions,
     recovery: Recovery = DEFAULT_RECOVERY,
 ) -> Steps[dict[str, Any]]:
-    """Bring a call from its first raw result to the final one, which is returned.
-
-    Args:
-        method: The request.
-        params: Its params as first sent; they are sent again in each round.
-        result: The raw result of that first request.
-        revision: The revision spoken; in the session era every result is final.
-        extensions: The ids of the extensions that are on for this request.
-        limit: The most rounds.
-        most: The most questions in all of them.
-        recovery: How long to wait between rounds in which nothing is asked.
-
-    Raises:
-        InvalidMessage: A result or a question in it is malformed; none was asked.
-        RemoteProtocolError: The method may not ask, or the rounds do not end.
-        TooManyQuestions: The server asks more.
-    """
+    """Bring a call from its first raw result to the final one, which is returned."""
     if revision.era is Era.SESSION:
         return result
     spec = available(method, revision, "client", extensions)
@@ -242,11 +220,7 @@ def _read_round(
 
 
 def read_questions(requests: Any, path: str, revision: Revision) -> list[Ask]:
-    """Return the questions that stand at a path of a result, in their order.
-
-    Raises:
-        InvalidMessage: One of them is malformed.
-    """
+    """Return the questions that stand at a path of a result, in their order."""
     _check_type(requests, dict, path)
     return [
         _read_question(key, request, f"{path}[{excerpt(key)}]", revision)
@@ -279,11 +253,7 @@ class CursorGoneError(LocalProtocolError):
 
 
 def next_cursor(method: str, result: Mapping[str, Any]) -> str | None:
-    """Return the cursor of the page after this one, or ``None`` after the last.
-
-    Raises:
-        InvalidMessage: The cursor is no string.
-    """
+    """Return the cursor of the page after this one, or ``None`` after the last."""
     cursor: str | None = result.get("nextCursor")
     # 2026-07-28 server/utilities/pagination, "Implementation Guidelines": an empty
     # string is a cursor; only a missing one ends the list. Some servers write null.
@@ -295,12 +265,7 @@ def next_cursor(method: str, result: Mapping[str, Any]) -> str | None:
 
 
 class PageWalk:
-    """A walk through one list, guarded against servers that never end it.
-
-    Attributes:
-        params: The params that fetch the next page; ``None`` after the last one.
-        at_start: Whether no page has come yet.
-    """
+    """A walk through one list, guarded against servers that never end it."""
 
     def __init__(
         self,
@@ -317,13 +282,7 @@ class PageWalk:
         self._seen = {params.get("cursor")}
 
     def receive(self, result: Mapping[str, Any]) -> None:
-        """Move on: this is the page that `params` asked for.
-
-        Raises:
-            InvalidMessage: The cursor is no string.
-            RemoteProtocolError: The cursor came before, or the list has more pages
-                than the limit.
-        """
+        """Move on: this is the page that `params` asked for."""
         cursor = next_cursor(self._method, result)
         self.at_start = False
         if cursor is None:
@@ -350,10 +309,6 @@ def pages(
 
     The list begins anew once where the server refuses a cursor that it gave, or where
     the session is gone, which no cursor outlives (2025-11-25 pagination).
-
-    Raises:
-        InvalidMessage: A cursor is no string.
-        RemoteProtocolError: The list does not end.
     """
     walk = PageWalk(method, params, limit=limit)
     found: list[dict[str, Any]] = []

@@ -142,11 +142,7 @@ class Identity:
 
 
 def parse_mode(mode: str) -> tuple[Revision, ...]:
-    """Return the revisions a mode allows: the era to try first, then newest first.
-
-    Raises:
-        ValueError: It is no mode and names no revision.
-    """
+    """Return the revisions a mode allows: the era to try first, then newest first."""
     if mode == "auto":
         return revisions_of(Era.STATELESS) + revisions_of(Era.SESSION)
     if mode == "prefer-session":
@@ -319,11 +315,6 @@ def negotiate(
     What happens is noted in `record`, which outlives a failure. The era of the first
     revision in `allowed` is tried first. Over HTTP a connection that ends is not opened
     anew, and an older transport may be tried.
-
-    Raises:
-        NegotiationError: There is no common revision, or the server refused.
-        TransportError: The connection ended, and a new one did not help; or a status
-            came over HTTP that says nothing of the revision.
     """
     record = record if record is not None else Negotiation()
     if not allowed:  # such as of an era that another client has remembered
@@ -684,11 +675,7 @@ class Profile:
     def of(
         cls, agreement: Agreement, identity: Identity, *, log_level: str | None = None
     ) -> Profile:
-        """Compose the profile that follows from an agreement.
-
-        With `log_level` every request of the stateless era asks for log messages from
-        that level on.
-        """
+        """Compose the profile of an agreement; requests may ask for a log level."""
         revision = agreement.revision
         fields = None
         if revision.era is Era.STATELESS:

@@ -64,24 +64,10 @@ CHANGED: Final = "notifications/tools/list_changed"
 
 
 class SchemaValidator:
-    """One schema, ready to check values.
-
-    Attributes:
-        skipped: The patterns that are not checked, as they need look-around.
-    """
+    """One schema, ready to check values."""
 
     def __init__(self, schema: object, *, skip_patterns: bool = False) -> None:
-        """Prepare a schema.
-
-        Args:
-            schema: The schema.
-            skip_patterns: Leave out patterns that are not supported, rather than
-                refuse the schema.
-
-        Raises:
-            RemoteProtocolError: The schema cannot be used; says why.
-            LocalProtocolError: jsonschema-rs is not installed.
-        """
+        """Prepare a schema."""
         self._rs = rs = _load()
         index = read_schema(schema)
         tiers = _pattern_tiers(rs, index)
@@ -147,11 +133,7 @@ def _load() -> ModuleType:
 
 
 def _pattern_tiers(rs: ModuleType, index: SchemaIndex) -> dict[str, int]:
-    """Return the tier of each pattern in a schema; 0: it is not supported.
-
-    Raises:
-        RemoteProtocolError: There are too many, or all together are too large.
-    """
+    """Return the tier of each pattern in a schema; 0: it is not supported."""
     found = {pattern for item in index.found for pattern in _patterns(item.raw)}
     if len(found) > MAX_PATTERNS:
         raise unusable(f"it has more than {MAX_PATTERNS} patterns")
@@ -394,12 +376,7 @@ def _spelled(path: Iterable[str | int]) -> str:
 
 
 class KnownTools:
-    """The tools of one server, by name, as last listed.
-
-    Args:
-        on_skipped: Called once for each schema with patterns that are not checked, with
-            the name of its tool and the patterns.
-    """
+    """The tools of one server, by name, as last listed."""
 
     def __init__(self, on_skipped: Callable[[str, tuple[str, ...]], None]) -> None:
         self._on_skipped = on_skipped
@@ -431,10 +408,6 @@ class KnownTools:
 
         2025-06-18 and later server/tools, "Output Schema": clients SHOULD validate
         structured results. A result that reports failure is not bound by the schema.
-
-        Raises:
-            RemoteProtocolError: The schema cannot be used, and says why.
-            LocalProtocolError: jsonschema-rs is not installed.
         """
         tool = self._tools.get(name)
         if tool is None or tool.output_schema is None or result.is_error:

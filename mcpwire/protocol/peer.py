@@ -29,7 +29,7 @@ from mcpwire.errors import (
     ParseError,
 )
 from mcpwire.limits import DEFAULT_LIMITS, Limits
-from mcpwire.protocol.methods import METHODS
+from mcpwire.protocol.methods import LISTEN, METHODS
 from mcpwire.versions import Era
 from mcpwire.wire import jsonrpc
 from mcpwire.wire.json import (
@@ -53,7 +53,6 @@ if TYPE_CHECKING:
 __all__ = [
     "ANSWER_KEYS",
     "ID_TYPE_CHANGED",
-    "LISTEN",
     "NEVER_CANCELLED",
     "NO_BATCHES",
     "TOO_MANY",
@@ -144,9 +143,6 @@ MAX_CANCELLED_IDS: Final = 1_024
 
 NOISE_EXCERPT_BYTES: Final = 200
 
-LISTEN: Final = "subscriptions/listen"
-"""The one request with a stream that is to last."""
-
 SUBSCRIPTION_ID: Final = "io.modelcontextprotocol/subscriptionId"
 
 ANSWER_KEYS: Final = frozenset({"result", "error"})
@@ -168,13 +164,8 @@ class _Batch:
 class Peer(Generic[C]):
     """The state of one duplex connection; see the module's text.
 
-    Attributes:
-        role: ``"client"`` or ``"server"``.
-        revision: The negotiated revision; ``None`` before, and for a server that
-            speaks a stateless revision, where each request names its own.
-        stats: What came in beside plain answers.
-        outstanding: Our calls that have no answer yet, by id.
-        unanswered: The ids of the peer's requests that have no answer yet.
+    `revision` is ``None`` before the agreement, and for a server that speaks a
+    stateless one, where each request names its own.
     """
 
     def __init__(
@@ -186,8 +177,8 @@ class Peer(Generic[C]):
         self._last_id = 0
         self._has_ended = self._is_ending = False
         self._cancelled: dict[RequestId, None] = {}
-        self.unanswered: dict[RequestId, _Batch | None] = {}
-        self.outstanding: dict[int, C] = {}
+        self.unanswered: dict[RequestId, _Batch | None] = {}  # the peer's requests
+        self.outstanding: dict[int, C] = {}  # ours
         self.role = role
         self.revision: Revision | None = None
         self.stats = PeerStats()
@@ -212,14 +203,8 @@ class Peer(Generic[C]):
         *,
         progress: bool = False,
     ) -> tuple[int, bytes]:
-        """Register a request and return its id and its line.
-
-        With `progress`, `_meta.progressToken` is set to the id.
-
-        Raises:
-            LocalProtocolError: The params are not JSON, or the revision lets this side
-                ask nothing (2026-07-28: a server MUST NOT initiate requests).
-        """
+        """Register a request; return its id, its progress token too, and its line."""
+        # 2026-07-28: a server MUST NOT initiate requests.
         if self.role == "server" and (
             self.revision is None or self.revision.era is Era.STATELESS
         ):
@@ -250,9 +235,6 @@ class Peer(Generic[C]):
         A call that is already answered is left alone. `initialize` is never cancelled,
         and before a revision is agreed nothing is (a legacy server must see nothing
         it does not know before `initialize`).
-
-        Raises:
-            LocalProtocolError: The reason is no Unicode; the call stays open.
         """
         call = self.outstanding.get(id)
         if call is None:
@@ -273,19 +255,11 @@ class Peer(Generic[C]):
     # Our answers...
 
     def answer(self, id: RequestId, result: Mapping[str, Any]) -> bytes | None:
-        """Return the line of an answer; ``None`` when none may leave any more.
-
-        Raises:
-            LocalProtocolError: The result is not JSON; the request stays in flight.
-        """
+        """Return the line of an answer; ``None`` when none may leave any more."""
         return self._reply(id, jsonrpc.success(id, result))
 
     def refuse(self, id: RequestId, error: RPCError) -> bytes | None:
-        """Return the line of an error answer; ``None`` when none may leave any more.
-
-        Raises:
-            LocalProtocolError: `error.data` is not JSON; the request stays in flight.
-        """
+        """Return the line of an error answer; ``None`` when none may leave any more."""
         return self._reply(id, jsonrpc.failure(id, error))
 
     def _reply(self, id: RequestId, message: dict[str, Any]) -> bytes | None:
@@ -342,12 +316,7 @@ class Peer(Generic[C]):
     # What comes in...
 
     def receive(self, data: bytes, *, last: bool = False) -> None:
-        """Take in bytes and call the owner; with `last`, the rest of a line.
-
-        Raises:
-            MessageTooLarge: One line is over the limit. What came before it has been
-                delivered; the connection cannot go on.
-        """
+        """Take in bytes and call the owner; with `last`, the rest of a line."""
         lines = self._lines.finish() if last else self._lines.feed(data)
         self.stats.messages += len(lines)
         for line in lines:

@@ -108,8 +108,6 @@ def binding_of(owner: Owner, method: str, params: Mapping[str, Json]) -> bytes:
 
     Of the params counts what the client repeats in each round, whatever the order of
     its members.
-
-    Raises `InvalidParams`.
     """
     bound = {name: params[name] for name in params if name not in _NOT_BOUND}
     try:
@@ -123,8 +121,6 @@ def request_digest(method: str, params: Mapping[str, Json], *, is_named: bool) -
 
     A key that the author chose stands for its request however that is worded; a
     counted one stands for this text only.
-
-    Raises `LocalProtocolError`.
     """
     if is_named:
         return method
@@ -155,16 +151,7 @@ def seal(state: CallState, binding: bytes, key: bytes) -> str:
 def unseal(
     given: object, binding: bytes, keys: Sequence[bytes], now: float
 ) -> CallState:
-    """Return the state that a client sent back.
-
-    Args:
-        given: The request's `requestState`.
-        binding: What `binding_of` returns for the request.
-        keys: The keys that may have signed it.
-        now: Seconds since 1970.
-
-    Raises `InvalidParams`.
-    """
+    """Return the state that a client sent back."""
     refusal = InvalidParams(
         "params.requestState is not one that this request was given"
     )

@@ -110,12 +110,7 @@ class HeaderFields(Protocol):
 
 
 class UnreadableMessage(Exception):
-    """A body is not a message.
-
-    Attributes:
-        error: The error to answer.
-        id: The id of the request that it would have been, if readable.
-    """
+    """A body is not a message."""
 
     def __init__(self, error: RPCError, id: RequestId | None = None) -> None:
         super().__init__(error.message)
@@ -197,10 +192,7 @@ def _parse_media_type(text: str) -> tuple[str, dict[str, str]]:
 
 
 def read_json(body: bytes, most: int) -> Json:
-    """Return the JSON value of a body, which may hold that many values.
-
-    Raises `UnreadableMessage`.
-    """
+    """Return the JSON value of a body, which may hold that many values."""
     try:
         if body[LARGE]:
             check_values(body, most)
@@ -251,8 +243,6 @@ def check_head(
     """Compare version and method in the head with the body.
 
     2026-07-28 streamable-http, "Server Validation".
-
-    Raises `HeaderMismatch` or `InvalidParams`.
     """
     version = fields.get(_VERSION)
     if version is None:
@@ -276,16 +266,7 @@ def check_mirrored(
     params: Mapping[str, Any],
     headers: Iterable[ParamHeader] = (),
 ) -> None:
-    """Compare the other headers that repeat the body: a name or URI, and arguments.
-
-    Args:
-        fields: The head.
-        method: The method.
-        params: The params.
-        headers: The arguments that the tool wants repeated.
-
-    Raises `HeaderMismatch`.
-    """
+    """Compare the other headers that repeat the body: a name or URI, and arguments."""
     member = NAME_MEMBERS.get(method)
     if member is not None:
         _compare(fields, names.NAME, params.get(member))
@@ -318,13 +299,9 @@ def _mismatch(name: str, value: str | None, body: Json) -> HeaderMismatch:
 
 
 def http_status(error: RPCError, *, is_admitted: bool) -> int:
-    """Return the status of an error that is answered as JSON.
-
-    Args:
-        error: The error.
-        is_admitted: Whether it is a handler's. 2026-07-28 gives a status to the errors
-            that it defines; any other error of a handler is an answer.
-    """
+    """Return the status of an error that is answered as JSON."""
+    # 2026-07-28 gives a status to the errors that it defines; any other error of a
+    # handler is an answer.
     if is_admitted:
         return 400 if error.code in _BAD_REQUEST else 200
     return 404 if error.code == MethodNotFound.default_code else 400
@@ -359,13 +336,7 @@ class OriginPolicy:
     def refusal(
         self, host: str | None, origin: str | None, bound: str | None = None
     ) -> str | None:
-        """Return why a request must not come in, or ``None``.
-
-        Args:
-            host: Its Host as received, if any.
-            origin: Its Origin likewise.
-            bound: The address that it came to.
-        """
+        """Return why a request must not come in, or ``None``."""
         if not self._allows_host(host, bound):
             shown = "is missing" if host is None else f"{_shown(host)} is not allowed"
             return f"the Host {shown}; the server's allowed_hosts says which are"

@@ -299,11 +299,7 @@ class StreamBackoff:
         retry_ms: int | None = None,
         retry_after: float | None = None,
     ) -> float | None:
-        """Return the seconds to wait from now, or ``None``: never again.
-
-        `retry_ms` is what the stream said last, `retry_after` what an HTTP error said:
-        the wait is never shorter.
-        """
+        """Return the seconds to wait from now, or ``None``: never again."""
         is_given_up = not self._has_opened and self._failures >= self._recovery.attempts
         if self._is_refused or is_given_up:
             return None
@@ -343,10 +339,6 @@ class Resumption:
     each event that has an id, and the client resumes with a GET that names the newest
     one. A GET that brings no event makes the next wait longer; `Recovery.attempts` of
     them in a row that fail are the end.
-
-    Attributes:
-        cursor: The newest id that can travel in `Last-Event-ID`; ``""``: none so far.
-        retry_ms: The reconnection time that the stream named last, if any.
     """
 
     def __init__(self, recovery: Recovery) -> None:
@@ -386,11 +378,7 @@ class Resumption:
     def ended(
         self, now: float, *, failed: bool = False, retry_after: float | None = None
     ) -> None:
-        """Record the end of an HTTP message with a part of the stream.
-
-        `failed`: it did not come about, or broke off. `retry_after`: the time that the
-        server named for the next one.
-        """
+        """Record the end of an HTTP message with a part of the stream."""
         if self._has_events:
             self._empty = self._failures = 0
         else:

@@ -116,11 +116,7 @@ def _refuse(
 
 
 def check_entry(skill: Skill) -> None:
-    """Check what a server says of a skill, before anything of it is read.
-
-    Raises:
-        SkillError: It breaks a rule.
-    """
+    """Check what a server says of a skill, before anything of it is read."""
     root = _root(skill)
     name = skill.name
     if not _NAME.fullmatch(name):
@@ -183,16 +179,7 @@ def _check_files(skill: Skill, root: str, files: list[SkillResource]) -> None:
 
 
 def locate(skill: Skill, path: str) -> str:
-    """Return the URI of one file of a skill.
-
-    Args:
-        skill: The skill, with a checked entry.
-        path: The file's URI, or its path within the skill as its `SKILL.md` has it.
-
-    Raises:
-        SkillError: The skill has no such file. SEP-2640 has what no entry lists fail
-            its verification: there is nothing that it could be held against.
-    """
+    """Return the URI of one file of a skill."""
     root = _root(skill)
     below = path.removeprefix("./")
     plain = path if "://" in path else f"{root}/{below}"
@@ -203,16 +190,12 @@ def locate(skill: Skill, path: str) -> str:
                 return uri
         elif uri.startswith(f"{root}/") and _path(uri) is not None:
             return uri
+    # SEP-2640: what no entry lists fails its verification.
     _refuse(skill, "files", f"the skill {excerpt(skill.name)} has no such file", path)
 
 
 def file_bytes(skill: Skill, uri: str, result: ReadResourceResult) -> bytes:
-    """Return the bytes of a file that was read.
-
-    Raises:
-        SkillError: What was read is not one file.
-        InvalidMessage: Its bytes are no valid Base64.
-    """
+    """Return the bytes of a file that was read."""
     if len(result.contents) != 1:
         problem = f"reading it gave {len(result.contents)} contents, not one"
         _refuse(skill, "contents", problem, uri)
@@ -224,11 +207,6 @@ def check_file(skill: Skill, uri: str, data: bytes) -> None:
 
     The files of a dynamic skill have no digest; of them only `SKILL.md` says something
     that can be compared.
-
-    Raises:
-        SkillError: Its size, its digest or its frontmatter is another, or it is beyond
-            the limit.
-        LocalProtocolError: PyYAML is not installed.
     """
     if isinstance(skill.resources, list):
         (file,) = (file for file in skill.resources if file.uri == uri)
@@ -265,11 +243,7 @@ class FrontmatterError(Exception):
 
 
 def split_document(data: bytes) -> tuple[str, str]:
-    """Return the frontmatter of a `SKILL.md`, and what follows it.
-
-    Raises:
-        FrontmatterError: There is none, or one that is too long.
-    """
+    """Return the frontmatter of a `SKILL.md`, and what follows it."""
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
@@ -284,11 +258,7 @@ def split_document(data: bytes) -> tuple[str, str]:
 
 
 def load_yaml() -> ModuleType:
-    """Return PyYAML.
-
-    Raises:
-        LocalProtocolError: It is not installed.
-    """
+    """Return PyYAML."""
     try:
         import yaml
     except ImportError as error:
@@ -299,12 +269,7 @@ def load_yaml() -> ModuleType:
 
 
 def read_frontmatter(head: str) -> dict[str, Any]:
-    """Return a frontmatter as JSON has it; dates are texts.
-
-    Raises:
-        FrontmatterError: It cannot be read, or JSON has no form of it.
-        LocalProtocolError: PyYAML is not installed.
-    """
+    """Return a frontmatter as JSON has it; dates are texts."""
     yaml = load_yaml()
     try:
         data = _bounded_loader()(head).get_single_data()

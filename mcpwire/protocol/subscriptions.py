@@ -34,10 +34,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 
 __all__ = [
+    "UPDATED",
     "EventBuffer",
     "Filter",
     "Notification",
     "SubscriptionCounts",
+    "is_within",
     "typed_notification",
 ]
 
@@ -55,11 +57,7 @@ class Notification:
 
 
 def typed_notification(method: str, params: Mapping[str, Any] | None) -> Notification:
-    """Decode a notification's params by the method table.
-
-    Raises:
-        InvalidMessage: They break the rules; names the path.
-    """
+    """Decode a notification's params by the method table."""
     spec = find(method)
     if spec is None or spec.kind is not Kind.NOTIFICATION:
         return Notification(method, params)
@@ -75,7 +73,7 @@ def typed_notification(method: str, params: Mapping[str, Any] | None) -> Notific
 
 _Atom: TypeAlias = tuple[str, str | None]
 
-_UPDATED: Final = "notifications/resources/updated"
+UPDATED: Final = "notifications/resources/updated"
 
 _SPECS: Final = {spec.listen_filter: spec for spec in METHODS if spec.listen_filter}
 
@@ -159,7 +157,7 @@ class Filter:
         if not isinstance(subject, str):
             return False
         return subject in wanted or (
-            field == "uris" and any(_is_part(subject, uri) for uri in wanted)
+            field == "uris" and any(is_within(subject, uri) for uri in wanted)
         )
 
     def minus(self, other: Filter) -> Filter:
@@ -201,15 +199,17 @@ def _joined(atoms: Iterable[_Atom]) -> Filter:
     return Filter(**wanted)
 
 
-def _is_part(uri: str, whole: str) -> bool:
-    """Tell whether a resource may be a part of the other one.
+def is_within(uri: str, whole: str) -> bool:
+    """Tell whether a resource is the other one, or may be a part of it.
 
     2026-07-28 schema, ResourceUpdatedNotificationParams: the URI may be that of a
     sub-resource. The specification does not say which those are; here they are what
     lies below in the path, a query or a fragment.
     """
     return uri.startswith(whole) and (
-        whole.endswith(_SUB_RESOURCE) or uri.startswith(_SUB_RESOURCE, len(whole))
+        len(uri) == len(whole)
+        or whole.endswith(_SUB_RESOURCE)
+        or uri.startswith(_SUB_RESOURCE, len(whole))
     )
 
 
@@ -235,11 +235,7 @@ class SubscriptionCounts:
         return _joined(new)
 
     def remove(self, wanted: Filter) -> Filter:
-        """Count one consumer less; return what nobody wants any more.
-
-        Raises:
-            ValueError: Something of it was never added; then nothing is removed.
-        """
+        """Count one consumer less; return what nobody wants any more."""
         atoms = set(_atoms(wanted))
         if unknown := atoms - self._counts.keys():
             raise ValueError(f"nobody wants {_joined(unknown).as_params()!r}")
@@ -262,7 +258,7 @@ _LISTS: Final = frozenset(
 # Task notifications carry the whole state (SEP-2663, "Task Status Notifications"), so
 # the newest says everything that is still true.
 _COALESCED_BY: Final = {
-    _UPDATED: "uri",
+    UPDATED: "uri",
     "notifications/tasks": "taskId",
     "notifications/tasks/status": "taskId",
     "notifications/elicitation/complete": "elicitationId",
@@ -281,9 +277,6 @@ class EventBuffer:
     addition to the ordinary ones. `size` returns the size on the wire of the
     notification that is being put in; all ordinary ones have `room` bytes together.
     Every operation takes constant time.
-
-    Attributes:
-        dropped: How many ordinary notifications were lost.
     """
 
     def __init__(
@@ -314,7 +307,7 @@ class EventBuffer:
             key = method
         elif method in _COALESCED_BY and isinstance(subject, str):
             key = method, subject
-            is_kept = method == _UPDATED and self._is_kept(subject)
+            is_kept = method == UPDATED and self._is_kept(subject)
         else:
             self._serial += 1
             key = self._serial
@@ -340,11 +333,7 @@ class EventBuffer:
         return is_new
 
     def pop(self) -> Event:
-        """Take the oldest notification out.
-
-        Raises:
-            IndexError: None waits.
-        """
+        """Take the oldest notification out."""
         if not self._waiting:
             raise IndexError("no notification waits")
         key, event = self._waiting.popitem(last=False)

@@ -209,10 +209,7 @@ class TaskRecord:
         now: float,
         key: str | None = None,
     ) -> tuple[TaskRecord, str]:
-        """Open a request to the client; return the new record and the request's key.
-
-        Raises `LocalProtocolError`.
-        """
+        """Open a request to the client; return the new record and the request's key."""
         if self.is_final:
             raise LocalProtocolError(
                 f"the task is {self.status} and cannot ask {method!r} any more"
@@ -275,16 +272,6 @@ def runs_as_task(
 
     At 2025-11-25 the client requests a task with each call. With the extension it only
     declares that it understands them, and the server decides.
-
-    Args:
-        support: `FORBIDDEN`, `OPTIONAL` or `REQUIRED`, as the tool says.
-        tool: Its name, for the refusal.
-        revision: The revision of the call.
-        capabilities: What the client declared for the call, or for its session.
-        params: The params of the call.
-
-    Raises:
-        RPCError: The tool must be called in another way.
     """
     if revision.era is Era.STATELESS:
         if support == FORBIDDEN:
@@ -410,8 +397,6 @@ def read_answers(
 
     SEP-2663, "Task Update Requests": some of them may be enough for now; unknown and
     answered keys are ignored. A request with a wrong answer stays open.
-
-    Raises `InvalidParams`.
     """
     from mcpwire import types
 
@@ -432,10 +417,7 @@ def read_answers(
 
 
 def read_ttl(params: Mapping[str, Any]) -> float | None:
-    """Return for how many seconds a client of 2025-11-25 wants its task kept, if any.
-
-    Raises `InvalidParams`.
-    """
+    """Return for how many seconds a client wants its task kept, if any (2025-11-25)."""
     task = params.get("task")
     if type(task) is not dict:
         raise InvalidParams("params.task must be an object")
@@ -466,10 +448,7 @@ def cursor_after(record: TaskRecord) -> str:
 
 
 def read_cursor(params: Mapping[str, Any]) -> tuple[float, str] | None:
-    """Return creation time and id of the task that the page comes after.
-
-    Raises `InvalidParams`.
-    """
+    """Return creation time and id of the task that the page comes after."""
     cursor = params.get("cursor")
     if cursor is None:
         return None
@@ -514,13 +493,8 @@ def select_evictions(
     has none, its oldest one, which has to be ended first. A client with no more tasks
     than the owner loses none.
 
-    Args:
-        held: All kept tasks, the oldest first.
-        owner: The new task's.
-        limits: The bounds.
-
-    Returns:
-        The ids to forget; or ``None`` and the unfinished task to end first, if any.
+    `held` are all kept tasks, the oldest first. Returns the ids to forget; or ``None``
+    and the unfinished task to end first, if any.
     """
     unfinished = sum(task.owner == owner and not task.is_final for task in held)
     if unfinished >= limits.unfinished:
@@ -558,19 +532,7 @@ def follow_task(
     limit: int = DEFAULT_LIMITS.input_rounds,
     most: int = DEFAULT_LIMITS.questions,
 ) -> Steps[dict[str, Any]]:
-    """Follow a task of the extension to its end; return it as `tasks/get` shows it.
-
-    Args:
-        begun: Its id, or the answer to the call, which was just received.
-        revision: The revision spoken.
-        limit: How often the task may ask for input.
-        most: How many requests it may make in all.
-
-    Raises:
-        InvalidMessage: An answer, or a request in it, is malformed.
-        RemoteProtocolError: It asks for input too often.
-        TooManyQuestions: It makes too many requests; no handler saw the last ones.
-    """
+    """Follow a task of the extension to its end; return it as `tasks/get` shows it."""
     if isinstance(begun, str):
         task_id = begun
     else:
@@ -611,8 +573,6 @@ def follow_session_task(task_id: str) -> Steps[dict[str, Any]]:
 
     2025-11-25 basic/utilities/tasks, "Getting Tasks": polls until it has ended or
     needs input; then `tasks/result` waits for the rest.
-
-    Raises `InvalidMessage` or `CallCancelled`.
     """
     while True:
         task = _checked((yield Call("tasks/get", {"taskId": task_id})), task_id)
@@ -626,10 +586,7 @@ def follow_session_task(task_id: str) -> Steps[dict[str, Any]]:
 
 
 def task_outcome(task: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the raw result of the call of a task that has ended.
-
-    Raises `RPCError`, `CallCancelled` or `InvalidMessage`.
-    """
+    """Return the raw result of the call of a task that has ended."""
     status = _status(task)
     if status == CANCELLED:
         raise _cancellation(task)
@@ -662,10 +619,7 @@ def read_task_id(task: Mapping[str, Any]) -> str:
 
 
 def read_created(raw: dict[str, Any], revision: Revision) -> CreatedTask | None:
-    """Return the task that a call became; ``None``: the answer is its result.
-
-    Raises `InvalidMessage`.
-    """
+    """Return the task that a call became; ``None``: the answer is its result."""
     from mcpwire.types import CreatedTask, CreateTaskResult, decode
 
     if revision.era is Era.STATELESS:

@@ -54,9 +54,10 @@ __all__ = [
     "Pending",
     "Timeouts",
     "Trace",
+    "TwoWayChannel",
     "admit_request",
+    "is_cancelled_here",
     "let_go_after_fork",
-    "misuse",
     "runs_here",
     "wait_at_most",
 ]
@@ -194,11 +195,7 @@ T = TypeVar("T", bound=_Timed)
 
 
 class Timeouts:
-    """The deadlines of a channel's calls, and the timer that ends them.
-
-    Attributes:
-        at: When the timer fires; infinite while it is not armed.
-    """
+    """The deadlines of a channel's calls, and the timer that ends them."""
 
     def __init__(
         self,
@@ -391,6 +388,12 @@ def runs_here(loop: asyncio.AbstractEventLoop | None = None) -> bool:
     return loop is None or running is loop
 
 
+def is_cancelled_here() -> bool:
+    """Tell whether the running task is cancelled itself, not only what it awaits."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
 async def wait_at_most(seconds: float, work: Awaitable[object]) -> None:
     """Await that for so many seconds at most; then it is cancelled."""
     with contextlib.suppress(TimeoutError):
@@ -398,37 +401,88 @@ async def wait_at_most(seconds: float, work: Awaitable[object]) -> None:
             await work
 
 
-def misuse(
-    loop: asyncio.AbstractEventLoop, *, is_forked: bool
-) -> LocalProtocolError | None:
-    """Return the error for using a connection of another process or loop, if it is."""
-    if is_forked:
-        return LocalProtocolError(
-            "this connection belongs to the process that this one was forked from; "
-            "connect a client of your own"
-        )
-    if asyncio.get_running_loop() is not loop:
-        return LocalProtocolError(
-            "this connection belongs to another event loop; use it where it was opened"
-        )
-    return None
-
-
 # Channels...
 
 
 class BaseChannel:
-    """The calls, the time and the end of a connection that goes both ways.
-
-    Attributes:
-        target: What the connection is to, for error messages.
-        stats: What came in beside plain answers.
-        is_busy: Whether calls go on although it is lost: none does.
-        reset_on_progress: Whether progress of a call starts its timeout anew.
-    """
+    """What every channel keeps: its calls by their ids, their time, how it ended."""
 
     stats: PeerStats
+
+    def __init__(
+        self,
+        inbound: Inbound,
+        calls: dict[int, Any],
+        limits: Limits,
+        target: str | None,
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._inbound = inbound
+        self._calls = calls
+        self._timeouts = Timeouts(self._loop, calls, self._time_out, limits)
+        self._dead: TransportError | None = None
+        self._closed_by_us = self._is_forked = False
+        self.limits = limits
+        self.target = target
+        self.reset_on_progress = False
+        let_go_after_fork(self)
+
+    def __repr__(self) -> str:
+        state = "closed" if self._dead is not None else "open"
+        calls = sum(id > 0 for id in list(self._calls))
+        return f"<{type(self).__name__} {self.target or ''} {state}, {calls} calls>"
+
+    @property
+    def lost(self) -> TransportError | None:
+        """Why it takes no more calls; ``None`` while it does."""
+        return self._dead
+
+    def cancel(self, handle: CallHandle, reason: str = "cancelled") -> bool:
+        """End the call with that handle; return whether there was one to end."""
+        id = handle.request_id
+        call = self._calls.get(id) if type(id) is int else None
+        # By handle and not by id alone: a handle keeps that of a call on a connection
+        # before this one, which may be somebody else's here.
+        return call is not None and call.handle is handle and self.cancel_id(id, reason)
+
+    def cancel_id(self, id: RequestId | None, reason: str = "cancelled") -> bool:
+        """End the call with that id, as `cancel` does."""
+        raise NotImplementedError
+
+    def _time_out(self, id: int, call: Any, now: float) -> None:
+        """End a call at its deadline."""
+        raise NotImplementedError
+
+    def _refusal(self) -> MCPError:
+        """Say why nothing can be sent."""
+        if self._is_forked:
+            return LocalProtocolError(
+                "this connection belongs to the process that this one was forked from; "
+                "connect a client of your own"
+            )
+        if asyncio.get_running_loop() is not self._loop:
+            return LocalProtocolError(
+                "this connection belongs to another event loop; use it where it was "
+                "opened"
+            )
+        return self._closed_error(sent=False)
+
+    def _closed_error(self, *, sent: bool) -> TransportError:
+        """Build the error for a call that can get no answer."""
+        raise NotImplementedError
+
+    def forked(self) -> None:
+        """Refuse every use: this process was forked off the one that connected."""
+        self._closed_by_us = self._is_forked = True
+        if self._dead is None:
+            self._dead = TransportError("left to the parent", target=self.target)
+
+
+class TwoWayChannel(BaseChannel):
+    """How calls end on one connection that goes both ways, and how it ends itself."""
+
     is_busy = False
+    _calls: dict[int, Pending]
 
     def __init__(
         self,
@@ -437,29 +491,9 @@ class BaseChannel:
         limits: Limits,
         target: str | None,
     ) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._inbound = inbound
-        self._calls = calls
-        self._limits = limits
-        self._timeouts = Timeouts(self._loop, calls, self._time_out, limits)
-        self._dead: TransportError | None = None
+        super().__init__(inbound, calls, limits, target)
         self._closing: asyncio.Task[None] | None = None
-        self._closed_by_us = False
         self._is_abandoned = False
-        self._is_forked = False
-        self.target = target
-        self.reset_on_progress = False
-        let_go_after_fork(self)
-
-    def __repr__(self) -> str:
-        state = "closed" if self._dead is not None else "open"
-        calls = len(self._calls)
-        return f"<{type(self).__name__} {self.target or ''} {state}, {calls} calls>"
-
-    @property
-    def lost(self) -> TransportError | None:
-        """Why the connection is gone; ``None`` while it is not."""
-        return self._dead
 
     def open_server_stream(self, *, wanted: bool) -> None:
         """Do nothing: what the server says unasked comes on the same stream."""
@@ -468,11 +502,6 @@ class BaseChannel:
         """Return no seconds: it can say it already."""
         del tell
         return 0.0
-
-    def _refusal(self) -> MCPError:
-        """Say why nothing can be sent."""
-        wrong = misuse(self._loop, is_forked=self._is_forked)
-        return wrong or self._closed_error(sent=False)
 
     # How a call ends...
 
@@ -514,7 +543,7 @@ class BaseChannel:
         """Tell whether a request of the server is answered, and end spent calls."""
         from mcpwire.protocol.peer import TOO_MANY
 
-        limit = self._limits.questions
+        limit = self.limits.questions
         ids = {call: id for id, call in self._calls.items() if not call.future.done()}
         spent, is_admitted = admit_request(ids, limit)
         for call in spent:
@@ -592,12 +621,6 @@ class BaseChannel:
         self._lose(self._closed_error())
         if self._closing is not None:
             await asyncio.shield(self._closing)
-
-    def forked(self) -> None:
-        """Refuse every use: this process was forked off the one that connected."""
-        self._closed_by_us = self._is_forked = True
-        if self._dead is None:
-            self._dead = TransportError("left to the parent", target=self.target)
 
     def abandon(self) -> None:
         """Let go of the connection now, from anywhere: a finaliser cannot wait."""

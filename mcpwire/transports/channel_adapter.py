@@ -20,7 +20,7 @@ from mcpwire.errors import (
     TransportError,
 )
 from mcpwire.protocol.peer import PeerStats, too_many_questions
-from mcpwire.transports.base import BaseChannel, CallHandle, Pending
+from mcpwire.transports.base import CallHandle, Pending, TwoWayChannel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -40,12 +40,8 @@ END_S = 2.0
 """How long a user's channel may take to end a call, and to close."""
 
 
-class ChannelAdapter(BaseChannel):
-    """A user's `Channel`, with the members that clients need beside those.
-
-    Attributes:
-        requests_sent: Requests that were begun.
-    """
+class ChannelAdapter(TwoWayChannel):
+    """A user's `Channel`, with the members that clients need beside those."""
 
     def __init__(self, inbound: Inbound, target: Any, limits: Limits) -> None:
         self.stats = PeerStats()

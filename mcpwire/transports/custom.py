@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 from mcpwire.errors import ConnectError, LocalProtocolError, TransportError
 from mcpwire.limits import DEFAULT_LIMITS, check_timeout
-from mcpwire.transports.base import wait_at_most
+from mcpwire.transports.base import is_cancelled_here, wait_at_most
 from mcpwire.transports.duplex import READ_BYTES, Duplex
 from mcpwire.wire.json import encode_line, loads
 
@@ -52,21 +52,14 @@ FORMS: Final[dict[str, Callable[[bytes], Any]]] = {
 
 
 class Link:
-    """A user's end of a connection; subclasses move the bytes.
+    """A user's end of a connection; subclasses move the bytes."""
 
-    Attributes:
-        over: Set when nothing of it is used any more.
-        failed: Takes what went wrong, and the error, where reading does not show it.
-        drained: Called when nothing waits any more.
-        has_ended: Whether it is known, without reading, that nothing will come.
-    """
-
-    has_ended = False
+    has_ended = False  # whether it is known, without reading, that nothing will come
 
     def __init__(self) -> None:
-        self.over = asyncio.Event()
-        self.failed: FailedFn = lambda *_: None
-        self.drained: Callable[[], object] = lambda: None
+        self.over = asyncio.Event()  # set when nothing of it is used any more
+        self.failed: FailedFn = lambda *_: None  # for what reading does not show
+        self.drained: Callable[[], object] = lambda: None  # nothing waits any more
 
     async def read(self) -> bytes | None:
         """Return the bytes that came next; ``None`` at the end."""
@@ -197,8 +190,7 @@ class _MessageLink(Link):
             if inspect.isawaitable(outcome):
                 await outcome
         except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():
+            if is_cancelled_here():
                 raise
             logger.warning("closing a connection failed: %r was cancelled", close)
         except Exception:  # a user's function
@@ -245,9 +237,8 @@ def _line_of(message: Any) -> bytes:
 class LinkChannel(Duplex):
     """A connection over a `Link`.
 
-    Attributes:
-        at_end: Called at the end of what comes, in place of taking the connection for
-            lost: a server answers what it was asked before.
+    `at_end` is called in place of taking the connection for lost: a server answers what
+    it was asked before.
     """
 
     def __init__(
@@ -275,7 +266,7 @@ class LinkChannel(Duplex):
             return
         if self._dead is not None:
             # It came too late, for a function that would not be cancelled.
-            await shut(link, politely=False, grace=self._limits.close_grace)
+            await shut(link, politely=False, grace=self.limits.close_grace)
             return
         self._link = link
         link.failed = self._failed
@@ -355,7 +346,7 @@ class LinkChannel(Duplex):
 
     async def _close(self, *, politely: bool) -> None:
         """End reading and writing, and close; each within `Limits.close_grace`."""
-        working, grace = self._working, self._limits.close_grace
+        working, grace = self._working, self.limits.close_grace
         if working is not None and not working.done():
             working.cancel()
             await asyncio.wait([working], timeout=grace)
@@ -404,10 +395,7 @@ class Custom:
         return cast("Channel", channel)
 
     async def open_link(self) -> Link:
-        """Open what the channel reads and writes.
-
-        Raises whatever opening raises.
-        """
+        """Open what the channel reads and writes."""
         raise NotImplementedError
 
 

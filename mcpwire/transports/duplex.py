@@ -28,7 +28,7 @@ from mcpwire.errors import (
 )
 from mcpwire.limits import DEFAULT_LIMITS, Limits
 from mcpwire.protocol.peer import Peer, too_many_questions
-from mcpwire.transports.base import BaseChannel, Pending
+from mcpwire.transports.base import Pending, TwoWayChannel
 from mcpwire.wire.jsonrpc import LineDecoder
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ WRITEV_BUFFERS: Final = 256
 """How many buffers one system call is given; Linux takes up to 1,024."""
 
 
-class Duplex(BaseChannel):
+class Duplex(TwoWayChannel):
     """A `Channel` over a byte stream; subclasses bring the bytes."""
 
     def __init__(
@@ -156,36 +156,20 @@ class Duplex(BaseChannel):
         headers: Mapping[str, str] | None = None,
     ) -> None:
         """Send a notification; see `Channel.notify`."""
-        self.notify_nowait(method, params, headers=headers)
+        if headers:
+            raise self._refusal(headers)
+        self.notify_nowait(method, params)
 
     def notify_nowait(
-        self,
-        method: str,
-        params: Mapping[str, Any] | None = None,
-        *,
-        headers: Mapping[str, str] | None = None,
+        self, method: str, params: Mapping[str, Any] | None = None
     ) -> None:
         """Send a notification without suspending."""
-        if self._dead is not None or headers or get_running_loop() is not self._loop:
-            raise self._refusal(headers)
+        if self._dead is not None or get_running_loop() is not self._loop:
+            raise self._refusal()
         self._send(self._peer.notify(method, params))
 
-    def cancel(self, handle: CallHandle, reason: str = "cancelled") -> bool:
-        """End the call with that handle: it raises `CallCancelled`, the peer is told.
-
-        A call that has ended, or has not begun, is left alone. Returns whether there
-        was one to end.
-        """
-        id = handle.request_id
-        pending = self._peer.outstanding.get(id) if type(id) is int else None
-        # By handle and not by id alone: a handle keeps that of a call on a connection
-        # before this one, which may be somebody else's here.
-        if pending is None or pending.handle is not handle:
-            return False
-        return self.cancel_id(id, reason)
-
     def cancel_id(self, id: RequestId | None, reason: str = "cancelled") -> bool:
-        """End the call with that id, as `cancel` does."""
+        """End the call with that id: it raises `CallCancelled`, the peer is told."""
         call = self._calls.get(id) if type(id) is int else None
         if call is None or type(id) is not int:
             return False
@@ -265,7 +249,7 @@ class Duplex(BaseChannel):
             for line in data.splitlines():
                 self._trace("send", line)
         queued = self._queued + len(data)
-        if queued - self._written > self._limits.unwritten:
+        if queued - self._written > self.limits.unwritten:
             self._check_unwritten(len(data))
         self._queued = queued
         if self._gathered or self._is_reading:
@@ -280,7 +264,7 @@ class Duplex(BaseChannel):
 
     def _check_unwritten(self, size: int) -> None:
         """Refuse to queue so much more for a peer that does not read."""
-        limit = self._limits.unwritten
+        limit = self.limits.unwritten
         self._recount()
         unwritten = self._queued - self._written
         if unwritten and unwritten + size > limit:
@@ -319,7 +303,7 @@ class Duplex(BaseChannel):
     def watch(self, trace: Trace) -> None:
         """Tell a hook of messages and bytes from now on."""
         self._trace = trace
-        self._trace_lines = LineDecoder(self._limits.message)
+        self._trace_lines = LineDecoder(self.limits.message)
         self._trace_written = 0
 
     def _tell_written(self) -> None:
@@ -378,10 +362,7 @@ def forget_descriptor(loop: asyncio.AbstractEventLoop, fd: int) -> None:
 
 
 class PipeDuplex(Duplex):
-    """A duplex channel that reads one descriptor and writes another.
-
-    It owns both: closing the channel closes them.
-    """
+    """A duplex channel that reads one descriptor and writes another, and owns both."""
 
     def __init__(
         self, inbound: Inbound, read_fd: int, write_fd: int, **options: Any

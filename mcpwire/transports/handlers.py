@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import attrs
 
 from mcpwire.errors import InternalError, RPCError
-from mcpwire.transports.base import wait_at_most
+from mcpwire.transports.base import is_cancelled_here, wait_at_most
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -266,11 +266,10 @@ class Delivery:
             self._task = None
 
     async def _finish(self, pending: Awaitable[Any]) -> None:
-        task = asyncio.current_task()
         try:
             await pending
         except asyncio.CancelledError:
-            if task is None or task.cancelling():
+            if is_cancelled_here():
                 raise
             # It awaited something that somebody cancelled: its failure, not our end.
             logger.exception("callback %r raised", self._callback)
@@ -444,10 +443,7 @@ class InboundTasks:
                 answer = error
             except (Exception, asyncio.CancelledError) as error:
                 # One of somebody else's making is the handler's failure.
-                if (
-                    isinstance(error, asyncio.CancelledError)
-                    and _current().cancelling()
-                ):
+                if isinstance(error, asyncio.CancelledError) and is_cancelled_here():
                     raise
                 # Its text may hold what the peer must not see; the log has it all.
                 logger.exception("handler %r raised", run.handler)
@@ -471,10 +467,7 @@ class InboundTasks:
         return True
 
     def cancel(self, id: RequestId) -> Any:
-        """Stop the handler of a request that the peer withdrew.
-
-        Returns what it is about; ``None`` where there is none.
-        """
+        """Stop the handler of a withdrawn request; return what it is about, if any."""
         run = self._running.pop(id, None)
         if run is not None:
             self._stop(run.task or _current())

@@ -23,17 +23,11 @@ __all__ = ["MemoryChannel", "RaisingServer", "memory_pair"]
 
 
 class MemoryChannel(Duplex):
-    """One end of a pair in memory.
-
-    Attributes:
-        after_close: What closing this end waits for: the other end, which lives in the
-            same process, has its own end to come to.
-        raises_exceptions: Whether calls raise what their handlers raise unforeseen.
-    """
+    """One end of a pair in memory."""
 
     _other: MemoryChannel | None = None
-    after_close: Callable[[], Awaitable[None]] | None = None
-    raises_exceptions = False
+    after_close: Callable[[], Awaitable[None]] | None = None  # the other end's end
+    raises_exceptions = False  # what handlers raise unforeseen
 
     def __init__(self, inbound: Inbound, **options: Any) -> None:
         super().__init__(inbound, **options)

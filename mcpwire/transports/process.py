@@ -54,16 +54,7 @@ KILLED_S: Final = 1.0
 
 
 class ChildProcess:
-    """A running child; its stdin and stdout are plain descriptors.
-
-    Attributes:
-        pid: The child's process id, which is also its group's.
-        stdin: Our writing end, or -1 once it was given away or closed.
-        stdout: Our reading end, or -1 once it was given away.
-        stderr: The end of what it wrote to stderr.
-        exit_code: How it ended (negative: by that signal); ``None`` while it runs.
-        exited: Set once it has ended.
-    """
+    """A running child; its stdin and stdout are descriptors, -1 once given away."""
 
     def __init__(
         self,
@@ -75,9 +66,9 @@ class ChildProcess:
         self._popen = popen
         self.stdin, self.stdout, self._stderr_fd = pipes
         self._on_exit: Callable[[], None] | None = None
-        self.pid = popen.pid
+        self.pid = popen.pid  # its group's, too
         self.stderr = tail
-        self.exit_code: int | None = None
+        self.exit_code: int | None = None  # negative: ended by that signal
         self.exited = asyncio.Event()
         self._forgotten = weakref.finalize(self, kill_forgotten, popen, os.getpid())
         if self._stderr_fd >= 0:
@@ -279,12 +270,7 @@ def describe_exit(code: int | None) -> str:
 
 
 class StderrTail:
-    """Keeps the end of a child's stderr, within a number of bytes, in linear time.
-
-    Args:
-        limit: How many bytes are kept.
-        stderr: `Stdio.stderr`, which may be the user's function for all of them.
-    """
+    """Keeps the end of a child's stderr, within a number of bytes, in linear time."""
 
     def __init__(
         self, limit: int, stderr: str | Callable[[bytes], None] = "tail"

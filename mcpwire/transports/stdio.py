@@ -37,7 +37,35 @@ __all__ = ["FallbackChannel", "StdioChannel"]
 STDOUT_FD: Final = 1
 
 
-class StdioChannel(PipeDuplex):
+class ChildChannel(Duplex):
+    """What a connection to a child process says of its end."""
+
+    @property
+    def exit_code(self) -> int | None:
+        """How the child ended (negative: by that signal); ``None`` while it runs."""
+        raise NotImplementedError
+
+    @property
+    def stderr_tail(self) -> str:
+        """The end of what the child wrote to stderr."""
+        raise NotImplementedError
+
+    def _end(self, why: str, cause: BaseException | None = None) -> None:
+        if self._dead is None:
+            if self.exit_code is not None:
+                why = f"the server {describe_exit(self.exit_code)}"
+            self._lose(TransportError(why, target=self.target), cause)
+
+    def _closed_error(
+        self, *, sent: bool = True, cause: BaseException | None = None
+    ) -> ConnectionClosed:
+        error = super()._closed_error(sent=sent, cause=cause)
+        error.exit_code = self.exit_code
+        error.stderr_tail = self.stderr_tail
+        return error
+
+
+class StdioChannel(ChildChannel, PipeDuplex):
     """A connection to a child process."""
 
     def __init__(self, inbound: Inbound, target: Stdio, limits: Limits) -> None:
@@ -89,20 +117,6 @@ class StdioChannel(PipeDuplex):
     def _end_later(self, why: str, cause: BaseException | None = None) -> None:
         self._last_words = self._loop.call_later(LAST_WORDS_S, self._end, why, cause)
 
-    def _end(self, why: str, cause: BaseException | None = None) -> None:
-        if self._dead is None:
-            if self._child.exited.is_set():
-                why = f"the server {describe_exit(self._child.exit_code)}"
-            self._lose(TransportError(why, target=self.target), cause)
-
-    def _closed_error(
-        self, *, sent: bool = True, cause: BaseException | None = None
-    ) -> ConnectionClosed:
-        error = super()._closed_error(sent=sent, cause=cause)
-        error.exit_code = self._child.exit_code
-        error.stderr_tail = self.stderr_tail
-        return error
-
     def _lose(self, error: TransportError, cause: BaseException | None = None) -> None:
         if self._dead is not None:
             return
@@ -122,7 +136,7 @@ class StdioChannel(PipeDuplex):
 
     async def _stop(self) -> None:
         self._stop_writing()
-        limits = self._limits
+        limits = self.limits
         try:
             await self._child.stop(
                 close_grace=0 if self._is_given_up else limits.close_grace,
@@ -151,7 +165,7 @@ class StdioChannel(PipeDuplex):
         super().abandon()
 
 
-class FallbackChannel(Duplex, asyncio.SubprocessProtocol):
+class FallbackChannel(ChildChannel, asyncio.SubprocessProtocol):
     """A connection to a child process through asyncio's pipes; see the module."""
 
     def __init__(self, inbound: Inbound, target: Stdio, limits: Limits) -> None:
@@ -240,20 +254,6 @@ class FallbackChannel(Duplex, asyncio.SubprocessProtocol):
 
     # The end...
 
-    def _end(self, why: str) -> None:
-        if self._dead is None:
-            if self.exit_code is not None:
-                why = f"the server {describe_exit(self.exit_code)}"
-            self._lose(TransportError(why, target=self.target))
-
-    def _closed_error(
-        self, *, sent: bool = True, cause: BaseException | None = None
-    ) -> ConnectionClosed:
-        error = super()._closed_error(sent=sent, cause=cause)
-        error.exit_code = self.exit_code
-        error.stderr_tail = self.stderr_tail
-        return error
-
     def _lose(self, error: TransportError, cause: BaseException | None = None) -> None:
         if self._dead is None:
             self._recount()
@@ -270,9 +270,9 @@ class FallbackChannel(Duplex, asyncio.SubprocessProtocol):
         try:
             if self._stdin is not None:
                 self._stdin.close()
-            if not await self._wait(self._limits.close_grace):
+            if not await self._wait(self.limits.close_grace):
                 process.terminate()
-                if not await self._wait(self._limits.terminate_grace):
+                if not await self._wait(self.limits.terminate_grace):
                     process.kill()
                     await self._wait(KILLED_S)
         finally:

@@ -381,7 +381,7 @@ def _http_opener(target: Http, limits: Limits, recovery: Recovery) -> Opener:
         from mcpwire.transports.http.legacy_sse import LegacyChannel
 
         engine = open_engine(target, limits, authorizer)
-        return LegacyChannel(target, engine, inbound, limits, owns_engine=True)
+        return LegacyChannel(target, engine, inbound, limits)
 
     pauser = authorizer.pauser if authorizer is not None else None
     return Opener(str(target), open_http, target.memory, open_legacy, pauser)

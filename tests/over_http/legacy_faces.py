@@ -85,7 +85,7 @@ class Face:
         self, target: Http, inbound: Any, limits: Limits, engine: str
     ) -> LegacyChannel:
         self.engine = ENGINES[engine](target, limits)
-        return LegacyChannel(target, self.engine, inbound, limits, owns_engine=True)
+        return LegacyChannel(target, self.engine, inbound, limits)
 
     def _submit(self, work: Any) -> Future[Any]:
         return asyncio.run_coroutine_threadsafe(work, self._loop)

@@ -193,7 +193,7 @@ def test_a_loop_that_ends_first_leaves_nothing():
     async def forget(url):
         target = Http(url)
         engine = DirectEngine(target, QUICK)
-        channel = LegacyChannel(target, engine, Recorder(), owns_engine=True)
+        channel = LegacyChannel(target, engine, Recorder())
         await channel.ready()
         return channel
 
@@ -207,18 +207,3 @@ def test_a_loop_that_ends_first_leaves_nothing():
             channel = asyncio.run(leave(server.url))
             channel.abandon()
             server.wait_until(lambda: not server.streams)
-
-
-def test_an_engine_of_somebody_elses_stays_open():
-    async def use(url):
-        target = Http(url)
-        engine = DirectEngine(target, QUICK)
-        for _ in range(2):
-            channel = LegacyChannel(target, engine, Recorder())
-            await channel.ready()
-            await channel.aclose()
-        await engine.aclose()
-
-    with legacy_server() as server:
-        asyncio.run(use(server.url))
-        assert len(server.requests) == 2

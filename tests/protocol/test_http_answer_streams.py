@@ -31,7 +31,7 @@ from hypothesis import strategies as st
 
 from mcpwire.errors import InvalidMessage, MessageTooLarge, RPCError
 from mcpwire.limits import Limits, Recovery
-from mcpwire.protocol.peer import LISTEN
+from mcpwire.protocol.methods import LISTEN
 
 HINT = "changed the type of the request's id"
 CUT_OFF = None  # neither a result nor an error: whoever owns it knows what follows

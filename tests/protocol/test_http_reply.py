@@ -38,7 +38,7 @@ from mcpwire.errors import (
     RequestTimeout,
     RPCError,
 )
-from mcpwire.protocol.peer import LISTEN
+from mcpwire.protocol.methods import LISTEN
 from mcpwire.wire.urls import parse_url
 
 # To a notification, or to an answer of ours...

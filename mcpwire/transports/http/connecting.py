@@ -47,14 +47,7 @@ _HINTS: Final = {
 
 
 async def connect(target: Http) -> socket.socket:
-    """Return a socket that is connected to the target's origin.
-
-    Cancelling it leaves nothing open.
-
-    Raises:
-        OSError, UnicodeError: No connection came about.
-        ConnectError: No address may be connected to.
-    """
+    """Return a socket that is connected to the target's origin; safe to cancel."""
     loop = asyncio.get_running_loop()
     host, port = target.parsed.host, target.parsed.port
     addresses: Sequence[Address]

@@ -69,11 +69,7 @@ def misdirected(http: Http, url: str) -> UrlRefused:
 
 
 def redirected(http: Http, request: Request, target: str) -> Request:
-    """Return a request as a redirect within the origin asks for it.
-
-    Raises:
-        UrlRefused: It has credentials, and they are for another path or query.
-    """
+    """Return a request as a redirect within the origin asks for it."""
     if target != request.target and _credentials(request):
         raise misdirected(http, f"{http.parsed.origin}{target}")
     line, end, rest = request.start.partition(b"\r\n")
@@ -90,10 +86,7 @@ def _credentials(request: Request) -> frozenset[tuple[bytes, bytes]]:
 
 
 class Destination:
-    """Where the credentials of one request of a user's httpx client may go.
-
-    `request` is what was given to that client, `url` its URL as httpx has it.
-    """
+    """Where the credentials of one request of a user's httpx client may go."""
 
     def __init__(self, http: Http, request: Request, url: Any) -> None:
         self._http = http
@@ -104,11 +97,7 @@ class Destination:
         self._hosts = [value for name, value in request.fields if name == b"host"]
 
     def check(self, request: Any) -> None:
-        """Check a request of httpx, behind all hooks.
-
-        Raises:
-            UrlRefused: It has our credentials, and they are for another URL.
-        """
+        """Check a request of httpx, behind all hooks."""
         url = request.url
         target = request.extensions.get("target", url.raw_path)
         found = _absolute(url.raw_scheme, url.raw_host, url.port, target)
@@ -157,11 +146,7 @@ def insufficient_scope(
     asked: Sequence[str] = (),
     otherwise: str = "it does not say which",
 ) -> InsufficientScope:
-    """Build the error for scopes that a server requires and that are not granted.
-
-    `missing` are those that the token lacks, `asked` those that would be asked for;
-    `otherwise` is said where the server named none.
-    """
+    """Build the error for scopes that a server requires and that are not granted."""
     from mcpwire.auth.errors import InsufficientScope
 
     return InsufficientScope(
@@ -173,10 +158,7 @@ def insufficient_scope(
 
 
 def missing_scope(http: Http, error: MCPError) -> InsufficientScope | None:
-    """Return the error for an answer that names a missing scope, ``None`` for others.
-
-    For tokens that mcpwire gets, more scopes have been asked for before.
-    """
+    """Return the error for an answer that names a missing scope, if it does."""
     refusal = error if isinstance(error, HTTPError) else error.__cause__
     if not isinstance(refusal, HTTPError) or refusal.status != 403:
         return None

@@ -207,11 +207,7 @@ class DirectEngine:
         return connection
 
     def _check_unwritten(self, request: Request) -> None:
-        """Refuse a request for which there is no room.
-
-        Raises:
-            TransportError: Too much is waiting for the server to read.
-        """
+        """Refuse a request for which there is no room."""
         waiting = self._held_back + sum(each.unwritten for each in self.clogged)
         limit = self.limits.unwritten
         if waiting and waiting + _size(request) > limit:
@@ -322,14 +318,9 @@ class DirectEngine:
 class Connection(asyncio.BufferedProtocol):
     """One connection to the target's origin: one request and response at a time.
 
-    Attributes:
-        reply: The sink of the current response; ``None`` while it is idle.
-        waiter: Resolved once the reply is over: true, or false if nothing of the
-            request could be written. ``None`` if no exchange waits.
-        until: When it is not trusted any more, idle or lingering.
-        poll: Returns what is readable, without waiting.
-        is_spent: Whether no other request may follow: it has ended, or the response
-            came before all of its request was written.
+    Its `waiter` is resolved once the reply is over: with true, or with false if nothing
+    of the request could be written. No request may follow on one that `is_spent`: it
+    has ended, or the response came before all of its request was written.
     """
 
     transport: asyncio.Transport
@@ -337,9 +328,9 @@ class Connection(asyncio.BufferedProtocol):
     def __init__(self, engine: DirectEngine, sock: socket.socket) -> None:
         self.socket = sock
         self.reader = ResponseReader(engine.limits)
-        self.reply: ResponseSink | None = None
+        self.reply: ResponseSink | None = None  # while it is not idle
         self.waiter: asyncio.Future[bool] | None = None
-        self.until = 0.0
+        self.until = 0.0  # then it is trusted no more, idle or at a body's end
         self.poll = _poller(sock.fileno())
         self.is_spent = False
         self._engine = engine

@@ -110,13 +110,7 @@ def open_engine(
 
 
 def choose_engine(target: Http) -> Literal["direct", "httpx"]:
-    """Say which engine moves the bytes of a target.
-
-    That the options fit each other the target has checked.
-
-    Raises:
-        ValueError: ``engine="direct"``, or ``public_only``, without httptools.
-    """
+    """Say which engine moves the bytes of a target."""
     from importlib.util import find_spec
 
     needs_httpx = any(getattr(target, name) for name in _NEEDS_HTTPX)

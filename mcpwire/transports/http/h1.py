@@ -120,11 +120,6 @@ class ResponseReader:
         """Take the next bytes, at least one.
 
         What is wrong behind the answer of a sink only ends the reuse.
-
-        Raises:
-            RemoteProtocolError: They are not acceptable HTTP.
-            MessageTooLarge: The head is over its limit.
-            BaseException: What the sink raised.
         """
         if self.is_complete:  # not even an empty line is expected
             self.may_reuse = False

@@ -70,18 +70,7 @@ _current: ContextVar[_Exchange] = ContextVar("_current")
 
 
 class HttpxEngine:
-    """See `Engine`.
-
-    Args:
-        target: Where to, and whether with a client of the user's.
-        limits: `Limits.head` counts here.
-        address: What to connect to in the name of the target's host.
-        connect_timeout: In place of the target's.
-
-    Raises:
-        ConnectError: A file of the TLS options cannot be used.
-        ValueError: The user's client is of the wrong kind, or a package is missing.
-    """
+    """See `Engine`."""
 
     def __init__(
         self,
@@ -227,14 +216,8 @@ class HttpxEngine:
 class _Exchange:
     """One request, and the task that passes on its response.
 
-    Attributes:
-        destination: The one URL that its credentials may go to; ``None``: our client's.
-        over: Done as soon as the caller of `exchange` may go on.
-        stream: The connection, once it has written to it.
-        is_traced: Whether the transport tells what it does.
-        shares: Whether others use the connection, too: it is HTTP/2.
-        has_begun: Whether the request has begun to be sent, as far as it tells.
-        has_head: Whether the response has begun.
+    It `shares` its connection where that is HTTP/2. Only where it `is_traced` the
+    transport tells whether the request `has_begun` to be sent.
     """
 
     def __init__(
@@ -434,10 +417,6 @@ def _read_fields(response: Any, engine: HttpxEngine) -> tuple[dict[bytes, bytes]
     """Return the fields of a response, and whether its body is encoded.
 
     A user's client may ask for encoded bodies, which are decoded; we never do.
-
-    Raises:
-        RemoteProtocolError: It is not acceptable HTTP.
-        MessageTooLarge: It is over its limit.
     """
     raw = response.headers.raw
     if sum(len(name) + len(value) + 4 for name, value in raw) > engine.limits.head:
@@ -555,11 +534,7 @@ def _shut_down(stream: Any) -> None:
 
 
 def _library_of(client: Any) -> ModuleType:
-    """Return the module that a client comes from: httpx, or one like it.
-
-    Raises:
-        ValueError: It comes from no such module.
-    """
+    """Return the module that a client comes from: httpx, or one like it."""
     for cls in type(client).__mro__:
         module = sys.modules.get(cls.__module__.partition(".")[0])
         if hasattr(module, "HTTPError") and hasattr(module, "AsyncHTTPTransport"):

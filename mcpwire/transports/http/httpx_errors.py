@@ -55,10 +55,7 @@ _SHOWN: Final = 100
 
 
 def translate(engine: HttpxEngine, exchange: Any, error: Exception) -> MCPError:
-    """Return our error for one of httpx's.
-
-    Of the exchange that failed, `may_be_sent` and `has_head` count.
-    """
+    """Return our error for one of httpx's."""
     # By name, for `httpx2` has the same.
     names = {cls.__name__ for cls in type(error).__mro__}
     chain = list(_chain(error))

@@ -86,8 +86,7 @@ class LegacyChannel(Sender, Duplex):
 
     Calls may be made at once; `ready` waits for the connection. A message is handed to
     the engine as soon as the server has named its endpoint. An HTTP error to a request
-    ends that call alone; the end of the stream ends all. With `owns_engine` the engine
-    is closed with the channel.
+    ends that call alone; the end of the stream ends all, and closes the engine.
     """
 
     def __init__(
@@ -96,13 +95,9 @@ class LegacyChannel(Sender, Duplex):
         engine: Engine,
         inbound: Inbound,
         limits: Limits = DEFAULT_LIMITS,
-        *,
-        owns_engine: bool = False,
     ) -> None:
         Duplex.__init__(self, inbound, limits=limits, target=str(target))
         Sender.__init__(self, target, engine, asyncio.get_running_loop())
-        self.limits = limits
-        self._owns_engine = owns_engine
         self._pauser: DeadlinePauser | None = getattr(engine, "pauser", None)
         self._heads = RequestHeaders(target.parsed, dict(target.static_headers))
         self._taken = 0
@@ -122,7 +117,6 @@ class LegacyChannel(Sender, Duplex):
         self._refused: Exception | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._asked: Request | None = None
-        self._ending: asyncio.Task[None] | None = None
         if target.connect_timeout is not None:
             self._expect_endpoint(target.connect_timeout + ENDPOINT_S)
         self._listening = self._loop.create_task(
@@ -179,24 +173,22 @@ class LegacyChannel(Sender, Duplex):
             return contextlib.nullcontext()
         return self._pauser.deadline(deadline, self._timeouts.arm)
 
-    def notify_nowait(
+    async def notify(
         self,
         method: str,
         params: Mapping[str, Any] | None = None,
         *,
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        """Send a notification without suspending; see `Duplex.notify_nowait`."""
-        if not headers:
-            super().notify_nowait(method, params)
-            return
-        fields = self._http.check(headers)
-        line = self._peer.notify(method, params).rstrip(b"\n")
-        self._line_fields[line] = fields
+        """Send a notification; see `Channel.notify`."""
+        if headers:
+            line = self._peer.notify(method, params).rstrip(b"\n")
+            self._line_fields[line] = self._http.check(headers)
         try:
-            super().notify_nowait(method, params)
+            self.notify_nowait(method, params)
         except BaseException:
-            self._line_fields.pop(line, None)
+            if headers:
+                self._line_fields.pop(line, None)
             raise
 
     def _write(self, data: bytes) -> None:
@@ -428,7 +420,7 @@ class LegacyChannel(Sender, Duplex):
         super()._lose(error, cause)
         self._is_settled.set()
         self._stop()
-        self._ending = self._loop.create_task(self._close(), name="mcpwire-sse-close")
+        self._closing = self._loop.create_task(self._close(), name="mcpwire-sse-close")
 
     def _unsent_error(self, error: TransportError) -> ConnectionClosed:
         if self._closed_by_us:
@@ -450,35 +442,22 @@ class LegacyChannel(Sender, Duplex):
         """Wait for the end of every exchange; bounded in time."""
         try:
             await asyncio.wait(self._tasks(), timeout=CLOSE_S)
-            if self._owns_engine:
-                await self._engine.aclose()
+            await self._engine.aclose()
         except asyncio.CancelledError:  # the loop ends
-            if self._owns_engine:
-                self._engine.abandon()
+            self._engine.abandon()
             raise
-
-    async def aclose(self) -> None:
-        """End the stream and every POST; bounded in time.
-
-        Cancelling it leaves that running; call it again to wait for its end.
-        """
-        await super().aclose()
-        if self._ending is not None:
-            await asyncio.shield(self._ending)
 
     def forked(self) -> None:
         """Leave the connections to the parent."""
         super().forked()
-        if self._owns_engine:
-            self._engine.forked()
+        self._engine.forked()
 
     def abandon(self) -> None:
         """Let go of the connections now, from anywhere, without a loop to wait on."""
         super().abandon()
         if not self._loop.is_closed():
             self._stop()
-        if self._owns_engine:
-            self._engine.abandon()
+        self._engine.abandon()
 
 
 class Stream(Reply):
@@ -507,21 +486,9 @@ class Stream(Reply):
 
 
 class Post(Reply):
-    """One message of ours and what the server says to its POST.
+    """One message of ours and what the server says to its POST."""
 
-    Attributes:
-        line: The message.
-        size: How many bytes it counts for, newline included.
-        id: Its id, if it is a request; else 0.
-        names: The request that it is, or cancels; else 0.
-        own_fields: What its head has beside what all have.
-        after: The POSTs that it must not overtake.
-        begun: When it left; ``None`` while not a byte of it has.
-        acceptance: Ends it if it is not accepted.
-        task: Done when it is over.
-    """
-
-    task: asyncio.Task[None]
+    task: asyncio.Task[None]  # done when it is over
 
     def __init__(self, channel: Any, line: bytes) -> None:
         message = loads(line)
@@ -532,15 +499,15 @@ class Post(Reply):
         super().__init__(channel, "notification", method or "an answer")
         self.line = line
         self.size = len(line) + 1
-        self.id = id if type(id) is int else 0
-        self.names = self.id
+        self.id = id if type(id) is int else 0  # 0: it is no request
+        self.names = self.id  # the request that it is, or cancels
         if method == CANCELLED:
             named = (message.get("params") or {}).get("requestId")
             self.names = named if type(named) is int else 0
         self.own_fields: Fields = ()
-        self.after: list[Post] = []
-        self.begun: float | None = None
-        self.acceptance: TimerHandle | None = None
+        self.after: list[Post] = []  # those that it must not overtake
+        self.begun: float | None = None  # when its first byte left
+        self.acceptance: TimerHandle | None = None  # ends it if it is not accepted
 
     def data(self, chunk: bytes) -> None:
         """Keep only the body of an error: messages come on the stream."""

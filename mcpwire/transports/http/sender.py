@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import LocalProtocolError, MCPError, RemoteProtocolError
 from mcpwire.protocol.http_reply import MAX_REDIRECTS, resolve_redirect
+from mcpwire.transports.base import is_cancelled_here
 from mcpwire.transports.http.credentials import (
     describe_request,
     describe_response,
@@ -121,17 +122,12 @@ class Sender:
             raise reply.aborted
 
     async def _settled(self, reply: Reply, value: Awaitable[Any]) -> Any:
-        """Return what the user's function for headers gives later.
-
-        Raises:
-            LocalProtocolError: Somebody else has cancelled it.
-        """
+        """Return what the user's function for headers gives later."""
         async with self._abortable(reply):
             try:
                 return await value
             except asyncio.CancelledError:
-                ours = asyncio.current_task()
-                if ours is not None and ours.cancelling():
+                if is_cancelled_here():
                     raise
         raise LocalProtocolError(f"{reply.what}: what gives the headers was cancelled")
 

@@ -50,9 +50,9 @@ from mcpwire.protocol.http_reply import (
     Reply,
     Request,
 )
+from mcpwire.protocol.methods import ACKNOWLEDGED, LISTEN
 from mcpwire.protocol.negotiation import META
 from mcpwire.protocol.peer import (
-    LISTEN,
     NEVER_CANCELLED,
     TOO_MANY,
     PeerStats,
@@ -63,7 +63,7 @@ from mcpwire.protocol.retry import (
     PASSING_STATUSES,
     StreamBackoff,
 )
-from mcpwire.transports.base import Timeouts, admit_request, let_go_after_fork, misuse
+from mcpwire.transports.base import BaseChannel, admit_request
 from mcpwire.transports.handlers import stay_for
 from mcpwire.transports.http.credentials import missing_scope
 from mcpwire.transports.http.sender import ERROR_BODY_S, Sender, field
@@ -105,8 +105,6 @@ OUTBOX_LIMIT: Final = 4_096
 LEARNED_FROM: Final = frozenset({"initialize", "tools/list"})
 """Requests with answers that matter for later requests."""
 
-ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
-
 OPENING_S: Final = 1.0
 """How long it is worth waiting whether the server has a stream of its own."""
 
@@ -121,18 +119,11 @@ class _Background(asyncio.Task[Any]):
         """Do not complain that it is pending, as `Task` does: the client does."""
 
 
-class HttpChannel(Sender):
-    """A `Channel` over Streamable HTTP.
-
-    Attributes:
-        target: The URL, without secrets.
-        role: ``"client"``.
-        stats: What came in beside plain answers.
-        requests_sent: How many requests were begun.
-        reset_on_progress: Whether a call's own notifications extend its deadline.
-    """
+class HttpChannel(Sender, BaseChannel):
+    """A `Channel` over Streamable HTTP."""
 
     role = "client"
+    target: str  # the URL, without secrets
 
     def __init__(
         self,
@@ -143,12 +134,9 @@ class HttpChannel(Sender):
         limits: Limits,
         recovery: Recovery,
     ) -> None:
-        super().__init__(target, engine, asyncio.get_running_loop())
-        self._inbound = inbound
+        BaseChannel.__init__(self, inbound, {}, limits, str(target))
+        Sender.__init__(self, target, engine, self._loop)
         self._time = self._loop.time
-        self._is_forked = False
-        self._waiting: dict[int, Any] = {}
-        self._timeouts = Timeouts(self._loop, self._waiting, self._expire, limits)
         if hasattr(engine, "rearm"):  # it lets a deadline run again that stood still
             engine.rearm = self._timeouts.arm
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -158,8 +146,6 @@ class HttpChannel(Sender):
         self._mirror = MirroredHeaders(self._dropped_tool)
         self._notices = count(1)
         self._era: Era | None = None
-        self._dead: TransportError | None = None
-        self._closed_by_us = False
         self._is_over = False
         self._trace: Trace | None = None
         # Before the agreement the body decides what is tried next.
@@ -170,30 +156,16 @@ class HttpChannel(Sender):
         self._streams: set[Reply] = set()
         self._outbox: deque[tuple[str, bytes, Mapping[str, str] | None]] = deque()
         self._posters = 0
-        self.target = str(target)
-        self.limits = limits
         self.recovery = recovery
         self.stats = PeerStats()
         self.requests_sent = 0
-        self.reset_on_progress = False
-        let_go_after_fork(self)
-
-    def __repr__(self) -> str:
-        state = "closed" if self._dead is not None else "open"
-        calls = sum(id > 0 for id in list(self._waiting))
-        return f"<{type(self).__name__} {self.target} {state}, {calls} calls>"
 
     # What is known of it...
 
     @property
-    def lost(self) -> TransportError | None:
-        """Why it takes no more calls; ``None`` while it does."""
-        return self._dead
-
-    @property
     def is_busy(self) -> bool:
         """Whether calls are open on it."""
-        return bool(self._waiting)
+        return bool(self._calls)
 
     @property
     def revision(self) -> Revision | None:
@@ -234,15 +206,13 @@ class HttpChannel(Sender):
         headers: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:
         """Perform a request; see `Channel.call`."""
-        # Of a forked process asyncio says that no loop runs there.
-        is_here = not self._is_forked and asyncio.get_running_loop() is self._loop
-        if self._dead is not None or not is_here:
+        if self._dead is not None or asyncio.get_running_loop() is not self._loop:
             raise self._refusal()
         self.requests_sent = id = self.requests_sent + 1
         reply = Reply(self, "call", method, deadline, id, handle, on_notification)
         reply.headers = headers
         request = Request(b"", encode_call(reply, params))
-        self._waiting[id] = reply
+        self._calls[id] = reply
         if handle is not None:
             handle.request_id = id
         if deadline is not None and deadline.at < self._timeouts.at:
@@ -271,10 +241,10 @@ class HttpChannel(Sender):
 
     def _end(self, key: int, reply: Reply) -> None:
         """Let go of what may be left of an exchange that is over, however it ended."""
-        self._waiting.pop(key, None)
+        self._calls.pop(key, None)
         if reply.timer is not None:
             reply.timer.cancel()
-        if self._quiet is not None and not self._waiting and not self._quiet.done():
+        if self._quiet is not None and not self._calls and not self._quiet.done():
             self._quiet.set_result(None)
 
     def _learn(self, reply: Reply, result: dict[str, Any]) -> dict[str, Any]:
@@ -332,34 +302,15 @@ class HttpChannel(Sender):
             body = encode(jsonrpc.notification("notifications/cancelled", params))
             self._post_later("cancelling", body, reply.headers)
 
-    def cancel(self, handle: CallHandle, reason: str = "cancelled") -> bool:
-        """End the call with that handle: it raises `CallCancelled`, the server is told.
-
-        A call that has ended, or has not begun, is left alone. Returns whether there
-        was one to end.
-        """
-        id = handle.request_id
-        reply = self._waiting.get(id) if type(id) is int else None
-        if reply is None or reply.handle is not handle:
-            return False
-        return self.cancel_id(id, reason)
-
     def cancel_id(self, id: RequestId | None, reason: str = "cancelled") -> bool:
-        """End the call with that id, as `cancel` does."""
-        reply = self._waiting.get(id) if type(id) is int else None
+        """End the call with that id: it raises `CallCancelled`, the server is told."""
+        reply = self._calls.get(id) if type(id) is int else None
         if reply is None or type(id) is not int or id <= 0:  # what is no call's
             return False
         return self._abort(reply, CallCancelled(reply.what, reason=reason))
 
-    def _expire(self, _: int, reply: Any, now: float) -> None:
-        self._abort(reply, reply.out_of_time(now))
-
-    def _misuse(self) -> LocalProtocolError | None:
-        return misuse(self._loop, is_forked=self._is_forked)
-
-    def _refusal(self) -> MCPError:
-        """Say why a call cannot even begin."""
-        return self._misuse() or self._closed_error(sent=False)
+    def _time_out(self, id: int, call: Reply, now: float) -> None:
+        self._abort(call, call.out_of_time(now))
 
     def _closed_error(self, *, sent: bool) -> TransportError:
         dead = self._dead
@@ -384,7 +335,7 @@ class HttpChannel(Sender):
         headers: Mapping[str, str] | None = None,
     ) -> None:
         """Send a notification, and wait until the server accepts it."""
-        if self._dead is not None or self._misuse() is not None:
+        if self._dead is not None or asyncio.get_running_loop() is not self._loop:
             raise self._refusal()
         body = encode(jsonrpc.notification(method, params))
         error = await self._post(method, body, headers)
@@ -401,7 +352,7 @@ class HttpChannel(Sender):
         deadline = Deadline(self._time(), NOTICE_S)
         reply = Reply(self, "notification", what, deadline)
         key = -next(self._notices)
-        self._waiting[key] = reply
+        self._calls[key] = reply
         self._timeouts.arm(deadline.at)
         try:
             reply.headers = headers
@@ -470,7 +421,7 @@ class HttpChannel(Sender):
                 for id in list(self._asked):
                     self._release(id)
                 # A new channel opens the subscriptions again.
-                for reply in list(self._waiting.values()):
+                for reply in list(self._calls.values()):
                     if reply.what == LISTEN:
                         self._abort(reply, self._closed_error(sent=True))
 
@@ -483,7 +434,7 @@ class HttpChannel(Sender):
         """End the calls and the server's own stream; what only tells goes on."""
         calls = [
             reply
-            for id, reply in list(self._waiting.items())
+            for id, reply in list(self._calls.items())
             if id > 0 and reply.what not in SENT_WHEN_CLOSING
         ]
         for reply in (*calls, *list(self._streams)):
@@ -492,16 +443,13 @@ class HttpChannel(Sender):
     async def drain(self) -> None:
         """Close it as soon as no call is open on it any more."""
         try:
-            if self._waiting:
+            if self._calls:
                 await self._quiet_soon()
         finally:
             await self.aclose()
 
     async def aclose(self) -> None:
-        """End the session; calls still open fail with `ConnectionClosed`.
-
-        The server is told once, and waited for two seconds at most.
-        """
+        """End the session within two seconds; open calls get `ConnectionClosed`."""
         if self._is_over:
             return
         self._is_over = True
@@ -518,7 +466,7 @@ class HttpChannel(Sender):
             await self._settle(until)
         finally:
             self._timeouts.stop()
-            for reply in list(self._waiting.values()):
+            for reply in list(self._calls.values()):
                 self._abort(reply, self._closed_error(sent=True))
             tasks = self._tasks - {asyncio.current_task()}
             for task in tasks:
@@ -552,7 +500,7 @@ class HttpChannel(Sender):
         """Wait for the end of what was spawned, and last words, until then at most."""
         tasks: set[asyncio.Future[Any]] = {*self._tasks}
         tasks.discard(asyncio.current_task())
-        if any(reply.what in SENT_WHEN_CLOSING for reply in self._waiting.values()):
+        if any(reply.what in SENT_WHEN_CLOSING for reply in self._calls.values()):
             tasks.add(self._quiet_soon())
         if tasks:
             await asyncio.wait(tasks, timeout=max(0.0, until - self._time()))
@@ -595,17 +543,15 @@ class HttpChannel(Sender):
         self._timeouts.stop()
         self._engine.abandon()
         error = self._closed_error(sent=True)
-        for reply in (*list(self._streams), *list(self._waiting.values())):
+        for reply in (*list(self._streams), *list(self._calls.values())):
             reply.aborted = reply.aborted or error
             self._end_pause(reply)
 
     def forked(self) -> None:
         """Refuse every use: this process was forked off the one that connected."""
-        self._is_forked = True
+        super().forked()
         self._engine.forked()
-        self._closed_by_us = self._is_over = True
-        if self._dead is None:
-            self._dead = TransportError("left to the parent", target=self.target)
+        self._is_over = True
 
     # More than one HTTP request for one call...
 
@@ -615,11 +561,7 @@ class HttpChannel(Sender):
         params: Mapping[str, Any] | None,
         broken: ConnectionClosed | None,
     ) -> dict[str, Any]:
-        """Bring a call to its result that one exchange did not bring.
-
-        Raises:
-            MCPError: It has none.
-        """
+        """Bring a call to its result that one exchange did not bring."""
         while reply.result is None:
             if reply.error is not None and not self._is_declined(reply):
                 raise self._judged(reply, reply.error)
@@ -763,9 +705,9 @@ class HttpChannel(Sender):
         if delay is None:
             raise error or self._cut_off(reply, broken)
         await self._pause(reply, delay)
-        self._waiting.pop(reply.id, None)
+        self._calls.pop(reply.id, None)
         self.requests_sent = reply.id = self.requests_sent + 1
-        self._waiting[reply.id] = reply
+        self._calls[reply.id] = reply
         if reply.handle is not None:
             reply.handle.request_id = reply.id
         reply.restart()
@@ -920,7 +862,7 @@ class HttpChannel(Sender):
     ) -> Reply | None:
         if method == "notifications/progress" and params is not None:
             token = params.get("progressToken")
-            call = self._waiting.get(token) if type(token) is int else None
+            call = self._calls.get(token) if type(token) is int else None
             return call if call is not None and call.kind == "call" else None
         # 2026-07-28 basic/patterns/subscriptions: its stream is the subscription.
         if reply.what == LISTEN:
@@ -952,7 +894,7 @@ class HttpChannel(Sender):
 
     def _calls_of(self, reply: Reply) -> list[Reply]:
         """Return the call of this stream, or all open calls."""
-        replies = [reply] if reply.kind == "call" else list(self._waiting.values())
+        replies = [reply] if reply.kind == "call" else list(self._calls.values())
         return [each for each in replies if each.kind == "call"]
 
     def _admit(self, id: RequestId, reply: Reply) -> bool:

@@ -21,11 +21,7 @@ __all__ = ["check_files", "ssl_context"]
 
 
 def ssl_context(target: Http) -> ssl.SSLContext:
-    """Return the context for connections to a target, its files read anew.
-
-    Raises:
-        ConnectError: A file cannot be used; names it.
-    """
+    """Return the context for connections to a target, its files read anew."""
     if target.ssl is not None:
         return target.ssl
     try:
@@ -35,11 +31,7 @@ def ssl_context(target: Http) -> ssl.SSLContext:
 
 
 def check_files(target: Http) -> None:
-    """Read the files that the target names.
-
-    Raises:
-        ValueError: One cannot be used; names it.
-    """
+    """Read the files that the target names."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if target.ca_file is not None:
         _trust_file(context, target.ca_file, "ca_file")

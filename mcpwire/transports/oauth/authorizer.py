@@ -33,6 +33,7 @@ from mcpwire.auth.flow import TokenRequest, finish, fits, obtain, revoke
 from mcpwire.auth.jwt import read_nonce
 from mcpwire.errors import AuthError, MCPError
 from mcpwire.protocol.http_reply import Request, as_text
+from mcpwire.transports.base import is_cancelled_here
 from mcpwire.transports.http.credentials import insufficient_scope, misdirected
 from mcpwire.transports.oauth.fetch import Fetcher
 from mcpwire.transports.oauth.interactive_login import InteractiveLogin, call_user
@@ -116,7 +117,7 @@ class Authorizer:
             try:
                 credential = await asyncio.shield(running.task)
             except asyncio.CancelledError:
-                if not running.task.cancelled() or _is_cancelled():
+                if not running.task.cancelled() or is_cancelled_here():
                     raise
                 # The last of the earlier waiters has cancelled the operation.
             except Exception as error:  # noqa: BLE001 - raised again if it is an answer
@@ -296,11 +297,6 @@ def _raise_again(error: Exception) -> NoReturn:
     raise error  # the class is the user's: perhaps it cannot be copied
 
 
-def _is_cancelled() -> bool:
-    ours = asyncio.current_task()
-    return ours is not None and ours.cancelling() > 0
-
-
 class Credential:
     """A token in use; its times are monotonic ones, because wall clocks jump."""
 
@@ -410,10 +406,7 @@ class AuthSession:
         return current
 
     def allow(self, target: str) -> None:
-        """Let the token go to another path of the server: its HTTP+SSE endpoint.
-
-        Each connection has an endpoint of its own, which replaces the one before.
-        """
+        """Let the token go to this endpoint of HTTP+SSE too, and not to the last."""
         both = (self.target.parsed.target, target)
         self._allowed = {each.encode("ascii") for each in both}
 
@@ -556,10 +549,7 @@ class DeadlinePauser:
         deadline: Deadline | None,
         rearm: Callable[[float], object] | None = None,
     ) -> AbstractContextManager[None]:
-        """Pause a deadline inside, whenever a user is asked.
-
-        `rearm` receives its new end.
-        """
+        """Pause a deadline inside, whenever a user is asked; tell `rearm` its end."""
         if deadline is None:
             return nullcontext()
         time = asyncio.get_running_loop().time

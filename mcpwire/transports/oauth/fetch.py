@@ -95,14 +95,7 @@ class Fetcher:
         self._answering: dict[str, str] = {}  # the address that answered, by host
 
     async def fetch(self, step: Fetch) -> Answer:
-        """Return the answer to a request, whatever its status.
-
-        Raises:
-            UrlRefused: The URL, an address or a redirect is not allowed.
-            AuthTemporarilyUnavailable: No answer came, or not in time.
-            DiscoveryError: The answer is not a document, or too large; in its place
-                `TokenError` and `RegistrationError` where something was posted.
-        """
+        """Return the answer to a request, whatever its status."""
         try:
             async with asyncio.timeout(self._limits.oauth_timeout):
                 return await self._follow(step)

@@ -499,10 +499,7 @@ def file_id(path: Path) -> tuple[int, int] | None:
 
 
 def make_folder(folder: Path, *, is_ours: bool) -> None:
-    """Create the folder for this user alone, or check that no other may write there.
-
-    One that `is_ours`, made for our file alone, is made private again.
-    """
+    """Create the folder for this user alone, or check that no other may write there."""
     missing = []
     above = folder
     while file_id(above) is None:

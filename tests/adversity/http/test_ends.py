@@ -185,7 +185,7 @@ async def test_cancelling_a_request_at_each_moment_leaves_nothing(
         await schedule.run(lambda: OPERATIONS[name](client))
         channel = client._connection.channel
         assert channel.lost is None
-        await until(lambda: not channel._waiting)
+        await until(lambda: not channel.is_busy)
         await no_tasks_but(before)
         assert not channel._asked
         assert not channel._pauses
@@ -261,7 +261,7 @@ async def test_cancelling_a_subscription_at_each_moment_leaves_none(era, monkeyp
             await client.unsubscribe("memo://one")
         assert not client._connection.subscriptions.are_needed()
         if era == "stateless":
-            await until(lambda: not client._connection.channel._waiting)
+            await until(lambda: not client._connection.channel.is_busy)
 
     async with client_of(scripted_mcp(era)) as (server, client):
         before = asyncio.all_tasks()

@@ -178,7 +178,7 @@ async def test_a_call_that_ended_lets_nobody_wait_for_its_question():
             assert (await client.call_tool("echo", {"text": "x"})).text == "x"
             channel = client._connection.channel
             await until(lambda: not channel._asked)
-            await until(lambda: not channel._waiting)
+            await until(lambda: not channel.is_busy)
 
 
 # Deadlines...
@@ -274,7 +274,7 @@ async def test_a_thousand_calls_of_all_kinds_leave_nothing_in_memory(replies):
         gc.collect()
         channel = client._connection.channel
         return [
-            len(channel._waiting),
+            channel.is_busy,
             len(channel._asked),
             len(channel._outbox),
             len(channel._streams),
@@ -296,7 +296,7 @@ async def test_a_thousand_calls_of_all_kinds_leave_nothing_in_memory(replies):
                 await client.notify("notifications/x")
             server.release()
             channel = client._connection.channel
-            await until(lambda: not channel._waiting and not channel._outbox)
+            await until(lambda: not channel.is_busy and not channel._outbox)
             await until(lambda: sizes() == before)
 
 

@@ -24,7 +24,7 @@ SOON_S = 30.0
 def out_of_time(reply):
     """Do what the channel's clock does when the deadline of a call has passed."""
     channel = reply._owner
-    channel._expire(reply.id, reply, channel._time())
+    channel._time_out(reply.id, reply, channel._time())
 
 
 def expire_as_the_token_comes(patches):
