@@ -277,13 +277,7 @@ def _failed(
     limits: Sequence[Threshold | Change],
     compared: Callable[[str], list[Difference]] | None = None,
 ) -> Iterable[str]:
-    """Say which conditions for a failure are true.
-
-    Args:
-        subject: The server that they are about.
-        limits: The conditions.
-        compared: Compares the result with an earlier one, by its file.
-    """
+    """Say which conditions for a failure are true."""
     if subject.slices and not subject.total("done"):
         yield from (f"failed: {each.text}: no call was answered" for each in limits)
         return

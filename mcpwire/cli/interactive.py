@@ -118,11 +118,7 @@ class Asker(NamedTuple):
 
 
 class Host:
-    """Answers what the server of one command asks.
-
-    Attributes:
-        failure: What was wrong with an answer from the command line.
-    """
+    """Answers what the server of one command asks."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -288,11 +284,7 @@ READ_BYTES: Final = 65_536
 
 
 class Left(Exception):
-    """The person declined or cancelled the whole question.
-
-    Attributes:
-        action: ``decline`` or ``cancel``.
-    """
+    """The person declined or cancelled the whole question."""
 
     def __init__(self, action: ElicitAction) -> None:
         super().__init__(action)
@@ -547,13 +539,7 @@ SHOWN: Final = 60
 
 
 class Field:
-    """One field, by its name.
-
-    Attributes:
-        name: What it is called in the answer.
-        title: What it is called on the terminal; harmless.
-        is_required: Whether the answer must have it.
-    """
+    """One field, by its name."""
 
     def __init__(
         self, name: str, schema: PrimitiveSchemaDefinition, *, is_required: bool

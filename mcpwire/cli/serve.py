@@ -372,12 +372,7 @@ def _settings(options: Options) -> dict[str, Any]:
 
 
 class DemoOverHttp:
-    """The embedded server as what `run_http` serves.
-
-    Args:
-        issuer: Gives the tokens that it wants; without it everybody may use it.
-        resource: Its URL, where there is an issuer.
-    """
+    """The embedded server as what `run_http` serves."""
 
     name = "mcpwire-demo"
 

@@ -132,13 +132,7 @@ def _logging_to(output: Output) -> Iterator[None]:
 
 
 class Signals:
-    """Cancels the running task when a signal comes.
-
-    Attributes:
-        task: What is cancelled.
-        number: The first signal that came; ``None`` while there was none.
-        is_hurried: Whether nothing may be waited for any more.
-    """
+    """Cancels the running task when a signal comes."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -229,15 +223,7 @@ def advice_at_url(error: BaseException) -> str:
 
 
 class Session:
-    """One command's connection, and what ``-v`` tells about it.
-
-    Attributes:
-        client: The client; connected while the work runs.
-        target: What it starts, or where it goes.
-        host: What answers the server's questions; ``None``: it is told there is none.
-        timing: What measures the call; ``None`` where that was not asked for.
-        connect_seconds: How long connecting took.
-    """
+    """One command's connection, and what ``-v`` tells about it."""
 
     def __init__(self, options: Options, output: Output, signals: Signals) -> None:
         self.options = options
@@ -256,7 +242,7 @@ class Session:
             and self._probes is not None
             and self._probes.is_silent
         )
-        self.host = None
+        self.host = None  # the server is told that nobody answers
         if options.may_ask and Asking in options.groups:
             from mcpwire.cli.interactive import Host
 

@@ -98,11 +98,7 @@ class Catalog:
     # Reading...
 
     async def get(self, kind: str) -> Merged:
-        """Return one of the `KINDS`, no older than this call.
-
-        Raises:
-            InternalError: Two tools would have one name, and the policy is to refuse.
-        """
+        """Return one of the `KINDS`, no older than this call."""
         self._upstreams.retry()
         stale = [each for each in self._lists_of(kind) if not each.is_fresh]
         await asyncio.gather(*(each.refresh() for each in stale))
@@ -356,11 +352,7 @@ async def call_extra(
     request: RequestContext,
     upstreams: Upstreams,
 ) -> Json:
-    """Answer the call of a tool of `EXTRAS`.
-
-    Raises:
-        RPCError: The arguments are none, or the server refused.
-    """
+    """Answer the call of a tool of `EXTRAS`."""
     if arguments is None:
         arguments = {}
     if type(arguments) is not dict:

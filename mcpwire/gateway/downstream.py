@@ -76,11 +76,7 @@ class Downstream:
     def call_of(
         self, in_flight: InFlightCalls[RelayedCall], handle: object | None
     ) -> RelayedCall | None:
-        """Return the call that a server's request belongs to; ``None``: it needs none.
-
-        Raises:
-            InternalError: Nothing shows which of several clients' it is.
-        """
+        """Return the call of a server's request; ``None``: it needs none."""
         if self.session is None:
             return in_flight.owner(handle, asyncio.get_running_loop().time())
         calls = in_flight.calls
@@ -93,11 +89,7 @@ class Downstream:
     async def ask(
         self, method: str, params: dict[str, Any] | None, call: RelayedCall | None
     ) -> dict[str, Any]:
-        """Return the client's answer; cancelling it takes the request back.
-
-        Raises:
-            RPCError: It refused, or could not be asked.
-        """
+        """Return the client's answer; cancelling it takes the request back."""
         if call is not None and call.suspended is not None:
             return await call.suspended.ask(method, params)
         send = None if self.session is None else self.session.ask
@@ -226,12 +218,7 @@ class SuspendedCalls:
         return await call.suspended.outcome()
 
     async def go_on(self, request: RequestContext) -> dict[str, Any]:
-        """Return the next outcome of a call, with the answers that a request brings.
-
-        Raises:
-            InvalidParams: The state is not this request's, was used, or is too old; or
-                the answers are malformed.
-        """
+        """Return the next outcome of a call, with the answers that a request brings."""
         state = self.limits.sealer.open(request.params["requestState"], request)
         call = self._calls.get(str(state.kept.get("call")))
         if call is None:
@@ -255,22 +242,14 @@ class SuspendedCalls:
         )
 
     def opened_state(self, request: RequestContext) -> Any:
-        """Return the server's state that a request brings.
-
-        Raises:
-            InvalidParams: It is not this request's, or too old.
-        """
+        """Return the server's state that a request brings."""
         state = self.limits.sealer.open(request.params["requestState"], request)
         return state.kept.get("state")
 
     # For the calls...
 
     def add(self, call: SuspendedCall) -> None:
-        """Let a call wait, for which another may end.
-
-        Raises:
-            InternalError: Too many do already.
-        """
+        """Let a call wait, for which another may end."""
         if call.id in self._calls:
             return
         waiting = self.limits.calls
@@ -320,11 +299,7 @@ class SuspendedCall:
         self._task.add_done_callback(self._ended)
 
     async def ask(self, method: str, params: dict[str, Any] | None) -> dict[str, Any]:
-        """Return the client's answer to a question; cancelling it takes it back.
-
-        Raises:
-            InternalError: Too many calls wait already.
-        """
+        """Return the client's answer to a question; cancelling it takes it back."""
         self._calls.add(self)
         self._asked += 1
         key = f"{method.partition('/')[0]}-{self._asked}"
@@ -336,11 +311,7 @@ class SuspendedCall:
             self._questions.pop(key, None)
 
     def take(self, responses: dict[str, Any], request: RequestContext) -> None:
-        """Hand the answers of a round to the waiting questions.
-
-        Raises:
-            InvalidParams: One of them is no object; nothing has changed then.
-        """
+        """Hand the answers of a round to the waiting questions."""
         given = {key: responses[key] for key in self._questions if key in responses}
         for key, answer in given.items():
             if type(answer) is not dict:
@@ -356,11 +327,7 @@ class SuspendedCall:
                 future.set_result(answer)
 
     async def outcome(self) -> dict[str, Any]:
-        """Return the call's result, or what its server asks first.
-
-        Raises:
-            RPCError: It failed so, or was cancelled for other calls.
-        """
+        """Return the call's result, or what its server asks first."""
         try:
             while not self._task.done():
                 if self._questions:

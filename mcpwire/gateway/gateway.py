@@ -260,11 +260,7 @@ class Gateway:
             raise InvalidRequest(str(error)) from None
 
     def _check_servers(self, servers: tuple[Planned, ...]) -> None:
-        """Refuse servers that are denied, or have the name of the gateway's own.
-
-        Raises:
-            ValueError: One of them; names it.
-        """
+        """Refuse servers that are denied, or have the name of the gateway's own."""
         for planned in servers:
             if self.denies(planned):
                 raise ValueError(f"the URL of the server {planned.name!r} is denied")

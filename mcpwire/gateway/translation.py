@@ -377,11 +377,7 @@ class InFlightCalls(Generic[C]):
         return len(self.calls) + len(self._cancelled)
 
     def owner(self, handle: object | None, now: float) -> C:
-        """Return the call of a server's request; the transport may name it (`handle`).
-
-        Raises:
-            InternalError: The call has ended, or nothing shows which one it is.
-        """
+        """Return the call of a server's request; `handle` is the transport's word."""
         if handle is not None:
             for call in self.calls:
                 if call is handle:

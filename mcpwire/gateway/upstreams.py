@@ -77,12 +77,7 @@ class Upstreams:
     # Opening and closing...
 
     async def open(self) -> None:
-        """Connect to all of them, in parallel; call `aclose` after a failure.
-
-        Raises:
-            InternalError: One could not be connected to, and `on_error` is ``"raise"``;
-                names it, without another attempt.
-        """
+        """Connect to all of them, in parallel; call `aclose` after a failure."""
         self.is_begun = True
         slots = asyncio.Semaphore(self.gateway.concurrency)
         tasks = [
@@ -323,11 +318,7 @@ class UpstreamPool:
     async def open_shared(
         self, identity: Hashable, owner: Owner, make: Callable[[], Upstreams]
     ) -> Upstreams:
-        """Return the shared set of an identity; open it if it is not open.
-
-        Raises:
-            RPCError: It cannot be opened; the next caller tries again.
-        """
+        """Return the shared set of an identity; open it if it is not open."""
         upstreams = self._shared.get(identity)
         if upstreams is None:
             self._make_room(owner)
@@ -339,9 +330,6 @@ class UpstreamPool:
         """Open a set if it is not open; callers at the same time share one attempt.
 
         Cancelling it cancels the attempt for no other caller.
-
-        Raises:
-            RPCError: It cannot be opened.
         """
         opening = self._opening.get(upstreams)
         if opening is None:
@@ -389,11 +377,7 @@ class UpstreamPool:
     # The end...
 
     def _make_room(self, owner: Owner) -> None:
-        """End a set for one more set of a client, if there are too many.
-
-        Raises:
-            UpstreamsBusy: No set may end for it.
-        """
+        """End a set for one more set of a client, if there are too many."""
         if len(self._sets) < self._maximum:
             return
         found = self._sets.to_displace(owner, self._is_idle, _may_end)

@@ -52,12 +52,7 @@ ClientT = TypeVar("ClientT")
 
 
 class GroupBase(Generic[ServerT, ClientT]):
-    """The servers that are known, and a `ManagedServer` for each that is there.
-
-    Attributes:
-        idle: Seconds after which a lazy server is closed that nobody uses.
-        backoff: How a lost connection is opened again.
-    """
+    """The servers that are known, and a `ManagedServer` for each that is there."""
 
     def __init__(
         self,
@@ -264,11 +259,7 @@ class GroupBase(Generic[ServerT, ClientT]):
         return entry is not None and uri in entry.client.subscribed
 
     def _know(self, servers: Mapping[str, Any]) -> None:
-        """Record servers, all or none.
-
-        Raises:
-            ValueError: A name is empty or no string, or a target is none.
-        """
+        """Record servers, all or none."""
         members: dict[str, Member] = {}
         name: Any
         for name, given in servers.items():

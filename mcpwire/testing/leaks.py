@@ -105,11 +105,7 @@ def describe_thread(thread: threading.Thread) -> str:
 
 
 class Watch:
-    """Remembers what was open when it was made.
-
-    Args:
-        ignore: Texts; what is described with one of them in it is no leak.
-    """
+    """Remembers what was open when it was made."""
 
     def __init__(self, *, ignore: Iterable[str] = ()) -> None:
         self._ignore = tuple(ignore)

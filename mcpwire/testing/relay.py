@@ -68,11 +68,7 @@ process can read arguments."""
 
 
 class _Direction:
-    """Reads one descriptor and writes another; it owns both.
-
-    Attributes:
-        over: Set once both are closed.
-    """
+    """Reads one descriptor and writes another; it owns both."""
 
     def __init__(self, read_fd: int, write_fd: int, chain: Chain) -> None:
         self._loop = asyncio.get_running_loop()

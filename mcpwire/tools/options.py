@@ -103,11 +103,7 @@ def _trusted(value: bool | Patterns) -> tuple[str, ...]:  # noqa: FBT001 - an op
 
 
 def check_errors(value: Any) -> Errors:
-    """Return how errors are told.
-
-    Raises:
-        ValueError: There is no such way.
-    """
+    """Return how errors are told."""
     if value not in ("raise", "result"):
         raise ValueError(f"errors must be 'raise' or 'result', got {value!r}")
     found: Errors = value

@@ -587,12 +587,7 @@ class ToolSet(Reading):
         return result if limit is None else trim_result(result, limit)
 
     async def _approved(self, call: ToolCall, approve: Approve) -> ToolCall:
-        """Return the call that was approved.
-
-        Raises:
-            NotAllowed: It was not, or is not the one that was asked about any more.
-            LocalProtocolError: The changed arguments are none.
-        """
+        """Return the call that was approved."""
         view = call.view
         # What is shown is not what can be changed.
         shown = attrs.evolve(call, arguments=copy.deepcopy(call.arguments))
