@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 import attrs
 
-from mcpwire._version import __version__
+from mcpwire._package import __version__
 from mcpwire.config.url_deny_list import UrlDenyList
 from mcpwire.errors import InvalidRequest
 from mcpwire.gateway.delegates import splicer_of
