@@ -80,11 +80,12 @@ SIGNALS: Final = tuple(
 )
 
 
-def in_session(options: Options, work: Callable[[Session], Awaitable[int]]) -> int:
+def in_session(options: Options, work: Callable[[Session], Awaitable[None]]) -> int:
     """Connect to the server of a command, do its work, and return the exit code."""
 
     async def session(output: Output, signals: Signals) -> int:
-        return await Session(options, output, signals).run(work)
+        await Session(options, output, signals).run(work)
+        return Exit.OK
 
     return run_command(options, session)
 
@@ -277,16 +278,15 @@ class Session:
         except ValueError as error:
             raise UsageError(str(error)) from error
 
-    async def run(self, work: Callable[[Session], Awaitable[T]]) -> T:
+    async def run(self, work: Callable[[Session], Awaitable[None]]) -> None:
         """Connect, do the work, and end the server whatever happens."""
         try:
             await self._connect()
             if self.options.log_level is not None:
                 await self.client.set_log_level(self.options.log_level)
-            outcome = await work(self)
+            await work(self)
             if self.host is not None:
                 self.host.finish()
-            return outcome
         except MCPError as error:
             if self.host is not None and self.host.failure is not None:
                 raise self.host.failure from error  # which led to it
