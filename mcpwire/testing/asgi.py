@@ -324,8 +324,6 @@ def _stream_class(library: Any) -> Any:
     return Stream
 
 
-logger = logging.getLogger("mcpwire")
-
 GRACE_S: Final = 1.0
 """How long requests may take to end when their client is gone for good."""
 
