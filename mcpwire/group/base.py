@@ -47,11 +47,10 @@ __all__ = [
 ]
 
 
-ServerT = TypeVar("ServerT", bound="ManagedServer")
 ClientT = TypeVar("ClientT")
 
 
-class GroupBase(Generic[ServerT, ClientT]):
+class GroupBase(Generic[ClientT]):
     """The servers that are known, and a `ManagedServer` for each that is there."""
 
     def __init__(
@@ -81,7 +80,7 @@ class GroupBase(Generic[ServerT, ClientT]):
         self._make_client = make_client
         self._own_handlers: dict[str, dict[str, Any]] = {}
         self._known: dict[str, Member] = {}
-        self._entries: dict[str, ServerT] = {}
+        self._entries: dict[str, ManagedServer] = {}
         self._left: dict[str, float] = {}  # when those did that are known
         self._report = Report()
         self._know(servers)
@@ -307,7 +306,7 @@ class GroupBase(Generic[ServerT, ClientT]):
         problem = None if entry is None else entry.problem
         return NotConnected(server, known=self._known, problem=problem)
 
-    def _timeout_of(self, entry: ServerT) -> float | None:
+    def _timeout_of(self, entry: ManagedServer) -> float | None:
         timeout = entry.member.timeout
         found = self._client_options["timeout"] if timeout is UNSET else timeout
         return check_timeout(found)

@@ -81,7 +81,7 @@ __all__ = [
 ]
 
 
-class Group(GroupBase[ManagedServer, Client]):
+class Group(GroupBase[Client]):
     """Many servers by name, as one.
 
     ::
