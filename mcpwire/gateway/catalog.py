@@ -420,12 +420,8 @@ class Descriptions:
         if kept is None or _is_personal(plan, headers):
             return None
         known, described, fresh_until = kept
-        is_same = len(known.servers) == len(plan.servers) and all(
-            each.is_as(other)
-            for each, other in zip(known.servers, plan.servers, strict=True)
-        )
-        now = asyncio.get_running_loop().time()
-        return dict(described) if is_same and now < fresh_until else None
+        is_fresh = asyncio.get_running_loop().time() < fresh_until
+        return dict(described) if is_fresh and known.servers == plan.servers else None
 
     def keep(
         self,

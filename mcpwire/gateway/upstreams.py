@@ -136,7 +136,7 @@ class Upstreams:
         before, members = self.members, {}
         for planned in plan.servers:
             kept = before.get(planned.name)
-            if kept is None or not kept.planned.is_as(planned):
+            if kept is None or kept.planned != planned:
                 kept = Upstream(self, planned)
             members[planned.name] = kept
         if self.is_closed:
