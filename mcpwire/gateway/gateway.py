@@ -33,7 +33,6 @@ from mcpwire.versions import REVISIONS, read_revisions
 if TYPE_CHECKING:
     from asyncio import StreamReader, StreamWriter
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-    from types import TracebackType
     from typing import Literal, Self
 
     from mcpwire.config import Configuration
@@ -344,12 +343,7 @@ class Gateway:
         self.hold()
         return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._holders -= 1
         await self.aclose()
 

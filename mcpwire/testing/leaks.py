@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
-    from types import TracebackType
 
 __all__ = ["GRACE_S", "LeakCheck", "Watch", "leak_check", "watch_tasks"]
 
@@ -190,12 +189,7 @@ class LeakCheck:
     def __enter__(self) -> None:
         self._watch = Watch(ignore=self._ignore)
 
-    def __exit__(
-        self,
-        _: type[BaseException] | None,
-        error: BaseException | None,
-        __: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _: object, error: object, __: object) -> None:
         assert self._watch is not None
         if error is None:
             _report(self._watch.settle(self._grace))
@@ -204,12 +198,7 @@ class LeakCheck:
         self._tasks = asyncio.all_tasks()
         self.__enter__()
 
-    async def __aexit__(
-        self,
-        _: type[BaseException] | None,
-        error: BaseException | None,
-        __: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, _: object, error: object, __: object) -> None:
         assert self._watch is not None
         if error is None:
             left = await tasks_left(self._tasks)
