@@ -375,10 +375,7 @@ class _Offer:
 
 
 async def _offer_of(client: Client, style: render.Style) -> _Offer:
-    """List what the server declares.
-
-    Raises what the connection does; what the server refuses is kept.
-    """
+    """List what the server declares."""
     from mcpwire import RPCError
     from mcpwire.types import encode
 

@@ -306,10 +306,7 @@ class GatewayDispatcher(Dispatcher):
         return super().initialize(params, session, info)
 
     async def _begin(self, session: Session, plan: Plan, info: RequestInfo) -> Json:
-        """Give a session its servers; return what they can do.
-
-        Cancelling it undoes it.
-        """
+        """Give a session its servers; return what they can do."""
         gateway, revision = self._gateway, session.revision
         capabilities = session.client_capabilities
         if gateway.share == "identity":

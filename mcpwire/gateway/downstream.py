@@ -210,10 +210,7 @@ class SuspendedCalls:
     async def perform(
         self, call: RelayedCall, work: Coroutine[Any, Any, dict[str, Any]]
     ) -> dict[str, Any]:
-        """Return the result of a call, or a question of its server.
-
-        Cancelling it cancels the work.
-        """
+        """Return the result of a call, or a question of its server."""
         call.suspended = SuspendedCall(self, call, work)
         return await call.suspended.outcome()
 

@@ -154,10 +154,7 @@ async def follow(
     new: Iterable[Upstream],
     levels: Iterable[str],
 ) -> None:
-    """Have the servers of a set tell what clients wanted of those that are gone.
-
-    What none of them tells any more can be subscribed to anew, should one have it.
-    """
+    """Have the servers of a set tell what clients wanted of those that are gone."""
     for level in levels:
         await asyncio.gather(*(each.set_level(level) for each in new))
     lost: Counter[str] = Counter()

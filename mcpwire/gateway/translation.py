@@ -259,10 +259,7 @@ ROUND_MEMBERS: Final = frozenset({"inputResponses", "requestState"})
 
 
 def passed_meta(meta: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the part of a request's `_meta` that is for the server behind.
-
-    The token of progress, which is the hop's, is added when the request is sent.
-    """
+    """Return the part of a request's `_meta` that is for the server behind."""
     if not meta:
         return None
     passed = {key: value for key, value in meta.items() if key not in _OF_ONE_HOP}

@@ -163,10 +163,7 @@ class Upstreams:
             self.hub.tell(method)
 
     def retry(self) -> None:
-        """Try those again in the background that could not be connected to.
-
-        On success listeners are told that the lists changed.
-        """
+        """Try those again in the background that could not be connected to."""
         now = asyncio.get_running_loop().time()
         for each in self.members.values():
             if each.problem is not None and each.retry_at <= now and not self.is_closed:
@@ -327,10 +324,7 @@ class UpstreamPool:
         return upstreams
 
     async def open(self, upstreams: Upstreams, owner: Owner) -> None:
-        """Open a set if it is not open; callers at the same time share one attempt.
-
-        Cancelling it cancels the attempt for no other caller.
-        """
+        """Open a set if it is not open; callers at the same time share one attempt."""
         opening = self._opening.get(upstreams)
         if opening is None:
             if upstreams.is_open:
