@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
 import attrs
 
+from mcpwire.limits import check_count
 from mcpwire.tools.catalog import Costs
 from mcpwire.tools.names import NamePolicy
 from mcpwire.tools.results import kinds_as_tools
@@ -111,8 +112,8 @@ def check_errors(value: Any) -> Errors:
 
 
 def _check_bytes(_: Options, __: object, value: int | None) -> None:
-    if value is not None and (type(value) is not int or value < 1):
-        raise ValueError(f"max_result_bytes must be above zero, got {value!r}")
+    if value is not None:
+        check_count(value, "max_result_bytes")
 
 
 @attrs.frozen(kw_only=True, eq=False)
