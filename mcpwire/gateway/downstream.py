@@ -24,6 +24,7 @@ import asyncio
 import secrets
 from typing import TYPE_CHECKING, Any, Final
 
+from mcpwire._text import excerpt
 from mcpwire.errors import (
     InternalError,
     InvalidParams,
@@ -173,8 +174,6 @@ TIMEOUT_S: Final = 300.0
 TURNS: Final = 3
 """Turns of the loop in which questions that are asked together find each other."""
 
-EXCERPT: Final = 40
-
 
 class SuspensionLimits:
     """Bounds the suspended calls of one gateway, and seals their states.
@@ -313,7 +312,7 @@ class SuspendedCall:
         for key, answer in given.items():
             if type(answer) is not dict:
                 raise InvalidParams(
-                    f"params.inputResponses[{key[:EXCERPT]!r}] must be an object"
+                    f"params.inputResponses[{excerpt(key)}] must be an object"
                 )
         self._stop_timer()
         self.is_attended = True

@@ -14,6 +14,7 @@ from hmac import compare_digest
 from hmac import digest as hmac_digest
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
+from mcpwire._text import excerpt
 from mcpwire.errors import (
     ConnectionClosed,
     InternalError,
@@ -78,8 +79,6 @@ ROOTS: Final = "roots/list"
 
 _FAMILIES: Final = {ELICIT: "elicitation", SAMPLE: "sampling", ROOTS: "roots"}
 
-_EXCERPT_CHARACTERS: Final = 40
-
 
 def refusal(
     method: str,
@@ -91,7 +90,7 @@ def refusal(
     family = _FAMILIES.get(method)
     if family is None or available(method, revision, "server") is None:
         return MethodNotFound(
-            f"the client behind the gateway does not answer {_excerpt(method)}"
+            f"the client behind the gateway does not answer {excerpt(method)}"
         )
     if params is None and method != ROOTS:
         return InvalidParams(f"{method} needs params")
@@ -187,10 +186,6 @@ def visits_of(data: Any) -> list[dict[str, Any]]:
         and type(each.get("url")) is str
         and type(each.get("message")) is str
     ]
-
-
-def _excerpt(text: str) -> str:
-    return repr(text[:_EXCERPT_CHARACTERS])
 
 
 def declared_again(
