@@ -96,11 +96,7 @@ def serve(options: Options) -> int:
 
 
 def _http_options(options: Options) -> dict[str, Any]:
-    return {
-        name: value
-        for group in (Endpoint, Serve, Quiet)
-        for name, value in options.given(group).items()
-    }
+    return options.given(Endpoint) | options.given(Serve) | options.given(Quiet)
 
 
 def _from_authors(error: Exception) -> TracebackType | None:

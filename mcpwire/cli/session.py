@@ -237,12 +237,8 @@ class Session:
         self._stderr = ""
         self._has_traceback = False
         self.target = target_of(options, output, self._on_stderr)
-        self._probes = None if options.no_cache else ProbeCache(self.target)
-        self._skips_probe = (
-            options.mode == "auto"
-            and self._probes is not None
-            and self._probes.is_silent
-        )
+        self._probes = ProbeCache(self.target, is_on=not options.no_cache)
+        self._skips_probe = options.mode == "auto" and self._probes.is_silent
         self.host = None  # the server is told that nobody answers
         if options.may_ask and Asking in options.groups:
             from mcpwire.cli.interactive import Host
@@ -322,7 +318,6 @@ class Session:
         except MCPError as error:
             if not self._skips_probe:
                 raise
-            assert self._probes is not None
             self._probes.forget()
             if not isinstance(error, NegotiationError):
                 raise
@@ -332,7 +327,7 @@ class Session:
         record = self.client.negotiation
         assert record is not None
         was_silent = any(step.event == "silence" for step in record.steps)
-        if was_silent and record.era is Era.SESSION and self._probes is not None:
+        if was_silent and record.era is Era.SESSION:
             self._probes.keep()
 
     def _advise(self, error: MCPError) -> None:
