@@ -151,7 +151,7 @@ def test_a_missing_docstring_is_seen():
     ]
 
 
-TYPES = {f"mcpwire.types.{module}" for module in types.HOME.values()}
+TYPES = {f"mcpwire.types.{module}" for module in types.MODULES}
 """The modules that the table of `mcpwire.types` exports."""
 
 
