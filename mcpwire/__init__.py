@@ -13,7 +13,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire._version import __version__ as __version__
+from mcpwire._package import __version__ as __version__
+from mcpwire._package import lazy_names
 
 if TYPE_CHECKING:
     from mcpwire import config as config
@@ -159,26 +160,11 @@ _MODULES: Final = {
 }
 """The public names of each module."""
 
-_HOME: Final = {
-    name: f"mcpwire.{module}"
-    for module, names in _MODULES.items()
-    for name in names.split()
-}
-
-__all__ = sorted((*_HOME, *_SUBPACKAGES, "__version__"))  # noqa: PLE0605 - type checkers see the imports above
+_load, __dir__, __all__ = lazy_names(__name__, _MODULES, *_SUBPACKAGES, "__version__")
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name with its first use."""
     if name in _SUBPACKAGES:
         return importlib.import_module(f"mcpwire.{name}")
-    if name not in _HOME:
-        raise AttributeError(f"module 'mcpwire' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOME[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    """List what is public."""
-    return __all__
+    return _load(name)

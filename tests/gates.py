@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 LAYERS: Final[tuple[tuple[str, ...], ...]] = (
-    ("_text", "_version", "errors", "limits", "versions"),
+    ("_package", "_text", "errors", "limits", "versions"),
     ("wire",),
     ("types",),
     ("protocol", "auth"),
@@ -37,8 +37,8 @@ The empty name is the package itself, whose public names the applications may us
 """
 
 PURE: Final = (
+    "_package",
     "_text",
-    "_version",
     "auth",
     "config.document",
     "config.expansion",

@@ -47,7 +47,7 @@ EXPORTS = typing_imports()
 MODULES = sorted(
     path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".")
     for path in (ROOT / "mcpwire").rglob("*.py")
-    if not path.name.startswith("__") and path.name != "_version.py"
+    if not path.name.startswith("__")
 )
 
 
@@ -87,12 +87,12 @@ def modules_loaded_by(code):
 
 
 def test_importing_the_package_loads_nothing_but_its_version():
-    assert modules_loaded_by("import mcpwire") <= {"mcpwire", "mcpwire._version"}
+    assert modules_loaded_by("import mcpwire") <= {"mcpwire", "mcpwire._package"}
 
 
 def test_asking_for_an_error_loads_the_errors_only():
     loaded = modules_loaded_by("from mcpwire import RPCError")
-    assert loaded <= {"mcpwire", "mcpwire._version", "mcpwire.errors"}
+    assert loaded <= {"mcpwire", "mcpwire._package", "mcpwire.errors"}
 
 
 CODE = re.compile(r"```.*?```|`[^`\n]+`", re.DOTALL)
@@ -151,7 +151,7 @@ def test_a_missing_docstring_is_seen():
     ]
 
 
-TYPES = {f"mcpwire.types.{module}" for module in types.HOME.values()}
+TYPES = {f"mcpwire.types.{module}" for module in types.MODULES}
 """The modules that the table of `mcpwire.types` exports."""
 
 

@@ -33,6 +33,10 @@ WAIVERS: dict[tuple[str, str], str] = {
     ): "httpx, which is always there, brings it along",
     (
         "dynamic imports",
+        "mcpwire._package",
+    ): "the `__init__` of a package imports a public name with its first use",
+    (
+        "dynamic imports",
         "mcpwire.cli.serve",
     ): "the user names the module whose server is run",
     (

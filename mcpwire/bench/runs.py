@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from mcpwire._version import __version__
+from mcpwire._package import __version__
 from mcpwire.bench.crew import Crew
 from mcpwire.bench.load import MOST_RATE, Call, Load
 from mcpwire.bench.null_process import null_command, null_http

@@ -26,7 +26,7 @@ from urllib.parse import quote
 
 import attrs
 
-from mcpwire._version import __version__
+from mcpwire._package import __version__
 from mcpwire.check.case import (
     MODERN,
     Absent,

@@ -191,6 +191,14 @@ def _perform(
     return run_command(options, perform)
 
 
+def _print(output: Output, document: Any, text: str) -> None:
+    """Print a result, as JSON or as lines."""
+    if output.is_json:
+        output.document(document)
+    else:
+        output.lines(map(one_line, text.splitlines()))
+
+
 def _noted(failed: Iterable[str], output: Output) -> int:
     """Say what has failed; return the exit code."""
     lines = list(failed)
@@ -277,13 +285,7 @@ def _failed(
     limits: Sequence[Threshold | Change],
     compared: Callable[[str], list[Difference]] | None = None,
 ) -> Iterable[str]:
-    """Say which conditions for a failure are true.
-
-    Args:
-        subject: The server that they are about.
-        limits: The conditions.
-        compared: Compares the result with an earlier one, by its file.
-    """
+    """Say which conditions for a failure are true."""
     if subject.slices and not subject.total("done"):
         yield from (f"failed: {each.text}: no call was answered" for each in limits)
         return
@@ -343,12 +345,8 @@ def start(options: Options) -> int:
             mode=options.mode,
             on_progress=told,
         )
-        if options.json:
-            output.document(
-                [{**attrs.asdict(o), "figures": o.figures()} for o in found]
-            )
-        else:
-            output.lines(map(one_line, to_start_text(found).splitlines()))
+        document = [{**attrs.asdict(one), "figures": one.figures()} for one in found]
+        _print(output, document, to_start_text(found))
         figures = found[-1].figures()
         said = (line for each in limits for line in _broken(each, figures, START_UNITS))
         return _noted(said, output)
@@ -371,10 +369,8 @@ def size(options: Options) -> int:
             processes=options.pids,
         )
         figures = found.figures()
-        if options.json:
-            output.document({**attrs.asdict(found), "figures": figures})
-        else:
-            output.lines(map(one_line, to_size_text(found).splitlines()))
+        document = {**attrs.asdict(found), "figures": figures}
+        _print(output, document, to_size_text(found))
         said = (line for each in limits for line in _broken(each, figures, SIZE_UNITS))
         return _noted(said, output)
 
@@ -400,10 +396,7 @@ def client(options: Options) -> int:
             timeout=options.client_timeout,
             rounds=options.client_rounds,
         )
-        if options.json:
-            output.document(attrs.asdict(found))
-        else:
-            output.lines(to_client_text(found).splitlines())
+        _print(output, attrs.asdict(found), to_client_text(found))
         return Exit.OK
 
     return run_command(options, perform)
@@ -414,10 +407,8 @@ def floor(options: Options) -> int:
 
     async def perform(output: Output, _: Signals) -> int:
         found = await measure_floor(options.floor_seconds)
-        if options.json:
-            output.document({kind: attrs.asdict(of) for kind, of in found.items()})
-        else:
-            output.lines(to_floor_text(found).splitlines())
+        document = {kind: attrs.asdict(of) for kind, of in found.items()}
+        _print(output, document, to_floor_text(found))
         return Exit.OK
 
     return run_command(options, perform)
@@ -433,11 +424,8 @@ def compare_results(options: Options) -> int:
     for name in options.figures or ():
         if all(each.figure != name for each in found):
             raise UsageError(f"--on {name}: the results have no such figure to compare")
-    output = Output(is_json=options.json)
-    if options.json:
-        output.document([attrs.asdict(each) for each in found])
-    else:
-        output.lines(verdicts(found).splitlines())
+    document = [attrs.asdict(each) for each in found]
+    _print(Output(is_json=options.json), document, verdicts(found))
     return Exit.WORSE if any(each.verdict == "worse" for each in found) else Exit.OK
 
 

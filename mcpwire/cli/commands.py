@@ -94,18 +94,18 @@ def call(options: Options) -> int:
     """Call a tool."""
     name, given = _given(options)
 
-    async def work(session: Session) -> int:
+    async def work(session: Session) -> None:
         _demand(session, "tools")
         arguments = unchecked(given)
         if options.check:
             tools = await session.client.list_tools()
             arguments = bind_tool(pick("tool", name, tools), given)
-        return await _call(session, name, arguments)
+        await _call(session, name, arguments)
 
     return in_session(options, work)
 
 
-async def _call(session: Session, name: str, arguments: dict[str, Any]) -> int:
+async def _call(session: Session, name: str, arguments: dict[str, Any]) -> None:
     from mcpwire import ToolError, UrlElicitationRequired
 
     output, host, timing = session.output, session.host, session.timing
@@ -132,7 +132,6 @@ async def _call(session: Session, name: str, arguments: dict[str, Any]) -> int:
         output.text(render.tool_text(result))
     if result.is_error:
         raise ToolError(f"tool {name!r} reported failure")
-    return Exit.OK
 
 
 # --- resources
@@ -144,7 +143,7 @@ def read(options: Options) -> int:
     if path is not None and path != "-":
         check_writable(path)
 
-    async def work(session: Session) -> int:
+    async def work(session: Session) -> None:
         _demand(session, "resources")
         output = session.output
         result = await session.client.read_resource(uri, on_progress=session.progress)
@@ -158,7 +157,6 @@ def read(options: Options) -> int:
             output.note(f"saved {len(result.bytes):,} bytes in {path}")
         else:
             _print_contents(output, uri, result)
-        return Exit.OK
 
     return in_session(options, work)
 
@@ -186,7 +184,7 @@ def prompt(options: Options) -> int:
     """Get a prompt."""
     name, given = _given(options)
 
-    async def work(session: Session) -> int:
+    async def work(session: Session) -> None:
         _demand(session, "prompts")
         client, output = session.client, session.output
         arguments: dict[str, str] = unchecked(given)
@@ -200,7 +198,6 @@ def prompt(options: Options) -> int:
             output.document(result.raw)
         else:
             output.text(render.prompt_text(result))
-        return Exit.OK
 
     return in_session(options, work)
 
@@ -215,7 +212,7 @@ def complete(options: Options) -> int:
             f"cannot complete {kind!r}: write prompt:NAME or a URI template"
         )
 
-    async def work(session: Session) -> int:
+    async def work(session: Session) -> None:
         from mcpwire.types import PromptReference, ResourceTemplateReference
 
         ref = (
@@ -229,13 +226,12 @@ def complete(options: Options) -> int:
         output = session.output
         if output.is_json:
             output.document(result.raw)
-            return Exit.OK
+            return
         found = result.completion
         output.lines(map(one_line, found.values))
         if found.has_more or (found.total or 0) > len(found.values):
             of = f" of {found.total}" if found.total else ", and there are more"
             output.note(f"{len(found.values)}{of}")
-        return Exit.OK
 
     return in_session(options, work)
 
@@ -247,7 +243,7 @@ def skills(options: Options) -> int:
     """List the skills, or print one."""
     uri = options.words[0] if options.words else None
 
-    async def work(session: Session) -> int:
+    async def work(session: Session) -> None:
         from mcpwire.types import encode
 
         output, client = session.output, session.client
@@ -257,14 +253,12 @@ def skills(options: Options) -> int:
                 output.document({"skill": encode(loaded.entry), "body": loaded.body})
             else:
                 output.text(loaded.body)
-            return Exit.OK
+            return
         found = await client.list_skills()
         if output.is_json:
             output.document({"skills": [encode(skill) for skill in found]})
         else:
-            style = render.Style.of(output)
-            output.lines(render.skills(found, style))
-        return Exit.OK
+            output.lines(render.skills(found, render.Style.of(output)))
 
     return in_session(options, work)
 
@@ -275,7 +269,7 @@ def skills(options: Options) -> int:
 def ping(options: Options) -> int:
     """Measure answers."""
 
-    async def work(session: Session) -> int:
+    async def work(session: Session) -> None:
         output = session.output
         times = []
         for _ in range(options.count):
@@ -291,7 +285,6 @@ def ping(options: Options) -> int:
                 f"{x * 1000:.3f} ms" for x in (min(times), median(times), max(times))
             )
             output.lines([f"min {low}, median {middle}, max {high}"])
-        return Exit.OK
 
     return in_session(options, work)
 
@@ -299,30 +292,30 @@ def ping(options: Options) -> int:
 def info(options: Options) -> int:
     """Show what was agreed on and what the server says of itself."""
 
-    async def work(session: Session) -> int:
+    async def work(session: Session) -> None:
         client, output = session.client, session.output
         if not output.is_json:
             output.lines(render.info_lines(client, str(session.target)))
-            return Exit.OK
+            return
         from mcpwire.types import encode
 
         record, server = client.negotiation, client.server_info
         assert record is not None
         assert client.capabilities is not None
-        document = {
-            "protocolVersion": client.protocol_version,
-            "serverInfo": encode(server) if server else None,
-            "capabilities": encode(client.capabilities),
-            "instructions": client.instructions,
-            "era": record.era.value if record.era is not None else None,
-            "reason": record.reason,
-            "negotiation": [
-                {"at": step.at, "event": step.event, "detail": step.detail}
-                for step in record.steps
-            ],
-        }
-        output.document(document)
-        return Exit.OK
+        output.document(
+            {
+                "protocolVersion": client.protocol_version,
+                "serverInfo": encode(server) if server else None,
+                "capabilities": encode(client.capabilities),
+                "instructions": client.instructions,
+                "era": record.era.value if record.era is not None else None,
+                "reason": record.reason,
+                "negotiation": [
+                    {"at": step.at, "event": step.event, "detail": step.detail}
+                    for step in record.steps
+                ],
+            }
+        )
 
     return in_session(options, work)
 
@@ -337,7 +330,7 @@ def ls(options: Options) -> int:
             options, lambda output, signals: _list_all(options, output, signals)
         )
 
-    async def work(session: Session) -> int:
+    async def work(session: Session) -> None:
         output = session.output
         style = render.Style.of(output)
         offer = await _offer_of(session.client, style)
@@ -347,7 +340,6 @@ def ls(options: Options) -> int:
             output.lines(lines)
         if offer.refused is not None:
             raise offer.refused
-        return Exit.OK
 
     return in_session(options, work)
 
@@ -383,10 +375,7 @@ class _Offer:
 
 
 async def _offer_of(client: Client, style: render.Style) -> _Offer:
-    """List what the server declares.
-
-    Raises what the connection does; what the server refuses is kept.
-    """
+    """List what the server declares."""
     from mcpwire import RPCError
     from mcpwire.types import encode
 

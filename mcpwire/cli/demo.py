@@ -9,7 +9,6 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.cli.failures import Exit
 from mcpwire.cli.output import one_line, progress_text
 from mcpwire.cli.render import tool_signature
 from mcpwire.cli.session import in_session
@@ -45,7 +44,7 @@ def demo(options: Options) -> int:
     return in_session(options, _run)
 
 
-async def _run(session: Session) -> int:
+async def _run(session: Session) -> None:
     script = Script(session)
     for step in (
         script.connected,
@@ -64,7 +63,6 @@ async def _run(session: Session) -> int:
         session.output.document({"steps": script.steps})
     else:
         session.output.lines(["", "Everything worked."])
-    return Exit.OK
 
 
 class Script:

@@ -10,7 +10,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 __all__ = [
     "Exit",
@@ -121,31 +121,28 @@ def exit_code(error: BaseException) -> int:
     code = next(
         (code for kind, code in table if isinstance(error, kind)), Exit.INTERNAL
     )
-    if _needs_authorization(error):
+    causes = tuple(_with_causes(error))
+    if any(map(_wants_credentials, causes)):
         return Exit.AUTHORIZATION
-    if code is Exit.CONNECT and _is_caused_by(error, errors.RemoteProtocolError):
+    if code is Exit.CONNECT and any(
+        isinstance(each, errors.RemoteProtocolError) for each in causes
+    ):
         return Exit.PROTOCOL  # what broke the rules also ended the connection
     return code
 
 
-def _needs_authorization(error: BaseException | None) -> bool:
+def _with_causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__
+
+
+def _wants_credentials(error: BaseException) -> bool:
     """Tell whether a server at a URL asked for credentials, or for better ones."""
-    while error is not None:
-        status = getattr(error, "status", None)
-        headers = getattr(error, "headers", None) or {}
-        # A 403 without a challenge is no matter of credentials: a wrong Origin, say.
-        if status == 401 or (status == 403 and "www-authenticate" in headers):
-            return True
-        error = error.__cause__
-    return False
-
-
-def _is_caused_by(error: BaseException | None, kind: type[BaseException]) -> bool:
-    while error is not None:
-        if isinstance(error, kind):
-            return True
-        error = error.__cause__
-    return False
+    status = getattr(error, "status", None)
+    headers = getattr(error, "headers", None) or {}
+    # A 403 without a challenge is no matter of credentials: a wrong Origin, say.
+    return status == 401 or (status == 403 and "www-authenticate" in headers)
 
 
 def sentence(error: BaseException) -> str:

@@ -118,11 +118,7 @@ class Asker(NamedTuple):
 
 
 class Host:
-    """Answers what the server of one command asks.
-
-    Attributes:
-        failure: What was wrong with an answer from the command line.
-    """
+    """Answers what the server of one command asks."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -288,11 +284,7 @@ READ_BYTES: Final = 65_536
 
 
 class Left(Exception):
-    """The person declined or cancelled the whole question.
-
-    Attributes:
-        action: ``decline`` or ``cancel``.
-    """
+    """The person declined or cancelled the whole question."""
 
     def __init__(self, action: ElicitAction) -> None:
         super().__init__(action)
@@ -386,6 +378,14 @@ class Person:
         if newline and not line.done():
             self._typed = rest
             line.set_result(typed + newline)
+
+
+async def _choose(person: Person, prompt: str, answers: Mapping[str, T]) -> T:
+    """Show a prompt until one of the answers is typed, with or without a !."""
+    while True:
+        text = (await person.ask(prompt)).lower().removeprefix("!")
+        if text in answers:
+            return answers[text]
 
 
 def _set(line: asyncio.Future[bytes], value: bytes) -> None:
@@ -547,13 +547,7 @@ SHOWN: Final = 60
 
 
 class Field:
-    """One field, by its name.
-
-    Attributes:
-        name: What it is called in the answer.
-        title: What it is called on the terminal; harmless.
-        is_required: Whether the answer must have it.
-    """
+    """One field, by its name."""
 
     def __init__(
         self, name: str, schema: PrimitiveSchemaDefinition, *, is_required: bool
@@ -689,13 +683,10 @@ def _json_or_text(text: str) -> Any:
 # --- pages
 
 
-CONSENT: Final = {
-    "y": True,
-    "yes": True,
-    "d": False,
-    "n": False,
-    "no": False,
-    "decline": False,
+CONSENT: Final[dict[str, ElicitAction]] = {
+    **dict.fromkeys(("y", "yes"), "accept"),
+    **dict.fromkeys(("d", "n", "no", "decline"), "decline"),
+    **dict.fromkeys(("c", "cancel"), "cancel"),
 }
 
 OPENER: Final = "import sys, webbrowser; sys.exit(not webbrowser.open(sys.argv[1]))"
@@ -715,15 +706,9 @@ async def ask_consent(
     person.show(_shown_url(url, person))
     person.forget()
     try:
-        while True:
-            text = (await person.ask("y agrees, d declines, c cancels > ")).lower()
-            text = text.removeprefix("!")
-            if text in {"c", "cancel"}:
-                return "cancel"
-            if text in CONSENT:
-                break
-        if not CONSENT[text]:
-            return "decline"
+        answer = await _choose(person, "y agrees, d declines, c cancels > ", CONSENT)
+        if answer != "accept":
+            return answer
         await _offer_to_open(url, person)
         # From 2026-07-28 on the answer goes with the same call made again, and what
         # was done at the page counts then.
@@ -738,10 +723,7 @@ async def ask_consent(
 async def _is_done_there(person: Person) -> bool:
     """Wait for the person to come back from a page; return whether to go on."""
     question = "When you are done there: r goes on with the call, c gives it up > "
-    while True:
-        text = (await person.ask(question)).lower().removeprefix("!")
-        if text in {"r", "c"}:
-            return text == "r"
+    return await _choose(person, question, {"r": True, "c": False})
 
 
 def _shown_url(url: str, person: Person) -> list[str]:
@@ -836,15 +818,9 @@ async def _reviewed(
 
 async def _agree(person: Person, question: str) -> None:
     person.forget()
-    try:
-        while True:
-            text = (await person.ask(question)).lower().removeprefix("!")
-            if text in {"y", "yes"}:
-                return
-            if text in {"d", "n", "no", "decline", "c", "cancel"}:
-                break
-    except Left:
-        pass
+    with contextlib.suppress(Left):
+        if await _choose(person, question, CONSENT) == "accept":
+            return
     raise _rejection("the user declined")
 
 

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from mcpwire import LoginStatus
     from mcpwire.cli.options import Options
     from mcpwire.cli.output import Output
-    from mcpwire.cli.session import Signals
 
 __all__ = ["log_in", "log_out", "status"]
 
@@ -45,25 +44,12 @@ LONGEST_LINE: Final = 4_096
 """What Linux keeps of a line that is typed, its newline included."""
 
 
-def log_in(options: Options) -> int:
-    """Log in to a server."""
-    return _at_url(options, _log_in)
-
-
-def status(options: Options) -> int:
-    """Show the login to a server."""
-    return _at_url(options, _status)
-
-
-def log_out(options: Options) -> int:
-    """Forget the login to a server, here and there."""
-    return _at_url(options, _log_out)
-
-
 def _at_url(
-    options: Options, work: Callable[[Options, Output, Http], Awaitable[int]]
-) -> int:
-    async def command(output: Output, _: Signals) -> int:
+    work: Callable[[Options, Output, Http], Awaitable[int]],
+) -> Callable[[Options], int]:
+    """Make a command of what is done with a server at a URL."""
+
+    async def perform(options: Options, output: Output) -> int:
         if not options.is_at_url:
             raise UsageError(
                 "only servers at a URL are logged in to, which begins with http:// or "
@@ -80,10 +66,12 @@ def _at_url(
                 error.add_note(advice)
             raise
 
-    return run_command(options, command)
+    return lambda options: run_command(options, lambda out, _: perform(options, out))
 
 
-async def _log_in(options: Options, output: Output, target: Http) -> int:
+@_at_url
+async def log_in(options: Options, output: Output, target: Http) -> int:
+    """Log in to a server."""
     before = login_status(target)
     found: LoginStatus | None
     if options.callback_url is not None:
@@ -178,7 +166,9 @@ async def _line(output: Output) -> str:
     return line.decode("utf-8", "replace").strip()
 
 
-async def _status(_: Options, output: Output, target: Http) -> int:
+@_at_url
+async def status(_: Options, output: Output, target: Http) -> int:
+    """Show the login to a server."""
     found = login_status(target)
     code = _show(output, found)
     if found is None:
@@ -188,7 +178,9 @@ async def _status(_: Options, output: Output, target: Http) -> int:
     return Exit.AUTHORIZATION if is_over else code
 
 
-async def _log_out(_: Options, output: Output, target: Http) -> int:
+@_at_url
+async def log_out(_: Options, output: Output, target: Http) -> int:
+    """Forget the login to a server, here and there."""
     was_there = await logout(target)
     if output.is_json:
         output.document({"server": str(target), "forgotten": was_there})

@@ -16,7 +16,7 @@ import sys
 from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from mcpwire._version import __version__
+from mcpwire._package import __version__
 from mcpwire.cli import options as o
 from mcpwire.cli.failures import (
     Exit,

@@ -266,8 +266,6 @@ class Results(Group):
 
 
 class Connecting(Group):
-    """All that connects to a server."""
-
     timeout: float | None = option(
         "--timeout SECONDS",
         "limit of connecting and of each request (30 s; inf: none)",
@@ -335,16 +333,12 @@ class Meanwhile(Group, title="while the server works"):
 
 
 class Timing(Group):
-    """`call` alone."""
-
     timing: bool = option(
         "--timing", "show when the call was queued, written, answered and decoded"
     )
 
 
 class Reading(Group):
-    """`read` alone."""
-
     output: str | None = option(
         "-o/--output FILE", "save it (-: standard output, as is)"
     )
@@ -360,14 +354,10 @@ class Check(Group):
 
 
 class Ping(Group):
-    """`ping` alone."""
-
     count: int = option("-n/--count N", "how often (1)", type=number, default=1)
 
 
 class Completion(Group):
-    """`complete` alone."""
-
     context: list[tuple[str, str]] = option(
         "--context NAME=VALUE", "another argument that is already decided", type=_pair
     )
@@ -409,8 +399,6 @@ class Process(Group, title="the server's process", only="process"):
 
 
 class Url(Group, title="a server at a URL", only="url"):
-    """A server at a URL."""
-
     headers: list[str] = option(
         "-H/--header 'NAME: VALUE'",
         "send a header with each request, or those in @FILE (@-: standard input)",
@@ -493,8 +481,6 @@ class Mode(Group, title="any server"):
 
 
 class CaseChoice(Group, title="which cases"):
-    """`check list` too."""
-
     chosen: list[str] = option(
         "--only ID|FAMILY|LEVEL",
         "these only: an id or its beginning, a family, must, should, robust",
@@ -502,8 +488,6 @@ class CaseChoice(Group, title="which cases"):
 
 
 class Cases(Group, title="which cases"):
-    """`check` alone."""
-
     skip: list[str] = option("--skip ID|FAMILY|LEVEL", "leave these out")
     revisions: list[str] = option(
         "--revision DATE",
@@ -521,8 +505,6 @@ class Cases(Group, title="which cases"):
 
 
 class CheckedServer(Group, title="how the server is treated"):
-    """`check` alone."""
-
     timeout: float | None = option(
         "--timeout SECONDS", "limit of each answer (5 s)", type=seconds
     )
@@ -553,8 +535,6 @@ class CheckedServer(Group, title="how the server is treated"):
 
 
 class AwaitedServer(Group, title="how the server is treated", only="url"):
-    """`check` alone."""
-
     wait: float | None = option(
         "--wait TIME",
         "wait so long for a server at a URL that does not listen yet (0)",
@@ -563,8 +543,6 @@ class AwaitedServer(Group, title="how the server is treated", only="url"):
 
 
 class CheckReports(Group, title="reports"):
-    """`check` alone."""
-
     baseline: str | None = option(
         "--baseline FILE",
         "accept the findings it names; entries that do not show any more fail",
@@ -591,8 +569,6 @@ class CheckReports(Group, title="reports"):
 
 
 class Measured(Group, title="what is asked of the server"):
-    """`bench` alone."""
-
     tool: str | None = option(
         "--call TOOL", "call a tool, with the words KEY=VALUE", excludes="asked"
     )
@@ -606,8 +582,6 @@ class Measured(Group, title="what is asked of the server"):
 
 
 class LoadSize(Group, title="how much"):
-    """All that makes load."""
-
     rate: float | None = option(
         "--rate N[/s]",
         "begin so many calls a second, whatever becomes of them",
@@ -645,8 +619,6 @@ class Rounds(Group, title="how much"):
 
 
 class LoadShape(Group, title="how much"):
-    """`bench` alone."""
-
     find_max: str | None = option(
         "--find-max CONDITION",
         "find the highest rate that keeps it, such as 'p99<20ms'",
@@ -659,24 +631,18 @@ class LoadShape(Group, title="how much"):
 
 
 class Starts(Group, title="how much"):
-    """`bench start` alone."""
-
     starts: int = option(
         "--starts N", "how often it is started (10)", type=number, default=10
     )
 
 
 class SizeCalls(Group, title="how much"):
-    """`bench size` alone."""
-
     size_calls: int = option(
         "--calls N", "how many calls are made (1000)", type=number, default=1_000
     )
 
 
 class MeasuredClient(Group, title="the client"):
-    """`bench client` alone."""
-
     over_http: bool = option("--http", "it is given a URL, in place of a command line")
     client_rounds: int = option(
         "--rounds N", "how often it is run (3)", type=number, default=3
@@ -690,8 +656,6 @@ class MeasuredClient(Group, title="the client"):
 
 
 class FloorTime(Group):
-    """`bench floor` alone."""
-
     floor_seconds: float = option(
         "--for TIME", "how long to measure (2s)", type=duration, default=2.0
     )
@@ -701,8 +665,6 @@ MEASURED: Final = "what is measured"
 
 
 class Against(Group, title=MEASURED):
-    """`bench` alone."""
-
     against: str | None = option(
         "--against TARGET", "measure a second server in turns, and compare"
     )
@@ -749,8 +711,6 @@ class Limits(Group, title=MEASURED):
 
 
 class Compared(Group):
-    """`bench compare` alone."""
-
     figures: list[str] | None = option(
         "--on FIGURE[,FIGURE ...]",
         "compare these only, such as p50,cpu: fewer have narrower intervals",
@@ -759,8 +719,6 @@ class Compared(Group):
 
 
 class LoadReports(Group, title="reports"):
-    """All that makes load."""
-
     hgrm: str | None = option("--hgrm FILE", "write the percentile distribution")
     bench_html: str | None = option("--html FILE", "write a page (needs Jinja2)")
 
@@ -769,24 +727,18 @@ class LoadReports(Group, title="reports"):
 
 
 class Listening(Group):
-    """All that serves."""
-
     http: str | None = option(
         "--http [HOST]:PORT", "serve HTTP there; port 0: a free one", excludes="where"
     )
 
 
 class Stdio(Group):
-    """The default of `gateway`, as an option."""
-
     stdio: bool = option(
         "--stdio", "serve stdin and stdout (the default)", excludes="where"
     )
 
 
 class Quiet(Group, title="over HTTP", only="http"):
-    """All that serves over HTTP."""
-
     quiet: bool = option("--quiet", "do not report the start and the requests")
 
 
@@ -805,16 +757,12 @@ class Endpoint(Group, title="over HTTP", only="http"):
 
 
 class Serve(Group, title="over HTTP", only="http"):
-    """`serve` alone."""
-
     stateless: bool = option("--stateless", "keep no sessions")
     legacy_sse: bool = option("--legacy-sse", "serve clients of 2024-11-05, too")
     reload: bool = option("--reload", "start again when a source file changes")
 
 
 class DemoServer(Group, title="over HTTP", only="http"):
-    """`demo-server` alone."""
-
     is_guarded: bool = option(
         "--auth",
         "require tokens, of a test issuer at the same port that gives them to all",
@@ -822,8 +770,6 @@ class DemoServer(Group, title="over HTTP", only="http"):
 
 
 class Gateway(Group, title="the servers"):
-    """`gateway` alone."""
-
     allow: list[str] = option("--allow GLOB", "only such tools; may be repeated")
     deny: list[str] = option("--deny GLOB", "no such tools; may be repeated")
     strict: bool = option("--strict", "refuse sessions if a server is missing")
@@ -837,8 +783,6 @@ class Gateway(Group, title="the servers"):
 
 
 class GatewayHttp(Group, title="over HTTP", only="http"):
-    """`gateway` over HTTP alone."""
-
     paths: bool = option(
         "--path-per-server", "each server at PATH/NAME as well, with its own names"
     )

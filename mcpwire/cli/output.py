@@ -49,14 +49,7 @@ JSON_DEPTH: Final = 10_000
 
 
 class Output:
-    """The two streams of a command.
-
-    Attributes:
-        is_json: Whether results are JSON documents.
-        verbose: Whether what happens between the lines is told too.
-        has_styles: Whether stdout shows bold text and colours.
-        width: The columns of the terminal on stdout; ``None`` where there is none.
-    """
+    """The two streams of a command."""
 
     def __init__(self, *, is_json: bool = False, verbose: bool = False) -> None:
         self.is_json = is_json
@@ -188,11 +181,7 @@ class Output:
 
 
 class ProgressLine:
-    """One line of a terminal, rewritten while a call runs.
-
-    Attributes:
-        is_held: Whether the line is somebody else's for now.
-    """
+    """One line of a terminal, rewritten while a call runs."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

@@ -96,11 +96,7 @@ def serve(options: Options) -> int:
 
 
 def _http_options(options: Options) -> dict[str, Any]:
-    return {
-        name: value
-        for group in (Endpoint, Serve, Quiet)
-        for name, value in options.given(group).items()
-    }
+    return options.given(Endpoint) | options.given(Serve) | options.given(Quiet)
 
 
 def _from_authors(error: Exception) -> TracebackType | None:
@@ -372,12 +368,7 @@ def _settings(options: Options) -> dict[str, Any]:
 
 
 class DemoOverHttp:
-    """The embedded server as what `run_http` serves.
-
-    Args:
-        issuer: Gives the tokens that it wants; without it everybody may use it.
-        resource: Its URL, where there is an issuer.
-    """
+    """The embedded server as what `run_http` serves."""
 
     name = "mcpwire-demo"
 

@@ -80,11 +80,12 @@ SIGNALS: Final = tuple(
 )
 
 
-def in_session(options: Options, work: Callable[[Session], Awaitable[int]]) -> int:
+def in_session(options: Options, work: Callable[[Session], Awaitable[None]]) -> int:
     """Connect to the server of a command, do its work, and return the exit code."""
 
     async def session(output: Output, signals: Signals) -> int:
-        return await Session(options, output, signals).run(work)
+        await Session(options, output, signals).run(work)
+        return Exit.OK
 
     return run_command(options, session)
 
@@ -132,13 +133,7 @@ def _logging_to(output: Output) -> Iterator[None]:
 
 
 class Signals:
-    """Cancels the running task when a signal comes.
-
-    Attributes:
-        task: What is cancelled.
-        number: The first signal that came; ``None`` while there was none.
-        is_hurried: Whether nothing may be waited for any more.
-    """
+    """Cancels the running task when a signal comes."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -229,15 +224,7 @@ def advice_at_url(error: BaseException) -> str:
 
 
 class Session:
-    """One command's connection, and what ``-v`` tells about it.
-
-    Attributes:
-        client: The client; connected while the work runs.
-        target: What it starts, or where it goes.
-        host: What answers the server's questions; ``None``: it is told there is none.
-        timing: What measures the call; ``None`` where that was not asked for.
-        connect_seconds: How long connecting took.
-    """
+    """One command's connection, and what ``-v`` tells about it."""
 
     def __init__(self, options: Options, output: Output, signals: Signals) -> None:
         self.options = options
@@ -250,13 +237,9 @@ class Session:
         self._stderr = ""
         self._has_traceback = False
         self.target = target_of(options, output, self._on_stderr)
-        self._probes = None if options.no_cache else ProbeCache(self.target)
-        self._skips_probe = (
-            options.mode == "auto"
-            and self._probes is not None
-            and self._probes.is_silent
-        )
-        self.host = None
+        self._probes = ProbeCache(self.target, is_on=not options.no_cache)
+        self._skips_probe = options.mode == "auto" and self._probes.is_silent
+        self.host = None  # the server is told that nobody answers
         if options.may_ask and Asking in options.groups:
             from mcpwire.cli.interactive import Host
 
@@ -291,16 +274,15 @@ class Session:
         except ValueError as error:
             raise UsageError(str(error)) from error
 
-    async def run(self, work: Callable[[Session], Awaitable[T]]) -> T:
+    async def run(self, work: Callable[[Session], Awaitable[None]]) -> None:
         """Connect, do the work, and end the server whatever happens."""
         try:
             await self._connect()
             if self.options.log_level is not None:
                 await self.client.set_log_level(self.options.log_level)
-            outcome = await work(self)
+            await work(self)
             if self.host is not None:
                 self.host.finish()
-            return outcome
         except MCPError as error:
             if self.host is not None and self.host.failure is not None:
                 raise self.host.failure from error  # which led to it
@@ -336,7 +318,6 @@ class Session:
         except MCPError as error:
             if not self._skips_probe:
                 raise
-            assert self._probes is not None
             self._probes.forget()
             if not isinstance(error, NegotiationError):
                 raise
@@ -346,7 +327,7 @@ class Session:
         record = self.client.negotiation
         assert record is not None
         was_silent = any(step.event == "silence" for step in record.steps)
-        if was_silent and record.era is Era.SESSION and self._probes is not None:
+        if was_silent and record.era is Era.SESSION:
             self._probes.keep()
 
     def _advise(self, error: MCPError) -> None:

@@ -324,10 +324,11 @@ class ProbeCache:
 
     Args:
         target: The server. Its command line may hold secrets, so a hash is its name.
+        is_on: Without it nothing is read or written.
     """
 
-    def __init__(self, target: Stdio | Http) -> None:
-        self._path = _path()
+    def __init__(self, target: Stdio | Http, *, is_on: bool = True) -> None:
+        self._path = _path() if is_on else None
         self._key = _key(target)
 
     @property

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypedDict, TypeVar
 
 import attrs
 
-from mcpwire._version import __version__
+from mcpwire._package import __version__
 from mcpwire.client.connection import Connection, Settings
 from mcpwire.client.requests import Options, PendingCall, Requests, as_object
 from mcpwire.client.subscriptions import Subscriptions

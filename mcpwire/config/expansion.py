@@ -150,9 +150,6 @@ def read_variables(text: str) -> dict[str, str]:
 
     A value may have quotes; ``\n``, ``\r`` and ``\t`` are escapes in double ones. ``#``
     begins a comment, ``export`` before a name is ignored. Variables are not expanded.
-
-    Raises:
-        ValueError: A line is malformed; shows only its number.
     """
     found: dict[str, str] = {}
     for number, line in enumerate(text.removeprefix("\ufeff").splitlines(), 1):

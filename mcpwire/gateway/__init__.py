@@ -5,73 +5,39 @@ Its public names are imported when first used.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
+
+from mcpwire._package import lazy_names
 
 if TYPE_CHECKING:
-    from mcpwire.gateway.delegates import ContentDelegate, QueueDelegate, Splicer
-    from mcpwire.gateway.gateway import Gateway
-    from mcpwire.gateway.plan import Changes, FromHeaders, Plan, Planned, Source, Static
-    from mcpwire.gateway.session_ids import Kept
-    from mcpwire.gateway.sessions import HandleIds, SealedIds, SessionIds
-    from mcpwire.gateway.splicing import (
-        PendingBatch,
-        token_of,
-        tokens_in,
-    )
-    from mcpwire.gateway.tracing import JsonLines
+    from mcpwire.gateway.delegates import ContentDelegate as ContentDelegate
+    from mcpwire.gateway.delegates import QueueDelegate as QueueDelegate
+    from mcpwire.gateway.delegates import Splicer as Splicer
+    from mcpwire.gateway.gateway import Gateway as Gateway
+    from mcpwire.gateway.plan import Changes as Changes
+    from mcpwire.gateway.plan import FromHeaders as FromHeaders
+    from mcpwire.gateway.plan import Plan as Plan
+    from mcpwire.gateway.plan import Planned as Planned
+    from mcpwire.gateway.plan import Source as Source
+    from mcpwire.gateway.plan import Static as Static
+    from mcpwire.gateway.session_ids import Kept as Kept
+    from mcpwire.gateway.sessions import HandleIds as HandleIds
+    from mcpwire.gateway.sessions import SealedIds as SealedIds
+    from mcpwire.gateway.sessions import SessionIds as SessionIds
+    from mcpwire.gateway.splicing import PendingBatch as PendingBatch
+    from mcpwire.gateway.splicing import token_of as token_of
+    from mcpwire.gateway.splicing import tokens_in as tokens_in
+    from mcpwire.gateway.tracing import JsonLines as JsonLines
 
-__all__ = [
-    "Changes",
-    "ContentDelegate",
-    "FromHeaders",
-    "Gateway",
-    "HandleIds",
-    "JsonLines",
-    "Kept",
-    "PendingBatch",
-    "Plan",
-    "Planned",
-    "QueueDelegate",
-    "SealedIds",
-    "SessionIds",
-    "Source",
-    "Splicer",
-    "Static",
-    "token_of",
-    "tokens_in",
-]
-
-_MODULES: Final = {
-    "Changes": "plan",
-    "ContentDelegate": "delegates",
-    "FromHeaders": "plan",
-    "Gateway": "gateway",
-    "HandleIds": "sessions",
-    "JsonLines": "tracing",
-    "Kept": "session_ids",
-    "PendingBatch": "splicing",
-    "Plan": "plan",
-    "Planned": "plan",
-    "QueueDelegate": "delegates",
-    "SealedIds": "sessions",
-    "SessionIds": "sessions",
-    "Source": "plan",
-    "Splicer": "delegates",
-    "Static": "plan",
-    "token_of": "splicing",
-    "tokens_in": "splicing",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = importlib.import_module(f"{__name__}.{_MODULES[name]}")
-    value = getattr(module, name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__, __all__ = lazy_names(
+    __name__,
+    {
+        "delegates": "ContentDelegate QueueDelegate Splicer",
+        "gateway": "Gateway",
+        "plan": "Changes FromHeaders Plan Planned Source Static",
+        "session_ids": "Kept",
+        "sessions": "HandleIds SealedIds SessionIds",
+        "splicing": "PendingBatch token_of tokens_in",
+        "tracing": "JsonLines",
+    },
+)

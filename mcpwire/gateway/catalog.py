@@ -73,10 +73,7 @@ class Catalog:
         self.known: dict[str, Merged] = {}
 
     def drop(self, kind: str, server: str) -> None:
-        """Have a server's list fetched again by the next reader.
-
-        The kind ``"resources"`` has the templates, too.
-        """
+        """Have a server's list fetched again by the next reader."""
         for each in ("resources", "templates") if kind == "resources" else (kind,):
             if found := self._lists.get((server, each)):
                 found.wanted += 1
@@ -98,11 +95,7 @@ class Catalog:
     # Reading...
 
     async def get(self, kind: str) -> Merged:
-        """Return one of the `KINDS`, no older than this call.
-
-        Raises:
-            InternalError: Two tools would have one name, and the policy is to refuse.
-        """
+        """Return one of the `KINDS`, no older than this call."""
         self._upstreams.retry()
         stale = [each for each in self._lists_of(kind) if not each.is_fresh]
         await asyncio.gather(*(each.refresh() for each in stale))
@@ -177,10 +170,7 @@ class Catalog:
     # Owners...
 
     async def owner_of(self, kind: str, name: str) -> tuple[Upstream, str] | None:
-        """Return the server of a tool or prompt, and its name there.
-
-        Only a name that is not known has the lists fetched that have changed.
-        """
+        """Return the server of a tool or prompt, and its name there."""
         known = self.known.get(kind)
         owner = known.owners.get(name) if known is not None else None
         if owner is None:
@@ -356,11 +346,7 @@ async def call_extra(
     request: RequestContext,
     upstreams: Upstreams,
 ) -> Json:
-    """Answer the call of a tool of `EXTRAS`.
-
-    Raises:
-        RPCError: The arguments are none, or the server refused.
-    """
+    """Answer the call of a tool of `EXTRAS`."""
     if arguments is None:
         arguments = {}
     if type(arguments) is not dict:
@@ -420,20 +406,13 @@ class Descriptions:
     def find(
         self, plan: Plan, revision: Revision, headers: Iterable[str]
     ) -> Json | None:
-        """Return what the servers of a plan can do, if that is known.
-
-        `headers` are the names of the header fields that go along to them.
-        """
+        """Return what the servers of a plan can do, if that is known."""
         kept = self._kept.get((plan.key, plan.one, revision.name))
         if kept is None or _is_personal(plan, headers):
             return None
         known, described, fresh_until = kept
-        is_same = len(known.servers) == len(plan.servers) and all(
-            each.is_as(other)
-            for each, other in zip(known.servers, plan.servers, strict=True)
-        )
-        now = asyncio.get_running_loop().time()
-        return dict(described) if is_same and now < fresh_until else None
+        is_fresh = asyncio.get_running_loop().time() < fresh_until
+        return dict(described) if is_fresh and known.servers == plan.servers else None
 
     def keep(
         self,
@@ -444,10 +423,7 @@ class Descriptions:
         headers: Iterable[str],
         is_complete: bool,
     ) -> None:
-        """Keep what the servers of a plan can do.
-
-        Where not all of them are connected, until those that failed are tried again.
-        """
+        """Keep what the servers of a plan can do."""
         if all(isinstance(each.target, (Http, Server)) for each in plan.servers):
             return
         if _is_personal(plan, headers):

@@ -270,11 +270,7 @@ class GatewayDispatcher(Dispatcher):
         return upstreams.catalog.param_headers(name)
 
     def plan(self, info: RequestInfo, params: Mapping[str, Any] | None) -> Plan:
-        """Return the servers for a client.
-
-        Raises:
-            RPCError: This is the answer.
-        """
+        """Return the servers for a client."""
         one = info.scope.get(BY_PATH) if self.only == BY_PATH else self.only
         plan = self._gateway.completed(self._gateway.source.plan(info, params), one)
         if self.only == BY_PATH and not plan.servers:
@@ -289,12 +285,7 @@ class GatewayDispatcher(Dispatcher):
         session: Session | None,
         info: RequestInfo = IN_MEMORY,
     ) -> tuple[Session, Json]:
-        """Open a session; connect to its servers if it is not known what they can do.
-
-        Raises:
-            RPCError: It is refused, or a server could not be connected to and all of
-                them are needed.
-        """
+        """Open a session; connect to its servers unless their abilities are known."""
         opened, result = super().initialize(params, session, info)
         beginning = self._begin(opened, self.plan(info, params), info)
         if self._gateway.trace is not None:
@@ -315,13 +306,7 @@ class GatewayDispatcher(Dispatcher):
         return super().initialize(params, session, info)
 
     async def _begin(self, session: Session, plan: Plan, info: RequestInfo) -> Json:
-        """Give a session its servers; return what they can do.
-
-        Cancelling it undoes it.
-
-        Raises:
-            RPCError: As `open_session`.
-        """
+        """Give a session its servers; return what they can do."""
         gateway, revision = self._gateway, session.revision
         capabilities = session.client_capabilities
         if gateway.share == "identity":
@@ -397,11 +382,7 @@ class GatewayDispatcher(Dispatcher):
     # Sessions by their ids, which there are over HTTP only...
 
     def new_session_id(self, session: Session) -> str | None:
-        """Return the id that a session gets.
-
-        Raises:
-            RPCError: It cannot have one.
-        """
+        """Return the id that a session gets."""
         upstreams = self._by_session.get(session)
         if upstreams is None:
             return None
@@ -447,9 +428,6 @@ class GatewayDispatcher(Dispatcher):
 
         The servers' own sessions are begun anew, too: what they remembered is gone, and
         so are subscriptions and the log level.
-
-        Raises:
-            RPCError: As `open_session`.
         """
         found = self._kept(id, info)
         if found is None:

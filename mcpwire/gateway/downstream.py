@@ -24,6 +24,7 @@ import asyncio
 import secrets
 from typing import TYPE_CHECKING, Any, Final
 
+from mcpwire._text import excerpt
 from mcpwire.errors import (
     InternalError,
     InvalidParams,
@@ -76,11 +77,7 @@ class Downstream:
     def call_of(
         self, in_flight: InFlightCalls[RelayedCall], handle: object | None
     ) -> RelayedCall | None:
-        """Return the call that a server's request belongs to; ``None``: it needs none.
-
-        Raises:
-            InternalError: Nothing shows which of several clients' it is.
-        """
+        """Return the call of a server's request; ``None``: it needs none."""
         if self.session is None:
             return in_flight.owner(handle, asyncio.get_running_loop().time())
         calls = in_flight.calls
@@ -93,11 +90,7 @@ class Downstream:
     async def ask(
         self, method: str, params: dict[str, Any] | None, call: RelayedCall | None
     ) -> dict[str, Any]:
-        """Return the client's answer; cancelling it takes the request back.
-
-        Raises:
-            RPCError: It refused, or could not be asked.
-        """
+        """Return the client's answer; cancelling it takes the request back."""
         if call is not None and call.suspended is not None:
             return await call.suspended.ask(method, params)
         send = None if self.session is None else self.session.ask
@@ -181,8 +174,6 @@ TIMEOUT_S: Final = 300.0
 TURNS: Final = 3
 """Turns of the loop in which questions that are asked together find each other."""
 
-EXCERPT: Final = 40
-
 
 class SuspensionLimits:
     """Bounds the suspended calls of one gateway, and seals their states.
@@ -218,20 +209,12 @@ class SuspendedCalls:
     async def perform(
         self, call: RelayedCall, work: Coroutine[Any, Any, dict[str, Any]]
     ) -> dict[str, Any]:
-        """Return the result of a call, or a question of its server.
-
-        Cancelling it cancels the work.
-        """
+        """Return the result of a call, or a question of its server."""
         call.suspended = SuspendedCall(self, call, work)
         return await call.suspended.outcome()
 
     async def go_on(self, request: RequestContext) -> dict[str, Any]:
-        """Return the next outcome of a call, with the answers that a request brings.
-
-        Raises:
-            InvalidParams: The state is not this request's, was used, or is too old; or
-                the answers are malformed.
-        """
+        """Return the next outcome of a call, with the answers that a request brings."""
         state = self.limits.sealer.open(request.params["requestState"], request)
         call = self._calls.get(str(state.kept.get("call")))
         if call is None:
@@ -255,22 +238,14 @@ class SuspendedCalls:
         )
 
     def opened_state(self, request: RequestContext) -> Any:
-        """Return the server's state that a request brings.
-
-        Raises:
-            InvalidParams: It is not this request's, or too old.
-        """
+        """Return the server's state that a request brings."""
         state = self.limits.sealer.open(request.params["requestState"], request)
         return state.kept.get("state")
 
     # For the calls...
 
     def add(self, call: SuspendedCall) -> None:
-        """Let a call wait, for which another may end.
-
-        Raises:
-            InternalError: Too many do already.
-        """
+        """Let a call wait, for which another may end."""
         if call.id in self._calls:
             return
         waiting = self.limits.calls
@@ -320,11 +295,7 @@ class SuspendedCall:
         self._task.add_done_callback(self._ended)
 
     async def ask(self, method: str, params: dict[str, Any] | None) -> dict[str, Any]:
-        """Return the client's answer to a question; cancelling it takes it back.
-
-        Raises:
-            InternalError: Too many calls wait already.
-        """
+        """Return the client's answer to a question; cancelling it takes it back."""
         self._calls.add(self)
         self._asked += 1
         key = f"{method.partition('/')[0]}-{self._asked}"
@@ -336,16 +307,12 @@ class SuspendedCall:
             self._questions.pop(key, None)
 
     def take(self, responses: dict[str, Any], request: RequestContext) -> None:
-        """Hand the answers of a round to the waiting questions.
-
-        Raises:
-            InvalidParams: One of them is no object; nothing has changed then.
-        """
+        """Hand the answers of a round to the waiting questions."""
         given = {key: responses[key] for key in self._questions if key in responses}
         for key, answer in given.items():
             if type(answer) is not dict:
                 raise InvalidParams(
-                    f"params.inputResponses[{key[:EXCERPT]!r}] must be an object"
+                    f"params.inputResponses[{excerpt(key)}] must be an object"
                 )
         self._stop_timer()
         self.is_attended = True
@@ -356,11 +323,7 @@ class SuspendedCall:
                 future.set_result(answer)
 
     async def outcome(self) -> dict[str, Any]:
-        """Return the call's result, or what its server asks first.
-
-        Raises:
-            RPCError: It failed so, or was cancelled for other calls.
-        """
+        """Return the call's result, or what its server asks first."""
         try:
             while not self._task.done():
                 if self._questions:

@@ -96,9 +96,6 @@ async def forward(
     Cancelling it tells the server. A server that asks for something is answered by the
     client, whatever era either of them is of. `params` have the name or URI that the
     server knows, and are taken over.
-
-    Raises:
-        RPCError: The server refused, or failed; this is the client's answer.
     """
     profile = upstream.client.profile
     agreement = profile.agreement
@@ -204,11 +201,7 @@ async def _send_across(sending: Sending) -> Json:
 def _visits(
     error: UrlElicitationRequired, request: RequestContext, *, may_ask: bool
 ) -> Json:
-    """Return the visits that a call failed for as questions: it is made again then.
-
-    Raises:
-        InternalError: The client cannot be asked for them.
-    """
+    """Return the visits that a call failed for as questions: it is made again then."""
     visits = visits_of(error.data)
     declared = capability_declared(request.client_capabilities, "elicitation.url")
     if not (may_ask and declared and visits):
@@ -257,11 +250,7 @@ class Sending:
         self.meta = {**(self.meta or {}), key: value}
 
     async def send(self, params: Json) -> Json:
-        """Send the request once, or again where that is safe; return what comes.
-
-        Raises:
-            RPCError: The server refused, or failed; this is the client's answer.
-        """
+        """Send the request once, or again where that is safe; return what comes."""
         upstream, call, method = self.upstream, self.call, self.method
         requests = upstream.client.requests
         on_progress: Any = call.heard if call.wants_progress else None
@@ -303,12 +292,7 @@ class Sending:
 
 
 async def _finish(sending: Sending, raw: Json) -> Json:
-    """Return the complete result of a call that began with this one.
-
-    Raises:
-        RPCError: The client refused, or the server failed.
-        ToolError: The client refused what a tool asked.
-    """
+    """Return the complete result of a call that began with this one."""
     if raw.get("resultType", COMPLETE) == COMPLETE:
         return raw
     client = sending.upstream.client
@@ -402,11 +386,7 @@ NEVER_FORWARDED: Final = frozenset(
 def check_forwarded(
     names: Iterable[str], private: Iterable[str] = ()
 ) -> tuple[str, ...]:
-    """Return the names of fields to forward, in lower case and each once.
-
-    Raises:
-        ValueError: One of them is no name, is private, or is never forwarded.
-    """
+    """Return the names of fields to forward, in lower case and each once."""
     if isinstance(names, str):
         raise ValueError(f"the names of headers are a collection, got {names!r}")
     never = NEVER_FORWARDED.union(map(str.lower, private))
@@ -425,11 +405,7 @@ def check_forwarded(
 
 
 def pick_headers(fields: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
-    """Return the fields of a request that are forwarded, under lower-case names.
-
-    Raises:
-        InvalidRequest: A value cannot be sent on.
-    """
+    """Return the fields of a request that are forwarded, under lower-case names."""
     picked = {name: value for name in names if (value := fields.get(name)) is not None}
     try:
         check_headers(picked, "the request's headers")
@@ -448,9 +424,6 @@ def take_headers(upstreams: Upstreams, request: RequestContext) -> None:
 
     As a whole: what is not sent again is not passed on. Where several clients share a
     set, what none of them causes keeps the fields by which they share it.
-
-    Raises:
-        InvalidRequest: One of them cannot be sent on.
     """
     headers = upstreams.gateway.forwarded(request.info)
     if upstreams.downstream.session is not None:

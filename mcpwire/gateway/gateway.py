@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 import attrs
 
-from mcpwire._version import __version__
+from mcpwire._package import __version__
 from mcpwire.config.url_deny_list import UrlDenyList
 from mcpwire.errors import InvalidRequest
 from mcpwire.gateway.delegates import splicer_of
@@ -19,7 +19,7 @@ from mcpwire.gateway.forwarding import check_forwarded, pick_headers
 from mcpwire.gateway.plan import Changes, Plan, Planned, Static
 from mcpwire.gateway.sessions import HandleIds
 from mcpwire.gateway.upstreams import UpstreamPool
-from mcpwire.limits import Limits, check_timeout
+from mcpwire.limits import Limits, check_count, check_timeout
 from mcpwire.protocol.request_state import check_key
 from mcpwire.server.components import check_page_size
 from mcpwire.server.notifications import Listens
@@ -33,7 +33,6 @@ from mcpwire.versions import REVISIONS, read_revisions
 if TYPE_CHECKING:
     from asyncio import StreamReader, StreamWriter
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-    from types import TracebackType
     from typing import Literal, Self
 
     from mcpwire.config import Configuration
@@ -176,7 +175,7 @@ class Gateway:
         self.on_error = _one_of("on_error", on_error, ("skip", "raise"))
         self.timeout = check_timeout(timeout)
         self.connect_timeout = check_timeout(connect_timeout, "connect_timeout")
-        self.concurrency = _count("concurrency", concurrency)
+        self.concurrency = check_count(concurrency, "concurrency")
         self.share = _one_of("share", share, ("session", "identity"))
         self.names = NamePolicy.proxy() if names is None else names
         self.server_names = _one_of("server_names", server_names, ("ours", "theirs"))
@@ -192,7 +191,7 @@ class Gateway:
         self._local = () if local is None else (own,)
         if isinstance(self.source, Static):
             self._check_servers(self.source.servers)
-        self._begin(_count("max_upstream_sets", max_upstream_sets), idle, trace)
+        self._begin(check_count(max_upstream_sets, "max_upstream_sets"), idle, trace)
 
     def _describe(
         self,
@@ -260,11 +259,7 @@ class Gateway:
             raise InvalidRequest(str(error)) from None
 
     def _check_servers(self, servers: tuple[Planned, ...]) -> None:
-        """Refuse servers that are denied, or have the name of the gateway's own.
-
-        Raises:
-            ValueError: One of them; names it.
-        """
+        """Refuse servers that are denied, or have the name of the gateway's own."""
         for planned in servers:
             if self.denies(planned):
                 raise ValueError(f"the URL of the server {planned.name!r} is denied")
@@ -348,12 +343,7 @@ class Gateway:
         self.hold()
         return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._holders -= 1
         await self.aclose()
 
@@ -611,12 +601,6 @@ class Gateway:
 def _one_of(name: str, value: str, choices: tuple[str, ...]) -> str:
     if value not in choices:
         raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
-    return value
-
-
-def _count(name: str, value: int) -> int:
-    if type(value) is not int or value < 1:
-        raise ValueError(f"{name} must be an integer above 0, got {value!r}")
     return value
 
 

@@ -42,9 +42,9 @@ of the request has the name by this key."""
 NO_RULES: Final = ServerRules()
 
 
-@attrs.frozen(kw_only=True, eq=False)
+@attrs.frozen(kw_only=True)
 class Planned:
-    """One server that is to be connected to."""
+    """One server that is to be connected to; equal ones are offered in the same way."""
 
     name: str
     """What we call it."""
@@ -63,13 +63,6 @@ class Planned:
 
     key: Hashable = None
     """What else makes two of them the same server."""
-
-    def is_as(self, other: Planned) -> bool:
-        """Tell whether another one is connected to, and offered, in the same way."""
-        return all(
-            getattr(self, each) == getattr(other, each)
-            for each in ("name", "target", "options", "rules", "is_bare", "key")
-        )
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -197,7 +190,7 @@ class Static:
             changed=tuple(
                 name
                 for name, each in after.items()
-                if name in before and not each.is_as(before[name])
+                if name in before and each != before[name]
             ),
         )
 

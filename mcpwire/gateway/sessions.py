@@ -19,7 +19,7 @@ import attrs
 
 from mcpwire.errors import InvalidRequest
 from mcpwire.gateway.session_ids import decode_kept, encode_kept
-from mcpwire.limits import DEFAULT_RECOVERY, check_timeout
+from mcpwire.limits import DEFAULT_RECOVERY, check_count, check_timeout
 from mcpwire.server.fair_pool import FairPool, client_key, client_of
 from mcpwire.server.log_limit import LimitedLogger
 from mcpwire.transports.http.target import Http
@@ -227,10 +227,8 @@ class HandleIds:
         store: MutableMapping[str, bytes] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        if type(maximum) is not int or maximum < 1:
-            raise ValueError(f"maximum must be an integer above 0, got {maximum!r}")
         self._lifetime = check_timeout(lifetime, "lifetime")
-        self._maximum = maximum
+        self._maximum = check_count(maximum, "maximum")
         self._store: MutableMapping[str, bytes] = {} if store is None else store
         self._pool: FairPool[str] = FairPool()
         for id in self._store:

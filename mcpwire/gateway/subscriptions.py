@@ -51,10 +51,6 @@ async def subscribe(
     """Answer ``resources/subscribe`` of a session; a second time it does nothing.
 
     `raw` is what the server calls the resource, `public` what the client does.
-
-    Raises:
-        InvalidParams: The client watches too much already.
-        RPCError: The server refused.
     """
     session = request.session
     assert session is not None  # the method table: sessions only
@@ -87,10 +83,6 @@ async def listen(
 
     What a server will not tell is left out of the acknowledgement (2026-07-28
     basic/patterns/subscriptions).
-
-    Raises:
-        InvalidParams: The filter is malformed, or names too much.
-        InternalError: Too many are open already.
     """
     # Of all sets, before any server is asked for anything.
     with upstreams.gateway.listens.entered(request.info.owner) as ended:
@@ -133,11 +125,7 @@ async def _listen(
 
 
 def _texts(given: Any) -> list[str]:
-    """Return what a filter names, each once; nothing where it is malformed.
-
-    Raises:
-        InvalidParams: It names too much.
-    """
+    """Return what a filter names, each once; nothing where it is malformed."""
     if type(given) is not list or not all(type(each) is str for each in given):
         return []  # which `Subscriptions` refuses
     found = list(dict.fromkeys(given))
@@ -166,10 +154,7 @@ async def follow(
     new: Iterable[Upstream],
     levels: Iterable[str],
 ) -> None:
-    """Have the servers of a set tell what clients wanted of those that are gone.
-
-    What none of them tells any more can be subscribed to anew, should one have it.
-    """
+    """Have the servers of a set tell what clients wanted of those that are gone."""
     for level in levels:
         await asyncio.gather(*(each.set_level(level) for each in new))
     lost: Counter[str] = Counter()
@@ -204,9 +189,6 @@ async def set_level(
 
     A server that does not take it is no reason to fail: what it sends is looked at
     before it is passed on.
-
-    Raises:
-        InvalidParams: There is no such level.
     """
     level = check_level(params.get("level"))
     assert request.session is not None  # the method table: sessions only

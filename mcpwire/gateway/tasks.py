@@ -74,11 +74,7 @@ def _has_tasks(upstream: Upstream) -> bool:
 async def _of_one(
     method: str, params: Json, request: RequestContext, upstreams: Upstreams
 ) -> Json:
-    """Answer a request about one task.
-
-    Raises:
-        InvalidParams: There is no such task.
-    """
+    """Answer a request about one task."""
     owner = _owner(params.get("taskId"), request, upstreams)
     if owner is None:
         raise InvalidParams("there is no such task")
@@ -116,10 +112,6 @@ async def _list(params: Json, request: RequestContext, upstreams: Upstreams) -> 
 
     A server lists all that the gateway asked it for, which may be other users' as well:
     of those it lists, what this client was told of is passed on.
-
-    Raises:
-        MethodNotFound: They may be anybody's.
-        InvalidParams: There is no page but the first.
     """
     if not upstreams.downstream.is_one:
         # 2025-11-25 basic/utilities/tasks, "Task Listing": only the tasks of the asking

@@ -14,6 +14,7 @@ from hmac import compare_digest
 from hmac import digest as hmac_digest
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
+from mcpwire._text import excerpt
 from mcpwire.errors import (
     ConnectionClosed,
     InternalError,
@@ -78,8 +79,6 @@ ROOTS: Final = "roots/list"
 
 _FAMILIES: Final = {ELICIT: "elicitation", SAMPLE: "sampling", ROOTS: "roots"}
 
-_EXCERPT_CHARACTERS: Final = 40
-
 
 def refusal(
     method: str,
@@ -91,7 +90,7 @@ def refusal(
     family = _FAMILIES.get(method)
     if family is None or available(method, revision, "server") is None:
         return MethodNotFound(
-            f"the client behind the gateway does not answer {_excerpt(method)}"
+            f"the client behind the gateway does not answer {excerpt(method)}"
         )
     if params is None and method != ROOTS:
         return InvalidParams(f"{method} needs params")
@@ -189,10 +188,6 @@ def visits_of(data: Any) -> list[dict[str, Any]]:
     ]
 
 
-def _excerpt(text: str) -> str:
-    return repr(text[:_EXCERPT_CHARACTERS])
-
-
 def declared_again(
     declared: Mapping[str, Any], came: Revision, goes: Revision
 ) -> dict[str, Any]:
@@ -259,10 +254,7 @@ ROUND_MEMBERS: Final = frozenset({"inputResponses", "requestState"})
 
 
 def passed_meta(meta: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the part of a request's `_meta` that is for the server behind.
-
-    The token of progress, which is the hop's, is added when the request is sent.
-    """
+    """Return the part of a request's `_meta` that is for the server behind."""
     if not meta:
         return None
     passed = {key: value for key, value in meta.items() if key not in _OF_ONE_HOP}
@@ -377,11 +369,7 @@ class InFlightCalls(Generic[C]):
         return len(self.calls) + len(self._cancelled)
 
     def owner(self, handle: object | None, now: float) -> C:
-        """Return the call of a server's request; the transport may name it (`handle`).
-
-        Raises:
-            InternalError: The call has ended, or nothing shows which one it is.
-        """
+        """Return the call of a server's request; `handle` is the transport's word."""
         if handle is not None:
             for call in self.calls:
                 if call is handle:

@@ -172,11 +172,7 @@ class Upstream:
     async def ask(
         self, method: str, params: Params, asks: Revision, call: RelayedCall | None
     ) -> dict[str, Any]:
-        """Return the client's answer to a server's request, in the server's revision.
-
-        Raises:
-            RPCError: The client refused, or the revision has no form for its answer.
-        """
+        """Return the client's answer to a request, in the server's revision."""
         downstream = self.downstream
         revision, declared = downstream.revision, downstream.capabilities
         if call is not None:
@@ -289,11 +285,7 @@ class Upstream:
     # What it is told on behalf of clients...
 
     async def watch(self, uri: str, name: str) -> None:
-        """Have it tell when a resource changes that clients know by that name.
-
-        Raises:
-            RPCError: It refused.
-        """
+        """Have it tell when a resource changes that clients know by that name."""
         # Noted first: what it tells before it has answered counts as well.
         self.watched.setdefault(uri, Counter())[name] += 1
         try:
@@ -381,9 +373,6 @@ class RelayFeatures(ClientFeatures):
         """Return what asks the client behind.
 
         Its call is found now: later it may no longer be known.
-
-        Raises:
-            RPCError: Nothing shows which client is to be asked.
         """
         upstream = self._upstream
         call = upstream.downstream.call_of(upstream.in_flight, self.handle)

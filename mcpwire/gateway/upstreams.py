@@ -77,12 +77,7 @@ class Upstreams:
     # Opening and closing...
 
     async def open(self) -> None:
-        """Connect to all of them, in parallel; call `aclose` after a failure.
-
-        Raises:
-            InternalError: One could not be connected to, and `on_error` is ``"raise"``;
-                names it, without another attempt.
-        """
+        """Connect to all of them, in parallel; call `aclose` after a failure."""
         self.is_begun = True
         slots = asyncio.Semaphore(self.gateway.concurrency)
         tasks = [
@@ -141,7 +136,7 @@ class Upstreams:
         before, members = self.members, {}
         for planned in plan.servers:
             kept = before.get(planned.name)
-            if kept is None or not kept.planned.is_as(planned):
+            if kept is None or kept.planned != planned:
                 kept = Upstream(self, planned)
             members[planned.name] = kept
         if self.is_closed:
@@ -168,10 +163,7 @@ class Upstreams:
             self.hub.tell(method)
 
     def retry(self) -> None:
-        """Try those again in the background that could not be connected to.
-
-        On success listeners are told that the lists changed.
-        """
+        """Try those again in the background that could not be connected to."""
         now = asyncio.get_running_loop().time()
         for each in self.members.values():
             if each.problem is not None and each.retry_at <= now and not self.is_closed:
@@ -323,11 +315,7 @@ class UpstreamPool:
     async def open_shared(
         self, identity: Hashable, owner: Owner, make: Callable[[], Upstreams]
     ) -> Upstreams:
-        """Return the shared set of an identity; open it if it is not open.
-
-        Raises:
-            RPCError: It cannot be opened; the next caller tries again.
-        """
+        """Return the shared set of an identity; open it if it is not open."""
         upstreams = self._shared.get(identity)
         if upstreams is None:
             self._make_room(owner)
@@ -336,13 +324,7 @@ class UpstreamPool:
         return upstreams
 
     async def open(self, upstreams: Upstreams, owner: Owner) -> None:
-        """Open a set if it is not open; callers at the same time share one attempt.
-
-        Cancelling it cancels the attempt for no other caller.
-
-        Raises:
-            RPCError: It cannot be opened.
-        """
+        """Open a set if it is not open; callers at the same time share one attempt."""
         opening = self._opening.get(upstreams)
         if opening is None:
             if upstreams.is_open:
@@ -389,11 +371,7 @@ class UpstreamPool:
     # The end...
 
     def _make_room(self, owner: Owner) -> None:
-        """End a set for one more set of a client, if there are too many.
-
-        Raises:
-            UpstreamsBusy: No set may end for it.
-        """
+        """End a set for one more set of a client, if there are too many."""
         if len(self._sets) < self._maximum:
             return
         found = self._sets.to_displace(owner, self._is_idle, _may_end)

@@ -7,48 +7,28 @@ first used.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
+
+from mcpwire._package import lazy_names
 
 if TYPE_CHECKING:
-    from mcpwire.errors import NotConnected
-    from mcpwire.group.backoff import Backoff
-    from mcpwire.group.events import GroupEvents
-    from mcpwire.group.group import Group
-    from mcpwire.group.member import Member
-    from mcpwire.group.reports import GroupEvent, Report, ServerStatus
+    from mcpwire.errors import NotConnected as NotConnected
+    from mcpwire.group.backoff import Backoff as Backoff
+    from mcpwire.group.events import GroupEvents as GroupEvents
+    from mcpwire.group.group import Group as Group
+    from mcpwire.group.member import Member as Member
+    from mcpwire.group.reports import GroupEvent as GroupEvent
+    from mcpwire.group.reports import Report as Report
+    from mcpwire.group.reports import ServerStatus as ServerStatus
 
-_MODULE_OF: Final = {
-    "Backoff": "mcpwire.group.backoff",
-    "Group": "mcpwire.group.group",
-    "GroupEvent": "mcpwire.group.reports",
-    "GroupEvents": "mcpwire.group.events",
-    "Member": "mcpwire.group.member",
-    "NotConnected": "mcpwire.errors",
-    "Report": "mcpwire.group.reports",
-    "ServerStatus": "mcpwire.group.reports",
-}
-
-__all__ = [
-    "Backoff",
-    "Group",
-    "GroupEvent",
-    "GroupEvents",
-    "Member",
-    "NotConnected",
-    "Report",
-    "ServerStatus",
-]
-
-
-def __getattr__(name: str) -> Any:
-    module = _MODULE_OF.get(name)
-    if module is None:
-        raise AttributeError(f"module 'mcpwire.group' has no attribute {name!r}")
-    value = getattr(importlib.import_module(module), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__, __all__ = lazy_names(
+    __name__,
+    {
+        ".errors": "NotConnected",
+        "backoff": "Backoff",
+        "events": "GroupEvents",
+        "group": "Group",
+        "member": "Member",
+        "reports": "GroupEvent Report ServerStatus",
+    },
+)

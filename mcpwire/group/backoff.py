@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import attrs
 
-from mcpwire.limits import LONGEST_TIMEOUT_S
+from mcpwire.limits import LONGEST_TIMEOUT_S, check_count
 
 __all__ = ["Backoff"]
 
@@ -38,12 +38,8 @@ _SECONDS: Final = _between(5e-324, LONGEST_TIMEOUT_S, "above zero")
 
 
 def _count(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
-    if value is None:
-        return
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError(
-            f"{attribute.name} must be a whole number above zero or None, got {value!r}"
-        )
+    if value is not None:
+        check_count(value, attribute.name)
 
 
 @attrs.frozen(kw_only=True)

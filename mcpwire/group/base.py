@@ -47,17 +47,11 @@ __all__ = [
 ]
 
 
-ServerT = TypeVar("ServerT", bound="ManagedServer")
 ClientT = TypeVar("ClientT")
 
 
-class GroupBase(Generic[ServerT, ClientT]):
-    """The servers that are known, and a `ManagedServer` for each that is there.
-
-    Attributes:
-        idle: Seconds after which a lazy server is closed that nobody uses.
-        backoff: How a lost connection is opened again.
-    """
+class GroupBase(Generic[ClientT]):
+    """The servers that are known, and a `ManagedServer` for each that is there."""
 
     def __init__(
         self,
@@ -86,7 +80,7 @@ class GroupBase(Generic[ServerT, ClientT]):
         self._make_client = make_client
         self._own_handlers: dict[str, dict[str, Any]] = {}
         self._known: dict[str, Member] = {}
-        self._entries: dict[str, ServerT] = {}
+        self._entries: dict[str, ManagedServer] = {}
         self._left: dict[str, float] = {}  # when those did that are known
         self._report = Report()
         self._know(servers)
@@ -264,11 +258,7 @@ class GroupBase(Generic[ServerT, ClientT]):
         return entry is not None and uri in entry.client.subscribed
 
     def _know(self, servers: Mapping[str, Any]) -> None:
-        """Record servers, all or none.
-
-        Raises:
-            ValueError: A name is empty or no string, or a target is none.
-        """
+        """Record servers, all or none."""
         members: dict[str, Member] = {}
         name: Any
         for name, given in servers.items():
@@ -316,7 +306,7 @@ class GroupBase(Generic[ServerT, ClientT]):
         problem = None if entry is None else entry.problem
         return NotConnected(server, known=self._known, problem=problem)
 
-    def _timeout_of(self, entry: ServerT) -> float | None:
+    def _timeout_of(self, entry: ManagedServer) -> float | None:
         timeout = entry.member.timeout
         found = self._client_options["timeout"] if timeout is UNSET else timeout
         return check_timeout(found)

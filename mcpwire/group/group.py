@@ -46,7 +46,6 @@ from mcpwire.transports.handlers import invoke
 from mcpwire.types import UNSET
 
 if TYPE_CHECKING:
-    import builtins
     from collections.abc import Callable, Coroutine, Iterable, Mapping
     from types import TracebackType
     from typing import Self, Unpack
@@ -57,7 +56,6 @@ if TYPE_CHECKING:
     from mcpwire.group.reports import GroupEvent, Report
     from mcpwire.tools import ToolSet
     from mcpwire.tools.options import ToolOptions
-    from mcpwire.tools.rules import ServerRules
     from mcpwire.tools.toolset import OnChange
     from mcpwire.types import (
         CallToolResult,
@@ -81,7 +79,7 @@ __all__ = [
 ]
 
 
-class Group(GroupBase[ManagedServer, Client]):
+class Group(GroupBase[Client]):
     """Many servers by name, as one.
 
     ::
@@ -829,56 +827,24 @@ def as_meant(name: str, error: Exception, *, has_left: bool) -> Exception:
 
 
 class GroupSource:
-    """What tool sets ask a group, and are told by it."""
+    """What tool sets are told by a group, and how they list tools."""
 
     def __init__(self, group: Group) -> None:
-        self._group = group
+        self.group = group
         self._callbacks: dict[object, OnChange] = {}
 
-    def servers(self) -> builtins.list[str]:
-        """Return the servers that there are, in the order they were given."""
-        return [*self._group]
-
-    def has(self, server: str) -> bool:
-        """Tell whether there is a server of that name."""
-        return server in self._group
-
-    def rules(self, server: str) -> ServerRules | None:
-        """Return what holds for a server's tools alone."""
-        return self._group.rules(server)
-
-    def client(self, server: str) -> Client:
-        """Return a server's client."""
-        return self._group.client_of(server)
-
-    async def list(self, server: str) -> builtins.list[Tool]:
+    async def list_tools(self, server: str) -> list[Tool]:
         """Return all tools of a server; none where it did not declare to have any."""
         try:
-            client = await self._group.connected_in_turn(server)
+            client = await self.group.connected_in_turn(server)
             capabilities = client.capabilities
             if capabilities is not None and capabilities.tools is None:
                 return []
-            return await self._group.list_tools(server)
+            return await self.group.list_tools(server)
         except MCPError:
             raise
         except Exception as error:
             raise GroupError(f"{type(error).__name__}: {error}") from error
-
-    async def call(
-        self,
-        server: str,
-        tool: str,
-        arguments: Mapping[str, Any] | None,
-        **options: Any,
-    ) -> CallToolResult:
-        """Call a tool by the name that its server gave it."""
-        return await self._group.call_tool(server, tool, arguments, **options)
-
-    async def request(
-        self, server: str, verb: str, *arguments: Any, **options: Any
-    ) -> Any:
-        """Call another method of a server's client, such as ``"read_resource"``."""
-        return await getattr(self._group, verb)(server, *arguments, **options)
 
     def on_change(self, callback: OnChange) -> Callable[[], None]:
         """Have the callback called with each change; return what ends that."""

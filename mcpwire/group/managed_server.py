@@ -359,11 +359,7 @@ class ManagedServer:
             self._timer = None
 
     async def close(self) -> None:
-        """Close it, whatever is under way; bounded in time.
-
-        Raises:
-            RequestTimeout: It took too long; what is left goes on by itself.
-        """
+        """Close it, whatever is under way; bounded in time."""
         self.leave()
         ending = [
             task

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
 import attrs
 
 from mcpwire.group.backoff import Backoff
-from mcpwire.limits import check_timeout
+from mcpwire.limits import check_count, check_timeout
 from mcpwire.protocol.negotiation import parse_mode
 from mcpwire.tools.rules import ServerRules
 from mcpwire.transports.targets import is_url, spelled_out
@@ -203,10 +203,7 @@ _TIMEOUTS: Final = ("keepalive", "max_timeout", "probe_timeout")
 
 def check(concurrency: Any, on_error: Any, start: Any, restart: Any) -> None:
     """Refuse arguments of a group that are out of their range."""
-    if type(concurrency) is not int or concurrency < 1:
-        raise ValueError(
-            f"concurrency must be a whole number above zero, got {concurrency!r}"
-        )
+    check_count(concurrency, "concurrency")
     if on_error not in ("raise", "skip") and not callable(on_error):
         raise ValueError(
             f"on_error must be 'raise', 'skip' or a function, got {on_error!r}"

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from mcpwire._package import __version__
 from mcpwire._text import excerpt
-from mcpwire._version import __version__
 from mcpwire.errors import InvalidMessage, LocalProtocolError, RemoteProtocolError
 from mcpwire.protocol.json_schema import MAX_DEPTH, children
 from mcpwire.protocol.methods import METHODS

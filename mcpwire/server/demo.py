@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypedDict
 
-from mcpwire._version import __version__
+from mcpwire._package import __version__
 from mcpwire.protocol.input_requests import is_supported
 from mcpwire.server.authoring.schemas import Arg
 from mcpwire.server.server import Server

@@ -173,7 +173,7 @@ class ToolSet(Reader, Reading):
         )
 
 
-class Group(Owner, Reader, GroupBase[Any, Client]):
+class Group(Owner, Reader, GroupBase[Client]):
     """Many servers by name, as one.
 
     ::

@@ -18,8 +18,9 @@ are first used.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
+
+from mcpwire._package import lazy_names
 
 if TYPE_CHECKING:
     from mcpwire.testing.asgi import AsgiTransport as AsgiTransport
@@ -51,36 +52,20 @@ if TYPE_CHECKING:
     from mcpwire.testing.scripted import text as text
     from mcpwire.testing.wire import at_random as at_random
 
-_MODULES: Final = {
-    "asgi": "AsgiTransport",
-    "clock": "VirtualClockLoop run",
-    "faults": """
-        ByteOrderMark Corrupt Delay Drop Duplicate HangUp Lose Noise Split Stall Swap
-    """,
-    "issuer": "Issuer",
-    "leaks": "leak_check",
-    "peer": "SILENCE Message in_turn later repeated",
-    "relay": "FaultyStdio",
-    "scripted": "MemoryPeer ScriptedClient ScriptedServer scripted_command text",
-    "wire": "at_random",
-}
-_MODULE_OF: Final = {
-    name: module for module, names in _MODULES.items() for name in names.split()
-}
-
-__all__ = sorted(_MODULE_OF)  # noqa: PLE0605 - as in `mcpwire`
-
-
-def __getattr__(name: str) -> Any:
-    """Import a public name with its first use."""
-    module = _MODULE_OF.get(name)
-    if module is None:
-        raise AttributeError(f"module 'mcpwire.testing' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"mcpwire.testing.{module}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    """List what is public."""
-    return sorted(__all__)
+__getattr__, __dir__, __all__ = lazy_names(
+    __name__,
+    {
+        "asgi": "AsgiTransport",
+        "clock": "VirtualClockLoop run",
+        "faults": """
+            ByteOrderMark Corrupt Delay Drop Duplicate HangUp Lose Noise Split Stall
+            Swap
+        """,
+        "issuer": "Issuer",
+        "leaks": "leak_check",
+        "peer": "SILENCE Message in_turn later repeated",
+        "relay": "FaultyStdio",
+        "scripted": "MemoryPeer ScriptedClient ScriptedServer scripted_command text",
+        "wire": "at_random",
+    },
+)

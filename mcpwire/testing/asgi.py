@@ -172,11 +172,7 @@ class AsgiTransport(Base):
 
 
 class _Exchange:
-    """One request and its answer, between the application and httpx.
-
-    Attributes:
-        is_gone: Whether the client does not wait any more.
-    """
+    """One request and its answer, between the application and httpx."""
 
     def __init__(self, library: Any, request: Request) -> None:
         self._library = library
@@ -327,8 +323,6 @@ def _stream_class(library: Any) -> Any:
 
     return Stream
 
-
-logger = logging.getLogger("mcpwire")
 
 GRACE_S: Final = 1.0
 """How long requests may take to end when their client is gone for good."""

@@ -201,11 +201,11 @@ class _OfMessages(Fault):
         def change(line: bytes, number: int) -> Iterable[Item]:
             is_meant = self.message is None or number in self.message
             is_changed = is_meant and own.random() < self.chance
-            return self.change(line) if is_changed else (line,)
+            return self._change(line) if is_changed else (line,)
 
         return Lines(change)
 
-    def change(self, line: bytes) -> Iterable[Item]:
+    def _change(self, line: bytes) -> Iterable[Item]:
         """Return what passes in place of a message."""
         raise NotImplementedError
 
@@ -222,8 +222,7 @@ class Delay(_OfMessages):
         validator=[_above_zero, attrs.validators.le(LONGEST_DELAY_S)]
     )
 
-    def change(self, line: bytes) -> Iterable[Item]:
-        """Return what passes in place of a message."""
+    def _change(self, line: bytes) -> Iterable[Item]:
         return (Pause(self.seconds), line)
 
 
@@ -231,8 +230,7 @@ class Delay(_OfMessages):
 class Drop(_OfMessages):
     """Lose messages."""
 
-    def change(self, line: bytes) -> Iterable[Item]:
-        """Return what passes in place of a message."""
+    def _change(self, line: bytes) -> Iterable[Item]:
         return ()
 
 
@@ -246,8 +244,7 @@ class Duplicate(_OfMessages):
 
     times: int = attrs.field(default=2, validator=_above_zero)
 
-    def change(self, line: bytes) -> Iterable[Item]:
-        """Return what passes in place of a message."""
+    def _change(self, line: bytes) -> Iterable[Item]:
         return (line,) * self.times
 
 
@@ -261,8 +258,7 @@ class Noise(_OfMessages):
 
     data: bytes = b"this is no message\n"
 
-    def change(self, line: bytes) -> Iterable[Item]:
-        """Return what passes in place of a message."""
+    def _change(self, line: bytes) -> Iterable[Item]:
         return (self.data, line)
 
 

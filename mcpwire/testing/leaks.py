@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
-    from types import TracebackType
 
 __all__ = ["GRACE_S", "LeakCheck", "Watch", "leak_check", "watch_tasks"]
 
@@ -105,11 +104,7 @@ def describe_thread(thread: threading.Thread) -> str:
 
 
 class Watch:
-    """Remembers what was open when it was made.
-
-    Args:
-        ignore: Texts; what is described with one of them in it is no leak.
-    """
+    """Remembers what was open when it was made."""
 
     def __init__(self, *, ignore: Iterable[str] = ()) -> None:
         self._ignore = tuple(ignore)
@@ -194,12 +189,7 @@ class LeakCheck:
     def __enter__(self) -> None:
         self._watch = Watch(ignore=self._ignore)
 
-    def __exit__(
-        self,
-        _: type[BaseException] | None,
-        error: BaseException | None,
-        __: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _: object, error: object, __: object) -> None:
         assert self._watch is not None
         if error is None:
             _report(self._watch.settle(self._grace))
@@ -208,12 +198,7 @@ class LeakCheck:
         self._tasks = asyncio.all_tasks()
         self.__enter__()
 
-    async def __aexit__(
-        self,
-        _: type[BaseException] | None,
-        error: BaseException | None,
-        __: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, _: object, error: object, __: object) -> None:
         assert self._watch is not None
         if error is None:
             left = await tasks_left(self._tasks)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 __all__ = [
     "HAS_PROC",
@@ -76,15 +76,20 @@ def is_alive(pid: int) -> bool:
     return pid in _parents()
 
 
-def descriptors(*pids: int) -> int | None:
-    """Return how many descriptors processes and their descendants have open."""
-    found = 0
+def _sum(pids: Iterable[int], count: Callable[[Path], int]) -> int | None:
+    """Add up what is counted of processes and their descendants, by their folders."""
+    given = tuple(pids)
     try:
-        for each in descendants(*pids).union(pids):
-            found += sum(1 for _ in (_PROC / str(each) / "fd").iterdir())
+        return sum(
+            count(_PROC / str(each)) for each in descendants(*given).union(given)
+        )
     except OSError:
         return None
-    return found
+
+
+def descriptors(*pids: int) -> int | None:
+    """Return how many descriptors processes and their descendants have open."""
+    return _sum(pids, lambda folder: len(list((folder / "fd").iterdir())))
 
 
 def resident_memory(*pids: int) -> int | None:
@@ -92,38 +97,25 @@ def resident_memory(*pids: int) -> int | None:
 
     What two of them share counts twice.
     """
-    found = 0
-    try:
-        for each in descendants(*pids).union(pids):
-            text = (_PROC / str(each) / "statm").read_text()
-            found += int(text.split()[1]) * _PAGE
-    except OSError:
-        return None
-    return found
+    return _sum(
+        pids, lambda folder: int((folder / "statm").read_text().split()[1]) * _PAGE
+    )
 
 
 def private_memory(pid: int) -> int | None:
     """Return the bytes in memory that a process and its descendants do not share."""
-    found = 0
-    try:
-        for each in (pid, *descendants(pid)):
-            text = (_PROC / str(each) / "smaps_rollup").read_text()
-            sizes = re.findall(r"\nPrivate_(?:Clean|Dirty): +(\d+) kB", text)
-            found += 1_024 * sum(map(int, sizes))
-    except OSError:
-        return None
-    return found
+
+    def count(folder: Path) -> int:
+        text = (folder / "smaps_rollup").read_text()
+        sizes = re.findall(r"\nPrivate_(?:Clean|Dirty): +(\d+) kB", text)
+        return 1_024 * sum(map(int, sizes))
+
+    return _sum((pid,), count)
 
 
 def threads(pid: int) -> int | None:
     """Return how many threads a process and its descendants have."""
-    found = 0
-    try:
-        for each in (pid, *descendants(pid)):
-            found += sum(1 for _ in (_PROC / str(each) / "task").iterdir())
-    except OSError:
-        return None
-    return found
+    return _sum((pid,), lambda folder: len(list((folder / "task").iterdir())))
 
 
 def mapped_files(pids: Iterable[int]) -> dict[str, int]:
@@ -179,16 +171,13 @@ def cpu_time(*pids: int, with_own: bool = True) -> int | None:
 
 def system_calls(*pids: int) -> tuple[int, int] | None:
     """Return how often processes and their descendants have read and written."""
-    reads = writes = 0
-    try:
-        for each in descendants(*pids).union(pids):
-            text = (_PROC / str(each) / "io").read_text()
-            lines = dict(line.split(": ") for line in text.splitlines())
-            reads += int(lines["syscr"])
-            writes += int(lines["syscw"])
-    except OSError:
-        return None
-    return reads, writes
+
+    def count(folder: Path, name: str) -> int:
+        return int(re.findall(rf"{name}: (\d+)", (folder / "io").read_text())[0])
+
+    reads = _sum(pids, lambda folder: count(folder, "syscr"))
+    writes = _sum(pids, lambda folder: count(folder, "syscw"))
+    return None if reads is None or writes is None else (reads, writes)
 
 
 def listeners(port: int) -> set[int]:

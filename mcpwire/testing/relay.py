@@ -68,11 +68,7 @@ process can read arguments."""
 
 
 class _Direction:
-    """Reads one descriptor and writes another; it owns both.
-
-    Attributes:
-        over: Set once both are closed.
-    """
+    """Reads one descriptor and writes another; it owns both."""
 
     def __init__(self, read_fd: int, write_fd: int, chain: Chain) -> None:
         self._loop = asyncio.get_running_loop()
@@ -303,11 +299,7 @@ def _as_command(target: str | Stdio | Http) -> Stdio:
 
 def _bridge_command(target: Http) -> Stdio:
     """Return the command of a bridge to a server over HTTP."""
-    given = {
-        each.name: getattr(target, each.name)
-        for each in attrs.fields(Http)
-        if each.init and getattr(target, each.name) != each.default
-    }
+    given = _given(target)
     try:
         options = json.dumps(given)
     except TypeError as error:
@@ -328,13 +320,13 @@ def encode_faults(faults: Sequence[Fault]) -> str:
     return repr([(type(fault).__name__, _given(fault)) for fault in faults])
 
 
-def _given(fault: Any) -> dict[str, Any]:
+def _given(made: Any) -> dict[str, Any]:
     """Return what differs from the defaults, which may have no literal (infinity)."""
-    values = {
-        each.name: getattr(fault, each.name) for each in attrs.fields(type(fault))
-    }
-    defaults = {each.name: each.default for each in attrs.fields(type(fault))}
-    return {name: value for name, value in values.items() if value != defaults[name]}
+    return attrs.asdict(
+        made,
+        recurse=False,
+        filter=lambda each, value: bool(each.init and value != each.default),
+    )
 
 
 def decode_faults(text: str) -> list[Fault]:
@@ -385,13 +377,11 @@ class _Bridge:
 
     def wire_received(self, wire: Wire, data: bytes) -> None:
         """Pass on what the server says."""
-        del wire
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
 
     def wire_ended(self, wire: Wire) -> None:
         """End this process, too."""
-        del wire
         self.is_over.set()
 
     async def run(self, target: Http) -> None:

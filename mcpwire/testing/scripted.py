@@ -21,7 +21,6 @@ from mcpwire.versions import REVISIONS, Era, find_revision
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from types import TracebackType
     from typing import Self
 
     from mcpwire.testing.peer import Message
@@ -266,12 +265,7 @@ class ScriptedClient(ScriptedPeer):
         await self.connect()
         return self
 
-    async def __aexit__(
-        self,
-        _: type[BaseException] | None,
-        __: BaseException | None,
-        ___: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
     @property

@@ -56,13 +56,7 @@ class WireOwner(Protocol):
 
 
 class Wire:
-    """One connection; a subclass brings `_deliver` and `_hang_up`.
-
-    Attributes:
-        is_open: Whether neither side has closed it.
-        is_silent: Whether what is to leave stays here instead.
-        partial: What came of a line that is not complete; its owner's to use.
-    """
+    """One connection; a subclass brings `_deliver` and `_hang_up`."""
 
     def __init__(self, owner: WireOwner) -> None:
         self._owner = owner
@@ -71,8 +65,8 @@ class Wire:
         self._turns = 0
         self._timers: set[asyncio.TimerHandle] = set()
         self.is_open = True
-        self.is_silent = False
-        self.partial = bytearray()
+        self.is_silent = False  # what is to leave stays here
+        self.partial = bytearray()  # of an incomplete line, for the owner
 
     def put(self, parts: Iterable[bytes], turns: int) -> None:
         """Queue parts to be sent in order, `turns` turns of the loop before each."""
@@ -208,11 +202,7 @@ class _NearEnd(MemoryChannel):
 
 
 class MemoryWire(Wire):
-    """A connection in memory.
-
-    Attributes:
-        near: The client's end of it.
-    """
+    """A connection in memory."""
 
     def __init__(
         self, owner: WireOwner, inbound: Inbound, limits: Limits, target: str
@@ -231,9 +221,6 @@ class ChannelWire(Wire):
     """A connection over a channel of messages as bytes.
 
     It is the channel's `Inbound` too, which hears nothing but its end.
-
-    Attributes:
-        channel: The channel; ``None`` until `attach`.
     """
 
     def __init__(self, owner: WireOwner) -> None:

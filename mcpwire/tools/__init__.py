@@ -5,45 +5,30 @@ Each name is imported when it is first used.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
+
+from mcpwire._package import lazy_names
 
 if TYPE_CHECKING:
-    from mcpwire.tools.catalog import CatalogEntry
-    from mcpwire.tools.lock import ToolLock
-    from mcpwire.tools.options import ToolOptions
-    from mcpwire.tools.results import flatten
-    from mcpwire.tools.rules import ServerRules
-    from mcpwire.tools.toolset import ToolSet
-    from mcpwire.tools.transforms import ToolCall, ToolTransform, ToolView
+    from mcpwire.tools.catalog import CatalogEntry as CatalogEntry
+    from mcpwire.tools.lock import ToolLock as ToolLock
+    from mcpwire.tools.options import ToolOptions as ToolOptions
+    from mcpwire.tools.results import flatten as flatten
+    from mcpwire.tools.rules import ServerRules as ServerRules
+    from mcpwire.tools.toolset import ToolSet as ToolSet
+    from mcpwire.tools.transforms import ToolCall as ToolCall
+    from mcpwire.tools.transforms import ToolTransform as ToolTransform
+    from mcpwire.tools.transforms import ToolView as ToolView
 
-__all__ = [
-    "CatalogEntry",
-    "ServerRules",
-    "ToolCall",
-    "ToolLock",
-    "ToolOptions",
-    "ToolSet",
-    "ToolTransform",
-    "ToolView",
-    "flatten",
-]
-
-_MODULES: Final = {
-    "CatalogEntry": "mcpwire.tools.catalog",
-    "ServerRules": "mcpwire.tools.rules",
-    "ToolCall": "mcpwire.tools.transforms",
-    "ToolLock": "mcpwire.tools.lock",
-    "ToolOptions": "mcpwire.tools.options",
-    "ToolSet": "mcpwire.tools.toolset",
-    "ToolTransform": "mcpwire.tools.transforms",
-    "ToolView": "mcpwire.tools.transforms",
-    "flatten": "mcpwire.tools.results",
-}
-
-
-def __getattr__(name: str) -> Any:
-    module = _MODULES.get(name)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(module), name)
+__getattr__, __dir__, __all__ = lazy_names(
+    __name__,
+    {
+        "catalog": "CatalogEntry",
+        "lock": "ToolLock",
+        "options": "ToolOptions",
+        "results": "flatten",
+        "rules": "ServerRules",
+        "toolset": "ToolSet",
+        "transforms": "ToolCall ToolTransform ToolView",
+    },
+)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
 import attrs
 
+from mcpwire.limits import check_count
 from mcpwire.tools.catalog import Costs
 from mcpwire.tools.names import NamePolicy
 from mcpwire.tools.results import kinds_as_tools
@@ -103,11 +104,7 @@ def _trusted(value: bool | Patterns) -> tuple[str, ...]:  # noqa: FBT001 - an op
 
 
 def check_errors(value: Any) -> Errors:
-    """Return how errors are told.
-
-    Raises:
-        ValueError: There is no such way.
-    """
+    """Return how errors are told."""
     if value not in ("raise", "result"):
         raise ValueError(f"errors must be 'raise' or 'result', got {value!r}")
     found: Errors = value
@@ -115,8 +112,8 @@ def check_errors(value: Any) -> Errors:
 
 
 def _check_bytes(_: Options, __: object, value: int | None) -> None:
-    if value is not None and (type(value) is not int or value < 1):
-        raise ValueError(f"max_result_bytes must be above zero, got {value!r}")
+    if value is not None:
+        check_count(value, "max_result_bytes")
 
 
 @attrs.frozen(kw_only=True, eq=False)

@@ -319,7 +319,7 @@ class ToolSet(Reading):
         wanted: list[asyncio.Future[None]] = []
         self._refreshing += 1
         try:
-            wanted += map(self._want, servers or self._source.servers())
+            wanted += map(self._want, servers or self._source.group)
             if wanted:
                 await asyncio.wait(wanted)
         except asyncio.CancelledError:
@@ -406,10 +406,10 @@ class ToolSet(Reading):
 
     async def _list(self, server: str) -> None:
         """List a server's tools; what goes wrong is noted."""
-        if not self._source.has(server):
+        if server not in self._source.group:
             return
         try:
-            self._take(server, await self._source.list(server))
+            self._take(server, await self._source.list_tools(server))
         except MCPError as error:
             self._note_problem(server, error)
 
@@ -417,11 +417,11 @@ class ToolSet(Reading):
         """Keep what a server listed, for the next `_rebuild`."""
         wanted = self._options.extras
         extras = (
-            extra_tools(self._source.client(server).capabilities, wanted)
+            extra_tools(self._source.group.client_of(server).capabilities, wanted)
             if wanted
             else []
         )
-        rules = self._source.rules(server) or ServerRules()
+        rules = self._source.group.rules(server) or ServerRules()
         self._listed[server] = Listed(tools, extras, rules)
         self._problems.pop(server, None)
 
@@ -437,7 +437,7 @@ class ToolSet(Reading):
 
     def _rebuild(self) -> None:
         """Make everything again of what was listed; at once, or not at all."""
-        order = dict.fromkeys(self._source.servers())
+        order = dict.fromkeys(self._source.group)
         kept = {each: self._listed[each] for each in order if each in self._listed}
         try:
             built = build(self._options, kept)
@@ -587,12 +587,7 @@ class ToolSet(Reading):
         return result if limit is None else trim_result(result, limit)
 
     async def _approved(self, call: ToolCall, approve: Approve) -> ToolCall:
-        """Return the call that was approved.
-
-        Raises:
-            NotAllowed: It was not, or is not the one that was asked about any more.
-            LocalProtocolError: The changed arguments are none.
-        """
+        """Return the call that was approved."""
         view = call.view
         # What is shown is not what can be changed.
         shown = attrs.evolve(call, arguments=copy.deepcopy(call.arguments))
@@ -649,9 +644,9 @@ class ToolSet(Reading):
     async def _send(
         self, view: ToolView, arguments: dict[str, Any] | None, options: dict[str, Any]
     ) -> CallToolResult:
-        extra = view.extra
+        extra, group = view.extra, self._source.group
         if extra is None:
-            return await self._source.call(view.server, view.tool, arguments, **options)
+            return await group.call_tool(view.server, view.tool, arguments, **options)
         given = arguments or {}
         schema = extra.tool.input_schema
         for name in (*schema["required"], *given):
@@ -661,9 +656,8 @@ class ToolSet(Reading):
             if not isinstance(given.get(name), KINDS[kind]):
                 raise LocalProtocolError(f"the tool needs {name!r}, which is: {kind}")
         values = [given.get(name) for name in extra.parameters]
-        return extra.result(
-            await self._source.request(view.server, extra.verb, *values, **options)
-        )
+        request = getattr(group, extra.verb)
+        return extra.result(await request(view.server, *values, **options))
 
 
 def _settle(

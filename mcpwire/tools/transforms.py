@@ -327,11 +327,7 @@ def key_of(owner: Owner) -> str:
 
 
 def build(options: Options, servers: Mapping[str, Listed]) -> Built:
-    """Return all tools of these servers, rules applied.
-
-    Raises:
-        NameCollision: Two tools would have one name, where that is to be raised.
-    """
+    """Return all tools of these servers, rules applied."""
     definitions: dict[Owner, Tool] = {}
     extras: set[Owner] = set()
     for server, listed in servers.items():

@@ -10,35 +10,22 @@ anything else, `Reverse` where the server connects to the client, and `Channel`,
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
+
+from mcpwire._package import lazy_names
 
 if TYPE_CHECKING:
-    from mcpwire.transports.base import CallHandle, Channel, Inbound
-    from mcpwire.transports.custom import Messages, Reverse, Stream
+    from mcpwire.transports.base import CallHandle as CallHandle
+    from mcpwire.transports.base import Channel as Channel
+    from mcpwire.transports.base import Inbound as Inbound
+    from mcpwire.transports.custom import Messages as Messages
+    from mcpwire.transports.custom import Reverse as Reverse
+    from mcpwire.transports.custom import Stream as Stream
 
-_MODULE_OF: Final = {
-    "CallHandle": "mcpwire.transports.base",
-    "Channel": "mcpwire.transports.base",
-    "Inbound": "mcpwire.transports.base",
-    "Messages": "mcpwire.transports.custom",
-    "Reverse": "mcpwire.transports.custom",
-    "Stream": "mcpwire.transports.custom",
-}
-
-__all__ = ["CallHandle", "Channel", "Inbound", "Messages", "Reverse", "Stream"]
-
-
-def __getattr__(name: str) -> Any:
-    """Import a public name with its first use."""
-    module = _MODULE_OF.get(name)
-    if module is None:
-        raise AttributeError(f"module 'mcpwire.transports' has no attribute {name!r}")
-    value = getattr(importlib.import_module(module), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    """List what is public."""
-    return sorted(__all__)
+__getattr__, __dir__, __all__ = lazy_names(
+    __name__,
+    {
+        "base": "CallHandle Channel Inbound",
+        "custom": "Messages Reverse Stream",
+    },
+)

@@ -7,8 +7,9 @@ module comes with the first of its names that is used.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
+
+from mcpwire._package import lazy_names
 
 if TYPE_CHECKING:
     from mcpwire.types._base import UNSET as UNSET
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from mcpwire.types.tasks import *
     from mcpwire.types.tools import *
 
-_MODULES: Final = {
+MODULES: Final = {
     "_base": """
         UNSET Json JsonObject RequestParams Unset WireType
     """,
@@ -110,23 +111,4 @@ _MODULES: Final = {
     """,
 }
 
-HOME: Final = {
-    name: module for module, names in _MODULES.items() for name in names.split()
-}
-"""The module of each name."""
-
-__all__ = sorted(HOME)  # noqa: PLE0605 - type checkers see the imports above
-
-
-def __getattr__(name: str) -> Any:
-    """Import the module of a name on its first use."""
-    if name not in HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"{__name__}.{HOME[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    """Name everything, whether it is imported yet or not."""
-    return __all__
+__getattr__, __dir__, __all__ = lazy_names(__name__, MODULES)

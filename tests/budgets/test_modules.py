@@ -74,7 +74,7 @@ def test_importing_the_package_loads_next_to_nothing():
     found = python("import mcpwire, sys; print(*sys.modules)")
     assert sorted(name for name in found if name.startswith("mcpwire")) == [
         "mcpwire",
-        "mcpwire._version",
+        "mcpwire._package",
     ]
 
 

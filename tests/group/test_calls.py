@@ -373,10 +373,8 @@ async def test_what_one_member_says_of_its_tools_holds_for_them_alone():
     async with grouped(servers) as group:
         tools = await group.tools()
         assert set(tools.names) == {"mcp__b__x"}
-        assert group.source.rules("a").deny == ("x",)
-        assert group.source.rules("nowhere") is None
-        assert group.source.client("b") is group["b"]
-        assert await group.source.request("b", "ping") < BOUND_S
+        assert group.rules("a").deny == ("x",)
+        assert group.rules("nowhere") is None
 
 
 async def test_a_call_whose_server_leaves_just_then_says_so():

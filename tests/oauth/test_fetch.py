@@ -32,7 +32,7 @@ from net import BOUND_S, LOGIN_ADDRESS, SERVER_ADDRESS, Fetches
 from raw_server import raw_server, reply
 
 import mcpwire
-from mcpwire._version import __version__
+from mcpwire._package import __version__
 from mcpwire.auth.errors import (
     AuthTemporarilyUnavailable,
     DiscoveryError,

@@ -75,7 +75,7 @@ CLASSES: Final = {
         ["tools/toolset.py:ToolSet"],
     ),
     "Group": (
-        "Owner, Reader, GroupBase[Any, Client]",
+        "Owner, Reader, GroupBase[Client]",
         ["group/group.py:Group"],
     ),
 }

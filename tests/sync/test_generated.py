@@ -149,7 +149,7 @@ def test_importing_the_package_loads_nothing_of_the_client():
         check=True,
         timeout=30,
     )
-    assert set(done.stdout.split()) <= {"mcpwire", "mcpwire._version", "mcpwire.sync"}
+    assert set(done.stdout.split()) <= {"mcpwire", "mcpwire._package", "mcpwire.sync"}
 
 
 def test_an_unknown_name_of_the_package_is_an_attribute_error():

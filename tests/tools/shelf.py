@@ -10,6 +10,7 @@ from mcpwire.types import CallToolResult, TextContent, Tool, ToolAnnotations
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Iterator
 
     from mcpwire.tools.rules import ServerRules
 
@@ -40,18 +41,19 @@ class Shelf:
         self.enumerated = 0
         self.gate: asyncio.Event | None = None
         self.callbacks: list[Any] = []
+        self.group = self
 
-    def servers(self) -> list[str]:
+    def __iter__(self) -> Iterator[str]:
         self.enumerated += 1
-        return list(self.lists)
+        return iter(self.lists)
 
-    def has(self, server: str) -> bool:
+    def __contains__(self, server: object) -> bool:
         return server in self.lists
 
     def rules(self, server: str) -> ServerRules | None:
         return self.server_rules.get(server)
 
-    def client(self, server: str) -> Any:
+    def client_of(self, server: str) -> Any:
         if server not in self.lists:
             raise UnknownServer(server)
         return SimpleNamespace(capabilities=self.capabilities)
@@ -64,7 +66,7 @@ class Shelf:
         for callback in tuple(self.callbacks):
             callback(server)
 
-    async def list(self, server: str) -> list[Tool]:
+    async def list_tools(self, server: str) -> list[Tool]:
         self.listed.append(server)
         found = self.lists[server]
         if self.gate is not None:
@@ -73,15 +75,18 @@ class Shelf:
             raise found
         return [tool(each) if isinstance(each, str) else each for each in found]
 
-    async def call(self, server: str, name: str, arguments: Any, **options: Any) -> Any:
+    async def call_tool(
+        self, server: str, name: str, arguments: Any, **options: Any
+    ) -> Any:
         self.calls.append((server, name, arguments, options))
         return self._answered(CallToolResult(content=[TextContent("done")]))
 
-    async def request(
-        self, server: str, verb: str, *arguments: Any, **options: Any
-    ) -> Any:
-        self.calls.append((server, verb, arguments, options))
-        return self._answered([])
+    def __getattr__(self, verb: str) -> Any:
+        async def request(server: str, *arguments: Any, **options: Any) -> Any:
+            self.calls.append((server, verb, arguments, options))
+            return self._answered([])
+
+        return request
 
     def _answered(self, otherwise: Any) -> Any:
         if isinstance(self.answer, Exception):

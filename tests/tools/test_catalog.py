@@ -204,8 +204,12 @@ TOOLS = [
 class Servers:
     """Two servers with the same tools; nothing is ever sent."""
 
-    def servers(self):
-        return ["files", "more"]
+    @property
+    def group(self):
+        return self
+
+    def __iter__(self):
+        return iter(["files", "more"])
 
     def rules(self, server):
         return None
@@ -219,7 +223,7 @@ class Listed(ToolSet):
 
     def __init__(self, **options):
         super().__init__(Servers(), **options)
-        for server in self._source.servers():
+        for server in self._source.group:
             self._take(server, TOOLS)
         self._rebuild()
 

@@ -267,8 +267,16 @@ async def test_the_tools_are_exported_as_an_api_wants_them(made, export):
     ("options", "error", "problem"),
     [
         ({"errors": "ignore"}, ValueError, "errors must be 'raise' or 'result'"),
-        ({"max_result_bytes": 0}, ValueError, "max_result_bytes must be above zero"),
-        ({"max_result_bytes": True}, ValueError, "max_result_bytes must be above"),
+        (
+            {"max_result_bytes": 0},
+            ValueError,
+            "max_result_bytes must be an integer above 0",
+        ),
+        (
+            {"max_result_bytes": True},
+            ValueError,
+            "max_result_bytes must be an integer above 0",
+        ),
         ({"allow": [7]}, TypeError, "a pattern must be a string, got 7"),
         ({"deny": [7]}, TypeError, "a pattern must be a string, got 7"),
         ({"confirm": [7]}, TypeError, "a pattern must be a string, got 7"),

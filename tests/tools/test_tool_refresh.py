@@ -249,13 +249,13 @@ async def test_a_list_that_changes_with_each_listing_keeps_nobody_busy(
 ):
     monkeypatch.setattr(toolset, "PAUSES", (0.0, 3600.0))
     tools = await made(shelf)
-    listing = shelf.list
+    listing = shelf.list_tools
 
     async def list_and_tell(server):
         shelf.tell(server)
         return await listing(server)
 
-    shelf.list = list_and_tell
+    shelf.list_tools = list_and_tell
     shelf.tell("a")
     for _ in range(50):
         await asyncio.sleep(0)  # a turn of the loop

@@ -11,7 +11,10 @@ from pathlib import Path
 import pytest
 
 from mcpwire import types
-from mcpwire.types import HOME
+
+HOME = {
+    name: module for module, names in types.MODULES.items() for name in names.split()
+}
 
 CALL_AND_ONE_RESULT = """
 import sys

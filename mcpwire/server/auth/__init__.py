@@ -6,57 +6,36 @@ Names are imported when they are first used.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
+
+from mcpwire._package import lazy_names
 
 if TYPE_CHECKING:
     from mcpwire.server.auth.resource_server import (
-        AuthenticationRefused,
-        HttpRefusal,
-        InvalidToken,
-        Principal,
-        ResourceServer,
-        ScopeRequired,
-        Verifier,
-        check_scopes,
-        safe_headers,
+        AuthenticationRefused as AuthenticationRefused,
     )
+    from mcpwire.server.auth.resource_server import HttpRefusal as HttpRefusal
+    from mcpwire.server.auth.resource_server import InvalidToken as InvalidToken
+    from mcpwire.server.auth.resource_server import Principal as Principal
+    from mcpwire.server.auth.resource_server import ResourceServer as ResourceServer
+    from mcpwire.server.auth.resource_server import ScopeRequired as ScopeRequired
+    from mcpwire.server.auth.resource_server import Verifier as Verifier
+    from mcpwire.server.auth.resource_server import check_scopes as check_scopes
+    from mcpwire.server.auth.resource_server import safe_headers as safe_headers
+    from mcpwire.server.auth.verifiers import ApiKeys as ApiKeys
     from mcpwire.server.auth.verifiers import (
-        ApiKeys,
-        IntrospectionVerifier,
-        JwtVerifier,
-        StaticTokens,
+        IntrospectionVerifier as IntrospectionVerifier,
     )
+    from mcpwire.server.auth.verifiers import JwtVerifier as JwtVerifier
+    from mcpwire.server.auth.verifiers import StaticTokens as StaticTokens
 
-__all__ = [
-    "ApiKeys",
-    "AuthenticationRefused",
-    "HttpRefusal",
-    "IntrospectionVerifier",
-    "InvalidToken",
-    "JwtVerifier",
-    "Principal",
-    "ResourceServer",
-    "ScopeRequired",
-    "StaticTokens",
-    "Verifier",
-    "check_scopes",
-    "safe_headers",
-]
-
-_VERIFIERS: Final = {"ApiKeys", "IntrospectionVerifier", "JwtVerifier", "StaticTokens"}
-
-
-def __getattr__(name: str) -> Any:
-    """Import a public name with its first use."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = "verifiers" if name in _VERIFIERS else "resource_server"
-    value = getattr(importlib.import_module(f"{__name__}.{module}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    """List what is public."""
-    return sorted(__all__)
+__getattr__, __dir__, __all__ = lazy_names(
+    __name__,
+    {
+        "resource_server": """
+            AuthenticationRefused HttpRefusal InvalidToken Principal ResourceServer
+            ScopeRequired Verifier check_scopes safe_headers
+        """,
+        "verifiers": "ApiKeys IntrospectionVerifier JwtVerifier StaticTokens",
+    },
+)
