@@ -40,6 +40,7 @@ FOLDERS: Final = (
     "adversity/traffic/",
     "bench/test_processes_of_a_server.py",
     "bench/test_result_schema.py",
+    "benchmarks/",
     "budgets/",
     "check/test_foreign.py",
     "cli/test_interrupt.py",
@@ -49,6 +50,7 @@ FOLDERS: Final = (
     "docs/",
     "gateway/test_scale.py",
     "group/test_scale.py",
+    "loops/",
     "matrix/",
     "oauth/test_engine_interrupted.py",
     "oauth/test_promises.py",
@@ -66,6 +68,20 @@ FOLDERS: Final = (
 """Tests of lines that others measure, or of no line of the package: over each
 transport, in many processes, of the tree itself.
 """
+
+THIS_PROCESS: Final = ("bench/", "check/", "cli/")
+"""Tests with children that run lines which the tests beside them run in this process.
+
+Only this process is measured, but in `CHILDREN`.
+"""
+
+CHILDREN: Final = (
+    "bench/test_gateway_run.py",
+    "bench/test_locust.py",
+    "bench/test_runs.py",
+    "bench/test_worker_ends.py",
+)
+"""Modules with children that run lines which no other module runs."""
 
 CELLS: Final = (
     "adversity/",
@@ -104,7 +120,11 @@ def choose(items: list[pytest.Item], tests: Path) -> None:
     """
     tables: dict[str, dict[str, list[pytest.Item]]] = {}
     seen: Seen = {}
+    found: set[str] = set()
     for item in items:
+        if case := case_of(item):
+            item.stash[_is_another_cell] = case in found
+            found.add(case)
         place = below(item.path, tests)
         if place.startswith(CELLS) and not place.startswith(WHOLE):
             test = item.nodeid.partition("[")[0]
@@ -117,6 +137,17 @@ def choose(items: list[pytest.Item], tests: Path) -> None:
             one = cells[draw(name) % len(cells)] if name in chosen else None
             for item in cells:
                 item.stash[_is_another_cell] = item is not one
+
+
+def case_of(item: pytest.Item) -> str:
+    """Return the case of `mcpwire check` that must find the fault of this test.
+
+    The faults of one case differ in what the server does; the checker runs nearly the
+    same lines. The first fault of each case is measured.
+    """
+    callspec = getattr(item, "callspec", None)
+    fault = None if callspec is None else callspec.params.get("mutant")
+    return "" if fault is None else fault.cases[0]
 
 
 @functools.cache
@@ -163,13 +194,23 @@ def import_package() -> None:
 QUIET: Final = frozenset(
     {
         "anyio_backend",
+        "capfd",
+        "caplog",
         "capsys",
+        "cli",
         "every_line_is_logged",
         "leak_check",
         "measured_children",
         "monkeypatch",
+        "mutated",
+        "no_proxies",
+        "posted_messages_are_checked",
+        "pytestconfig",
         "request",
         "sentinel_watch",
+        "servers_are_unmeasured",
+        "spec_dir",
+        "state_folder",
         "tmp_path",
         "tmp_path_factory",
         "wire_check",
@@ -291,14 +332,13 @@ def _counted(property: Any) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def pause_with_children() -> Iterator[None]:
-    """Measure nothing meanwhile, neither here nor in the processes that are started."""
+def without_children() -> Iterator[None]:
+    """Measure no process meanwhile that is started."""
     found = {k: v for k, v in os.environ.items() if k.startswith("COVERAGE_")}
     for name in found:
         del os.environ[name]
     try:
-        with pause():
-            yield
+        yield
     finally:
         os.environ.update(found)
 
@@ -318,8 +358,15 @@ def is_measured_elsewhere(item: pytest.Item, tests: Path) -> bool:
     return is_another_cell or below(item.path, tests).startswith(FOLDERS)
 
 
-def around(item: pytest.Item, tests: Path) -> contextlib.AbstractContextManager[None]:
-    """Return what a test is to be run in."""
-    if is_measured_elsewhere(item, tests):
-        return pause_with_children()
-    return pause() if is_measured_alone(item) else contextlib.nullcontext()
+@contextlib.contextmanager
+def around(item: pytest.Item, tests: Path) -> Iterator[None]:
+    """Measure of a test what no other test measures."""
+    place = below(item.path, tests)
+    is_elsewhere = is_measured_elsewhere(item, tests)
+    is_here_alone = place.startswith(THIS_PROCESS) and not place.startswith(CHILDREN)
+    with contextlib.ExitStack() as stack:
+        if is_elsewhere or is_here_alone:
+            stack.enter_context(without_children())
+        if is_elsewhere or is_measured_alone(item):
+            stack.enter_context(pause())
+        yield
