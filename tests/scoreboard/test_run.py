@@ -170,7 +170,7 @@ def test_speed_is_measured_beside_the_floor(
     ours.write_text(tool + ours.read_text())
     main, speed = board("__main__"), board("speed")
     monkeypatch.setattr(main, "install", lambda subject: "")
-    short = attrs.evolve(speed._LOAD, seconds=0.2, rounds=1, warm_up=0)
+    short = attrs.evolve(speed._LOAD, seconds=0.1, rounds=1, warm_up=0)
     monkeypatch.setattr(speed, "_LOAD", short)
     site = tmp_path / "site"
     words = ["--subjects", str(subjects), "--no-check", "--site", str(site)]
