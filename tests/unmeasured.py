@@ -69,20 +69,6 @@ FOLDERS: Final = (
 transport, in many processes, of the tree itself.
 """
 
-THIS_PROCESS: Final = ("bench/", "check/", "cli/")
-"""Tests with children that run lines which the tests beside them run in this process.
-
-Only this process is measured, but in `CHILDREN`.
-"""
-
-CHILDREN: Final = (
-    "bench/test_gateway_run.py",
-    "bench/test_locust.py",
-    "bench/test_runs.py",
-    "bench/test_worker_ends.py",
-)
-"""Modules with children that run lines which no other module runs."""
-
 CELLS: Final = (
     "adversity/",
     "client/",
@@ -197,6 +183,7 @@ QUIET: Final = frozenset(
         "capfd",
         "caplog",
         "capsys",
+        "children_are_measured_once",
         "cli",
         "every_line_is_logged",
         "leak_check",
@@ -332,13 +319,14 @@ def _counted(property: Any) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def without_children() -> Iterator[None]:
-    """Measure no process meanwhile that is started."""
+def pause_with_children() -> Iterator[None]:
+    """Measure nothing meanwhile, neither here nor in the processes that are started."""
     found = {k: v for k, v in os.environ.items() if k.startswith("COVERAGE_")}
     for name in found:
         del os.environ[name]
     try:
-        yield
+        with pause():
+            yield
     finally:
         os.environ.update(found)
 
@@ -358,15 +346,8 @@ def is_measured_elsewhere(item: pytest.Item, tests: Path) -> bool:
     return is_another_cell or below(item.path, tests).startswith(FOLDERS)
 
 
-@contextlib.contextmanager
-def around(item: pytest.Item, tests: Path) -> Iterator[None]:
-    """Measure of a test what no other test measures."""
-    place = below(item.path, tests)
-    is_elsewhere = is_measured_elsewhere(item, tests)
-    is_here_alone = place.startswith(THIS_PROCESS) and not place.startswith(CHILDREN)
-    with contextlib.ExitStack() as stack:
-        if is_elsewhere or is_here_alone:
-            stack.enter_context(without_children())
-        if is_elsewhere or is_measured_alone(item):
-            stack.enter_context(pause())
-        yield
+def around(item: pytest.Item, tests: Path) -> contextlib.AbstractContextManager[None]:
+    """Return what a test is to be run in."""
+    if is_measured_elsewhere(item, tests):
+        return pause_with_children()
+    return pause() if is_measured_alone(item) else contextlib.nullcontext()
