@@ -6,9 +6,12 @@ tests. Workers that begin together would each do it for themselves.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 TESTS = Path(__file__).parent
 PROCESSES = 2
@@ -33,12 +36,19 @@ def _bytes(place: Path) -> int:
     return sum(file.stat().st_size for file in files)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makeitem() -> list[pytest.Item]:
+    """Find no test in a module: once it is imported, it is compiled."""
+    return []
+
+
 def main() -> None:
-    """Find the tests, and nothing else: what is wrong with them the run itself says."""
-    command = [sys.executable, "-m", "pytest", "--collect-only", "-qq"]
+    """Import the tests, and no more: what is wrong with them the run itself says."""
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-p", "prewarm"]
     running = [
         subprocess.Popen(
             [*command, *map(str, share)],
+            env={**os.environ, "PYTHONPATH": str(TESTS)},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )

@@ -148,9 +148,9 @@ def project(tmp_path, monkeypatch):
     monkeypatch.setattr(run_tests, "JUNIT", tmp_path / "junit.xml")
     monkeypatch.setattr(run_tests, "JUNIT_AGAIN", tmp_path / "junit-again.xml")
 
-    def run(text):
+    def run(text, workers=0):
         (tmp_path / "test_x.py").write_text(text)
-        return run_tests.main(["-q", "-n", "1"])
+        return run_tests.main(["-q", "-n", str(workers)])
 
     return run
 
@@ -169,7 +169,8 @@ def test_a_whole_run(project, capfd, count, fails, last):
     code = int(last != ["flaky: 1", "2 passed, 0 failed, 0 skipped"])
     run_tests.JUNIT_AGAIN.write_text("left over from another run")
     text = ONCE.replace("COUNT", str(count)).replace("FAILS", fails or "pass")
-    assert project(text) == code
+    # Where a test kills the process, it must be that of a worker.
+    assert project(text, workers=int("abort" in fails)) == code
     assert capfd.readouterr().out.splitlines()[-2:] == last
     assert run_tests.main(["--report"]) == code
     assert capfd.readouterr().out.splitlines()[-2:] == last

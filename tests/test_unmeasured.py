@@ -71,6 +71,14 @@ def test_a_test_without_a_table_is_measured():
     assert len(measured([item("oauth", "test_alone")])) == 1
 
 
+def test_of_the_faults_of_one_case_the_first_is_measured():
+    cases = ("A.a", "A.a", "B.a", "A.a", "B.a")
+    faults = [SimpleNamespace(cases=(case, "C.a")) for case in cases]
+    items = [item("check", "test_fault", mutant=each) for each in faults]
+    chosen = [each.callspec.params["mutant"] for each in measured(items)]
+    assert chosen == [faults[0], faults[2]]
+
+
 def test_a_folder_that_others_measure_is_not():
     assert measured(table("matrix")) == []
 

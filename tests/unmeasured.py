@@ -40,6 +40,7 @@ FOLDERS: Final = (
     "adversity/traffic/",
     "bench/test_processes_of_a_server.py",
     "bench/test_result_schema.py",
+    "benchmarks/",
     "budgets/",
     "check/test_foreign.py",
     "cli/test_interrupt.py",
@@ -49,6 +50,7 @@ FOLDERS: Final = (
     "docs/",
     "gateway/test_scale.py",
     "group/test_scale.py",
+    "loops/",
     "matrix/",
     "oauth/test_engine_interrupted.py",
     "oauth/test_promises.py",
@@ -104,7 +106,11 @@ def choose(items: list[pytest.Item], tests: Path) -> None:
     """
     tables: dict[str, dict[str, list[pytest.Item]]] = {}
     seen: Seen = {}
+    found: set[str] = set()
     for item in items:
+        if case := case_of(item):
+            item.stash[_is_another_cell] = case in found
+            found.add(case)
         place = below(item.path, tests)
         if place.startswith(CELLS) and not place.startswith(WHOLE):
             test = item.nodeid.partition("[")[0]
@@ -117,6 +123,17 @@ def choose(items: list[pytest.Item], tests: Path) -> None:
             one = cells[draw(name) % len(cells)] if name in chosen else None
             for item in cells:
                 item.stash[_is_another_cell] = item is not one
+
+
+def case_of(item: pytest.Item) -> str:
+    """Return the case of `mcpwire check` that must find the fault of this test.
+
+    The faults of one case differ in what the server does; the checker runs nearly the
+    same lines. The first fault of each case is measured.
+    """
+    callspec = getattr(item, "callspec", None)
+    fault = None if callspec is None else callspec.params.get("mutant")
+    return "" if fault is None else fault.cases[0]
 
 
 @functools.cache
@@ -163,13 +180,24 @@ def import_package() -> None:
 QUIET: Final = frozenset(
     {
         "anyio_backend",
+        "capfd",
+        "caplog",
         "capsys",
+        "children_are_measured_once",
+        "cli",
         "every_line_is_logged",
         "leak_check",
         "measured_children",
         "monkeypatch",
+        "mutated",
+        "no_proxies",
+        "posted_messages_are_checked",
+        "pytestconfig",
         "request",
         "sentinel_watch",
+        "servers_are_unmeasured",
+        "spec_dir",
+        "state_folder",
         "tmp_path",
         "tmp_path_factory",
         "wire_check",

@@ -11,7 +11,7 @@ import sys
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from mcpwire.bench.histogram import encoded, histogram, merged
+from mcpwire.bench.histogram import encoded, histogram, merged, percentiles
 from mcpwire.bench.results import Sample, Slice
 from mcpwire.bench.worker import Job
 from mcpwire.errors import ConnectError, MCPError
@@ -249,7 +249,7 @@ class Crew:
         medians = {}
         for name in found[0]:
             times = merged(each[name] for each in found if each)
-            medians[name] = times.get_value_at_percentile(50) / 1_000
+            medians[name] = percentiles(times, (50,)).get(50, 0) / 1_000
         return medians if any(medians.values()) else {}
 
     async def counts(self, calls: int) -> dict[str, float]:

@@ -19,6 +19,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from mcpwire.testing import procfs
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
@@ -71,16 +73,7 @@ def children() -> set[int]:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except (AttributeError, ChildProcessError):  # mostly, told by one system call
         return set()
-    parent = str(os.getpid())
-    found = set()
-    for entry in PROC.glob("[0-9]*"):
-        try:
-            status = (entry / "stat").read_text()
-        except OSError:  # gone meanwhile
-            continue
-        if status.rpartition(")")[2].split()[1] == parent:
-            found.add(int(entry.name))
-    return found
+    return procfs.children(os.getpid())
 
 
 def describe_child(pid: int) -> str:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "HAS_PROC",
+    "children",
     "cpu_time",
     "descendants",
     "descriptors",
@@ -33,6 +34,24 @@ _PAGE: Final = 4096
 _TICK_NS: Final = 10**9 // os.sysconf("SC_CLK_TCK")
 
 HAS_PROC: Final = (_PROC / "self" / "statm").exists()
+
+LISTS_CHILDREN: Final = (_PROC / "thread-self" / "children").exists()
+"""Whether the kernel lists the children of each thread; most do."""
+
+
+def children(pid: int) -> set[int]:
+    """Return the processes that one has started, ended ones until it waits for them.
+
+    Where the kernel lists them, no other process is looked at.
+    """
+    if not LISTS_CHILDREN:
+        parents = _parents(with_ended=True) if HAS_PROC else {}
+        return {child for child, parent in parents.items() if parent == pid}
+    found: set[int] = set()
+    for listed in (_PROC / str(pid) / "task").glob("*/children"):
+        with contextlib.suppress(OSError):  # the thread has just ended
+            found.update(map(int, listed.read_text().split()))
+    return found
 
 
 def _parents(*, with_ended: bool = False) -> dict[int, int]:

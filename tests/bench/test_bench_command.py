@@ -12,14 +12,14 @@ from mcpwire.bench.null_process import null_command
 
 NULL = ["--", *null_command("--stdio")]
 COMPARED = ["--for", "0.6s", "--rounds", "3"]
-SHORT = ["--for", "0.4s", "--rounds", "1", "--warm-up", "0.1s"]
+SHORT = ["--for", "0.2s", "--rounds", "1", "--warm-up", "0"]
 
 
 def test_a_run_shows_the_server_beside_the_floor(cli):
     code, out, err = cli("bench", *SHORT, "--call", "echo", "text=hi", *NULL)
     assert (code, err) == (0, "")
     assert out.startswith(
-        "tools/call echo, 1 user; 1 round, 0.4 s each\ntarget: null 1"
+        "tools/call echo, 1 user; 1 round, 0.2 s each\ntarget: null 1"
     )
     head = next(line for line in out.splitlines() if "multiple" in line)
     assert head.split() == ["target", "floor", "multiple"]

@@ -13,10 +13,12 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1] / "over_http"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "oauth"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "servers/warm"))
 
 from cli_servers import MCPWIRE, PATIENCE, Scripted
 from command_line import Done
 from terminals import Terminal
+from warmed import demo_command
 
 DISCOVER = [{"error": {"code": -32601, "message": "Method not found"}}]
 
@@ -136,7 +138,8 @@ def terminal():
         one.close()
 
 
-@pytest.fixture
-def demo_target() -> str:
-    """Return the command line of the embedded server."""
-    return shlex.join((*MCPWIRE, "demo-server"))
+@pytest.fixture(scope="session")
+def demo_target(tmp_path_factory):
+    """Return the command line of the embedded server, which starts at once."""
+    with demo_command(tmp_path_factory) as command:
+        yield shlex.join(command)

@@ -31,12 +31,13 @@ import itertools
 import os
 import pty
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
 import textwrap
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 TESTS = Path(__file__).parents[1]
 sys.path.insert(0, str(TESTS))
@@ -48,6 +49,9 @@ from served import ADDRESS, served  # noqa: E402 - as above
 from unmeasured import unmeasured  # noqa: E402 - as above
 
 import mcpwire  # noqa: E402 - as above
+
+if TYPE_CHECKING:
+    from warmed import ForkServer
 
 ROOT = TESTS.parent
 PAGES = {path.name for path in (ROOT / "docs").glob("*.md")} - {"architecture.md"}
@@ -199,9 +203,12 @@ def without_figures(text: str) -> str:
 
 
 class Runner:
-    """Runs blocks in a folder of their own, with shims for the programs they name."""
+    """Runs blocks in a folder of their own, with shims for the programs they name.
 
-    def __init__(self, folder: Path) -> None:
+    With a fork server, they are forked from it.
+    """
+
+    def __init__(self, folder: Path, forking: ForkServer | None = None) -> None:
         self.shims = folder / "shims"
         self.shims.mkdir()
         self.folder = folder / "work"
@@ -209,7 +216,15 @@ class Runner:
         self.seen = folder / "seen"
         self.seen.mkdir()
         watched_by = f'{watched.VARIABLE}="{self.seen}" PYTHONPATH="{TESTS / "docs"}"'
-        python = self._programs(f'{watched_by} exec "{sys.executable}"')
+        python = f'{watched_by} exec "{sys.executable}"'
+        if forking is None:
+            self._programs(python)
+        else:
+            launched = shlex.join(forking.command("-m", "forked"))
+            self._programs(f"{watched_by} exec {launched}")
+            # pytest rewrites only what was not imported before.
+            either = f'test "$1" != -m || {python} "$@"\n{watched_by} exec {launched}'
+            self.python = self._shim("python", f'{either} "$@"')
         (folder / "browser.py").write_text(BROWSER, encoding="utf-8")
         self._shim("browser", f'{python} -S "{folder}/browser.py" "$@"')
         self.state = folder / "state"
@@ -218,11 +233,10 @@ class Runner:
         server = " ".join(f'"{word}"' for word in self.everything.argv)
         self._shim("npx", f'test "$*" = "-y {EVERYTHING}" || exit 127\nexec {server}')
 
-    def _programs(self, python: str) -> str:
-        """Write the shims of our own programs; return how Python is started."""
+    def _programs(self, python: str) -> None:
+        """Write the shims of our own programs, by how Python is started."""
         self._shim("mcpwire", f'{python} -m mcpwire "$@"')
         self.python = self._shim("python", f'{python} "$@"')
-        return python
 
     def _shim(self, name: str, code: str) -> str:
         path = self.shims / name

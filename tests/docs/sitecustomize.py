@@ -5,4 +5,5 @@ from pathlib import Path
 
 import watched
 
-watched.install(Path(os.environ[watched.VARIABLE]))
+if watched.VARIABLE in os.environ:
+    watched.install(Path(os.environ[watched.VARIABLE]))

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1] / "servers/warm"))
 
 from documents import (
     DOCUMENTS,
@@ -29,6 +30,8 @@ from documents import (
 )
 from record import docs, make
 from served import served
+from unmeasured import unmeasured
+from warmed import ForkServer
 
 SHOWN = [pair for document in DOCUMENTS for pair in pairs(document)]
 HARMLESS = re.compile(
@@ -37,9 +40,22 @@ HARMLESS = re.compile(
 )
 
 
+@pytest.fixture(scope="session")
+def forking(tmp_path_factory):
+    """Start what the programs of the documents are forked from, where it can be."""
+    if sys.platform != "linux":
+        yield None
+        return
+    path = tmp_path_factory.mktemp("fork") / "docs.sock"
+    env = unmeasured(PYTHONPATH=str(Path(__file__).parent))
+    server = ForkServer(path, sys.executable, ["forked"], env)
+    yield server
+    server.close()
+
+
 @pytest.fixture
-def runner(tmp_path):
-    return Runner(tmp_path)
+def runner(tmp_path, forking):
+    return Runner(tmp_path, forking)
 
 
 def compare(case, runner):

@@ -15,10 +15,12 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "over_http"))
 sys.path.insert(0, str(Path(__file__).parent.parent / "adversity"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "servers/warm"))
 
 import checked
 import shells
 from hosting import hosted
+from warmed import demo_command
 
 import mcpwire
 from mcpwire.server.demo import demo_dispatcher
@@ -62,14 +64,21 @@ def combo(request: pytest.FixtureRequest) -> Combo:
     return request.param
 
 
+@pytest.fixture(scope="session")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
+    """Give the command of the embedded server, which starts at once."""
+    with demo_command(tmp_path_factory) as command:
+        yield command
+
+
 @pytest.fixture
-def target(combo: Combo) -> Iterator[Any]:
+def target(combo: Combo, demo: list[str]) -> Iterator[Any]:
     """Give what a client of that combination connects to."""
     with contextlib.ExitStack() as stack:
         if combo.transport == "memory":
             yield demo_dispatcher()
         elif combo.transport == "stdio":
-            yield mcpwire.Stdio(sys.executable, ["-m", "mcpwire", "demo-server"])
+            yield mcpwire.Stdio(demo[0], demo[1:])
         else:
             host = stack.enter_context(hosted(demo_dispatcher(), combo.transport))
             yield mcpwire.Http(host.url, engine=combo.engine)

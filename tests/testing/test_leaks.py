@@ -10,7 +10,13 @@ import threading
 import pytest
 
 import mcpwire
-from mcpwire.testing import ScriptedServer, leak_check, leaks, scripted_command
+from mcpwire.testing import (
+    ScriptedServer,
+    leak_check,
+    leaks,
+    procfs,
+    scripted_command,
+)
 from mcpwire.testing.leaks import Watch, watch_tasks
 
 
@@ -78,6 +84,31 @@ def test_a_child_process_is_named_with_its_command():
     assert named[0].startswith(f"child process {child.pid} (")
     assert watch.settle() == []
     assert leaks.describe_child(child.pid).endswith("(gone meanwhile)")
+
+
+@pytest.mark.skipif(not procfs.HAS_PROC, reason="reads /proc")
+@pytest.mark.parametrize("is_listed", [True, False])
+def test_children_of_all_threads_are_found_however_they_are_looked_for(
+    monkeypatch, is_listed
+):
+    monkeypatch.setattr(procfs, "LISTS_CHILDREN", is_listed and procfs.LISTS_CHILDREN)
+    before, started, end = leaks.children(), [], threading.Event()
+
+    def start():
+        started.append(sleeper())
+        end.wait()
+
+    thread = threading.Thread(target=start)
+    with sleeper() as child:
+        thread.start()
+        while not started:
+            thread.join(0.001)
+        with started[0] as other:
+            assert leaks.children() - before == {child.pid, other.pid}
+            end.set()
+            thread.join()
+            assert leaks.children() - before == {child.pid, other.pid}
+    assert leaks.children() == before
 
 
 def test_a_child_nobody_waited_for_is_still_a_leak():

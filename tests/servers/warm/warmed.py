@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from real_servers import PEERS
+from unmeasured import unmeasured
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -97,6 +98,20 @@ class ForkServers:
         """Kill them."""
         for each in self._servers.values():
             each.close()
+
+
+@contextlib.contextmanager
+def demo_command(folders: pytest.TempPathFactory) -> Iterator[list[str]]:
+    """Give the command of the embedded server, forked where the system can."""
+    words = ("-m", "mcpwire", "demo-server")
+    if sys.platform != "linux":
+        yield [sys.executable, *words]
+        return
+    path = folders.mktemp("fork") / "demo.sock"
+    modules = ("mcpwire.cli.main", "mcpwire.server.demo", "mcpwire.server.stdio")
+    server = ForkServer(path, sys.executable, modules, unmeasured())
+    yield server.command(*words)
+    server.close()
 
 
 @contextlib.contextmanager
