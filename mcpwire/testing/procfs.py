@@ -31,7 +31,6 @@ __all__ = [
 
 _PROC: Final = Path("/proc")
 _PAGE: Final = 4096
-_TICK_NS: Final = 10**9 // os.sysconf("SC_CLK_TCK")
 
 HAS_PROC: Final = (_PROC / "self" / "statm").exists()
 
@@ -173,6 +172,7 @@ def cpu_time(*pids: int, with_own: bool = True) -> int | None:
         with_own: Whether they count themselves, beside their descendants.
     """
     found = 0
+    tick_ns = 10**9 // os.sysconf("SC_CLK_TCK")  # Windows has no such function
     for each in descendants(*pids, with_ended=True).union(pids):
         try:
             if with_own or each not in pids:
@@ -184,7 +184,7 @@ def cpu_time(*pids: int, with_own: bool = True) -> int | None:
                 return None
             continue
         waited_for = text.rpartition(")")[2].split()[13:15]
-        found += sum(map(int, waited_for)) * _TICK_NS
+        found += sum(map(int, waited_for)) * tick_ns
     return found
 
 
