@@ -61,7 +61,9 @@ async def check(chosen: argparse.Namespace, subjects: Sequence[Subject]) -> None
     for subject in subjects:
         if not (wanted := _wanted(chosen, subject)):
             continue
-        found: dict[str, Any] = {**site.NO_FACTS, "start": [], "caller": {}}
+        found: dict[str, Any] = {**site.NO_FACTS, "start": []}
+        before = facts.get(subject.name, site.NO_FACTS)["caller"]
+        found["caller"] = {k: v for k, v in before.items() if k not in wanted}
         facts[subject.name] = found
         if problem := install(subject):
             found["problem"] = f"not installed: {problem}"
@@ -107,9 +109,7 @@ async def _measure_speed(
             try:
                 if subject.kind == "client":
                     caller = await speed.measure_caller(subject, transport)
-                    kept = found["caller"].setdefault(transport, {})
-                    for figure, value in caller.items():
-                        kept.setdefault(figure, []).append(value)
+                    found["caller"].setdefault(transport, []).append(caller)
                 else:
                     results = await speed.measure_server(subject, transport)
                     for load, result in results.items():

@@ -128,7 +128,7 @@ def write_site(
         "speeds": speeds,
         "ahead": speed.ahead(speeds) if speeds else [],
         "figures": speed.FIGURES,
-        "passes": speed.PASSES,
+        "most_passes": speed.PASSES,
         "callers": callers,
         "caller_figures": speed.CLIENT_FIGURES,
         "counted": list(_COUNTED),
@@ -145,7 +145,7 @@ def write_site(
         lstrip_blocks=True,
     )
     templates.filters["median_ms"] = median_ms
-    templates.filters["median"] = statistics.median
+    templates.filters["median_of"] = speed.median_of
     templates.filters["amount"] = _amount
     for name in ("index.html", "speed.html", "made.html"):
         (folder / name).write_text(templates.get_template(name).render(values))

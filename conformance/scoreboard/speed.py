@@ -160,8 +160,9 @@ def differences(
     """Return a line for each figure that differs between two sites for certain.
 
     All figures are judged together: of two sites of the same subjects, 95 in 100 have
-    no such line. The last line says how many figures there were and how narrow the
-    intervals are.
+    no such line. The last lines say how many figures were compared, how narrow the
+    intervals are, and how many have fewer than `PASSES` passes. The figures of clients
+    are compared as multiples of the first client's.
 
     Args:
         before: The folder of a site, and its facts.
@@ -178,32 +179,38 @@ def differences(
     }
     old, new = (_caller_passes(facts, subjects) for _, facts in (before, after))
     callers = {name: (old[name], new[name]) for name in old.keys() & new.keys()}
-    count = len(servers) + len(callers)
-    found = []
+    count, short = len(servers) + len(callers), 0
+    found: list[tuple[str, tuple[float, float, float], str]] = []
     for name, (one, other) in sorted(servers.items()):
+        if min(each.load["rounds"] for each in (one, other)) < PASSES:
+            short += len(FIGURES)
+            continue
         for each in compare(one, other, FIGURES, comparisons=count):
             drawn = each.ratio, each.low, each.high
             found.append((f"{name}: {each.figure}", drawn, each.verdict))
-    for name, (one, other) in sorted(callers.items()):
-        figures = one.keys() & other.keys()
-        for figure in sorted(figures):
-            drawn = interval(other[figure], one[figure], count=count * len(figures))
-            is_rate = figure == "calls_per_s"
-            found.append(
-                (f"{name}: {figure}", drawn, verdict(drawn, more_is_better=is_rate))
-            )
-    if not found:
-        return []
+    for name, (old_passes, new_passes) in sorted(callers.items()):
+        figures = [f for f in CLIENT_FIGURES if old_passes[f] and new_passes[f]]
+        for figure in figures:
+            values = new_passes[figure], old_passes[figure]
+            if min(map(len, values)) < PASSES:
+                short += 1
+                continue
+            drawn = interval(*values, count=count * len(figures))
+            said = verdict(drawn, more_is_better=figure == "calls_per_s")
+            found.append((f"{name}: {figure}", drawn, said))
     lines = [
         f"{name} {ratio:.2f} of before ({low:.2f} to {high:.2f})"
-        for name, (ratio, low, high), verdict in found
-        if verdict != "no difference shown"
+        for name, (ratio, low, high), said in found
+        if said != "no difference shown"
     ]
-    width = median(high / low - 1 for _, (_, low, high), _ in found)
-    lines.append(
-        f"{len(lines)} of {len(found)} figures of speed differ; the ends of an "
-        f"interval are {width:.0%} apart (median)"
-    )
+    if found:
+        width = median(high / low - 1 for _, (_, low, high), _ in found)
+        lines.append(
+            f"{len(lines)} of {len(found)} figures of speed differ; the ends of an "
+            f"interval are {width:.0%} apart (median)"
+        )
+    if short:
+        lines.append(f"{short} figures of speed have too few passes to be compared")
     return lines
 
 
@@ -214,19 +221,24 @@ def _caller_passes(
     callers = [each.name for each in subjects if each.kind == "client"]
     measured = {name: facts[name]["caller"] for name in callers if name in facts}
     first = measured.pop(callers[0], {}) if callers else {}
-    found = {}
-    for name, transports in measured.items():
-        for transport, figures in transports.items():
-            bases = first.get(transport, {})
-            found[f"{name} {transport}"] = {
-                figure: [
-                    [value / base]
-                    for value, base in zip(values, bases[figure], strict=False)
-                ]
-                for figure, values in figures.items()
-                if figure in bases
-            }
-    return found
+    return {
+        f"{name} {transport}": {
+            figure: [
+                [one[figure] / base[figure]]
+                for one, base in zip(passes, first.get(transport, ()), strict=False)
+                if figure in one and figure in base
+            ]
+            for figure in CLIENT_FIGURES
+        }
+        for name, transports in measured.items()
+        for transport, passes in transports.items()
+    }
+
+
+def median_of(passes: Sequence[Mapping[str, float]], figure: str) -> float | None:
+    """Return the median of a client's figure over the passes that have it."""
+    values = [each[figure] for each in passes if figure in each]
+    return median(values) if values else None
 
 
 def rows(folder: Path, subject: Subject) -> list[dict[str, Any]]:

@@ -389,7 +389,7 @@ def _supplied(value: Any, what: str) -> Steps[str]:
 def log_in(
     grant: OAuth, request: TokenRequest, forgotten: Identity | None = None
 ) -> Steps[Record]:
-    """Let the user log in; the server does not know `forgotten` any more."""
+    """Let the user log in; the server no longer knows the client `forgotten`."""
     record: Record | None = yield steps.Load()
     resource, metadata = yield from _discover(grant, request, record)
     check_pkce(metadata)

@@ -71,7 +71,7 @@ class Crew:
         return self
 
     async def _start(self) -> None:
-        histogram()  # if the package is missing, it is missed here, not in a worker
+        histogram()  # raises here, and not in a worker, if its package is missing
         for number in range(self._load.workers):
             child = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-P", "-c", _WORKER),

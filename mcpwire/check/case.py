@@ -184,21 +184,21 @@ class Family:
         return Family(self.name, self.cases, {**self.facts, **facts})
 
     def must(self, id: str, title: str, **facts: Any) -> Callable[[Run], Run]:
-        """Return a decorator: a coroutine function as a case for a MUST."""
+        """Return a decorator that adds a case for a MUST."""
         return self.case(id, Level.MUST, title, **facts)
 
     def should(self, id: str, title: str, **facts: Any) -> Callable[[Run], Run]:
-        """Return a decorator: a coroutine function as a case for a SHOULD."""
+        """Return a decorator that adds a case for a SHOULD."""
         return self.case(id, Level.SHOULD, title, **facts)
 
     def robust(self, id: str, title: str, **facts: Any) -> Callable[[Run], Run]:
-        """Return a decorator: a coroutine function as a case for robustness."""
+        """Return a decorator that adds a case for robustness."""
         return self.case(id, Level.ROBUST, title, **facts)
 
     def case(
         self, id: str, level: Level, title: str, **facts: Any
     ) -> Callable[[Run], Run]:
-        """Return a decorator: a coroutine function as a case of any level."""
+        """Return a decorator that adds a coroutine function as a case."""
 
         def add(run: Run) -> Run:
             own = {"id": id, "level": level, "title": title, "run": run}

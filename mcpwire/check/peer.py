@@ -414,9 +414,9 @@ class HttpPeer:
                     self.url.host, self.url.port, ssl=self._tls
                 )
         except (OSError, TimeoutError) as error:
-            # asyncio has the address in `strerror`, and the kernel's number in `errno`.
-            number = getattr(error, "errno", None) or 0
-            reason = os.strerror(number) if number > 0 else str(error)
+            reason = str(error)
+            if isinstance(error, ConnectionError) and error.errno:
+                reason = os.strerror(error.errno)  # asyncio adds the address to it
             raise PeerDied(
                 "the server takes connections",
                 f"cannot connect to {self.url.authority!r}: "

@@ -161,7 +161,7 @@ def sentence(error: BaseException) -> str:
     if code == Exit.TIMEOUT:
         notes = ["--timeout SECONDS gives it another limit", *notes]
     for note in notes:
-        text += f" {note}" if text.endswith("?") else f"; {note}"
+        text += f" {note[:1].upper()}{note[1:]}" if text.endswith("?") else f"; {note}"
     return text
 
 

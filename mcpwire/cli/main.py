@@ -338,7 +338,7 @@ COMMANDS: Final[dict[str, Command]] = {
     ),
     "auth logout": Command(
         "login:log_out",
-        "delete the login to a server, and revoke its tokens",
+        "delete the login to a server, and revoke its tokens if it can",
         (*COMMON, *AT_URL),
         target="URL",
     ),

@@ -153,7 +153,15 @@ def number(text: str) -> int:
     return value
 
 
-seconds.__name__ = "number of seconds"  # what argparse calls it in its sentence
+def integer(text: str) -> int:
+    """Read any integer."""
+    return int(text)
+
+
+# What the sentence of a usage error calls them.
+seconds.__name__ = "a number of seconds"
+number.__name__ = "an integer from 1 on"
+integer.__name__ = "an integer"
 
 
 def _folder(text: str) -> str:
@@ -190,7 +198,7 @@ def duration_or_zero(text: str) -> float:
     return 0.0 if text in {"0", "0s"} else duration(text)
 
 
-duration.__name__ = duration_or_zero.__name__ = "time"
+duration.__name__ = duration_or_zero.__name__ = "a time"
 
 
 def _mode(text: str) -> str:
@@ -209,11 +217,14 @@ def rate(text: str) -> float:
     return seconds(text.removesuffix("/s"))
 
 
-rate.__name__ = "rate"
+rate.__name__ = "a rate"
 
 
 def _sessions(text: str) -> int | str:
     return text if text == "per-call" else number(text)
+
+
+_sessions.__name__ = "per-call or an integer from 1 on"
 
 
 def _token(text: str) -> tuple[str, str]:
@@ -508,7 +519,7 @@ class CheckedServer(Group, title="how the server is treated"):
     timeout: float | None = option(
         "--timeout SECONDS", "limit of each answer (5 s)", type=seconds
     )
-    seed: int = option("--seed N", "of random inputs (1)", type=int, default=1)
+    seed: int = option("--seed N", "of random inputs (1)", type=integer, default=1)
     budget: float | None = option(
         "--budget TIME", "end after so long, such as 60s or 5m", type=duration
     )

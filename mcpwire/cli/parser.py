@@ -75,7 +75,7 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise what is wrong as one sentence, instead of printing the usage."""
         if not message.startswith("unrecognized arguments"):
-            message = _INVALID.sub(r"must be a \1, got ", message)
+            message = _INVALID.sub(r"must be \1, got ", message)
             raise UsageError(f"{message} (see {self.prog} --help)")
         word = message.partition(": ")[2].split(maxsplit=1)[0].partition("=")[0]
         similar = []

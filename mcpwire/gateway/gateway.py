@@ -574,7 +574,8 @@ class Gateway:
             options: Those of `asgi`, and of `mcpwire.server.http.uvicorn.serve_http`.
 
         Raises:
-            RuntimeError: An event loop runs here already: await `serve_stdio` there.
+            RuntimeError: An event loop runs here already: await `serve_stdio` or serve
+                `asgi` there.
             SystemExit: It was ended by a signal, with the code of that.
             ValueError: There are no files to watch.
         """

@@ -42,7 +42,7 @@ of the request has the name by this key."""
 NO_RULES: Final = ServerRules()
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, unsafe_hash=False)
 class Planned:
     """One server that is to be connected to; equal ones are offered in the same way."""
 
@@ -63,6 +63,9 @@ class Planned:
 
     key: Hashable = None
     """What else makes two of them the same server."""
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.key))  # options may hold what has no hash
 
 
 @attrs.frozen(kw_only=True, eq=False)

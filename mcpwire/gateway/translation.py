@@ -369,7 +369,7 @@ class InFlightCalls(Generic[C]):
         return len(self.calls) + len(self._cancelled)
 
     def owner(self, handle: object | None, now: float) -> C:
-        """Return the call of a server's request; `handle` is the transport's word."""
+        """Return the call of a server's request; `handle` is what its stream names."""
         if handle is not None:
             for call in self.calls:
                 if call is handle:

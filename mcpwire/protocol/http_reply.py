@@ -496,7 +496,7 @@ class Reply:
         return self.resumption is not None and self.resumption.cursor != ""
 
     def out_of_time(self, now: float) -> MCPError:
-        """Build the error for a deadline that has passed, or that of its head."""
+        """Build the error for a call or the head of a stream that took too long."""
         if self.deadline is None:
             return RemoteProtocolError(
                 f"{self.what}: the stream was not opened in time"

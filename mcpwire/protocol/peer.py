@@ -203,7 +203,10 @@ class Peer(Generic[C]):
         *,
         progress: bool = False,
     ) -> tuple[int, bytes]:
-        """Register a request; return its id, its progress token too, and its line."""
+        """Register a request; return its id and its line.
+
+        With `progress` the id is its progress token, too.
+        """
         # 2026-07-28: a server MUST NOT initiate requests.
         if self.role == "server" and (
             self.revision is None or self.revision.era is Era.STATELESS

@@ -725,7 +725,8 @@ class Server:
                 neither where it listens nor a line for each request.
 
         Raises:
-            RuntimeError: An event loop runs here already: await `serve_stdio` there.
+            RuntimeError: An event loop runs here already: await `serve_stdio` or serve
+                `asgi` there.
             SystemExit: It was ended by a signal, with the code of that.
         """
         if http is not None:

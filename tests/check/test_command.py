@@ -246,6 +246,13 @@ def test_what_cannot_be_is_one_sentence(cli, words, code, problem):
     assert err.count("\n") == 1
 
 
+def test_what_tls_refuses_is_told_as_it_says(cli, team_url):
+    code, _, err = cli("check", team_url.replace("http:", "https:"))
+    assert code == 4
+    assert ": cannot connect to '127.0.0.1:" in err
+    assert "[SSL" in err
+
+
 def test_the_budget_is_7(cli):
     code, _, err = cli("check", "--budget", "0.000001s", *ONE, *GOOD)
     assert code == 7

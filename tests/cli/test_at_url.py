@@ -188,7 +188,7 @@ def test_nobody_there_is_no_connection(cli):
 def test_a_url_without_its_scheme_is_told_what_it_lacks(cli, word):
     done = cli("ls", word)
     assert done.code == 4
-    assert done.err.endswith("? a URL begins with http:// or https://\n")
+    assert done.err.endswith("? A URL begins with http:// or https://\n")
 
 
 def test_an_error_of_http_is_one_object(cli, answering):

@@ -150,7 +150,17 @@ BAD = [
     ),
     (["T", "--timeout"], "ls", "argument --timeout: expected one argument"),
     (["T", "-n", "0"], "ping", "argument -n/--count: must be at least 1"),
-    (["T", "-n", "x"], "ping", "argument -n/--count: must be a number, got 'x'"),
+    (
+        ["T", "-n", "1.5"],
+        "ping",
+        "argument -n/--count: must be an integer from 1 on, got '1.5'",
+    ),
+    (
+        ["T", "--sessions", "x"],
+        "bench",
+        "argument --sessions: must be per-call or an integer from 1 on, got 'x'",
+    ),
+    (["T", "--seed", "x"], "check", "argument --seed: must be an integer, got 'x'"),
     (["T", "--env", "=x"], "ls", "argument --env: must be NAME=VALUE or NAME"),
     (
         ["T", "--env", "NOT_SET_ANYWHERE"],

@@ -325,6 +325,13 @@ async def test_a_denied_url_is_never_connected_to():
 # Others, while it serves...
 
 
+def test_planned_servers_with_the_same_fields_are_one_of_a_set():
+    same = [Planned(name="a", target="x", options={"timeout": 1}) for _ in range(2)]
+    other = Planned(name="a", target="y")
+    assert same[0] == same[1] != other
+    assert {*same, other} == {same[0], other}
+
+
 @both_eras
 async def test_servers_can_be_replaced_and_those_that_stay_keep_their_connections(era):
     stays = Late(named("a", "x"))

@@ -40,25 +40,24 @@ def measured(board, tmp_path):
     """Return a way to store a site: how slow machine, server and second client are."""
     speed = board("speed")
 
-    def store(name, chance, *, machine=1.0, server=1.0, client=1.0):
-        passes = [
+    def store(name, chance, *, machine=1.0, server=1.0, client=1.0, count=PASSES):
+        found = [
             result(
                 subject("floor", chance, machine),
                 subject("target", chance, machine * server),
             )
-            for _ in range(PASSES)
+            for _ in range(count)
         ]
-        speed.keep(tmp_path / name, "server.stdio", "ping", speed.joined(passes))
-        moods = [machine * chance.lognormvariate(0, 0.1) for _ in range(PASSES)]
-        callers = {
-            "first": {"cpu_us": moods},
-            "second": {
-                "cpu_us": [
-                    client * mood * chance.lognormvariate(0, 0.02) for mood in moods
-                ]
-            },
+        speed.keep(tmp_path / name, "server.stdio", "ping", speed.joined(found))
+        moods = [machine * chance.lognormvariate(0, 0.1) for _ in range(count)]
+        passes = {
+            "first": [{"cpu_us": mood} for mood in moods],
+            "second": [
+                {"cpu_us": client * mood * chance.lognormvariate(0, 0.02)}
+                for mood in moods
+            ],
         }
-        facts = {name: {"caller": {"http": of}} for name, of in callers.items()}
+        facts = {name: {"caller": {"http": of}} for name, of in passes.items()}
         return tmp_path / name, facts
 
     return store
@@ -102,6 +101,32 @@ def test_a_server_or_client_that_became_slower_is_named(
     found = board("speed").differences(*sites, subjects)
     assert any(each.startswith(line) and "of before (" in each for each in found)
     assert not found[-1].startswith("0 of")
+
+
+def test_a_figure_of_few_passes_is_not_compared(board, subjects, measured):
+    chance = random.Random(4)
+    sites = measured("old", chance), measured("new", chance, server=9.0, count=7)
+    (line,) = board("speed").differences(*sites, subjects)
+    assert line == "4 figures of speed have too few passes to be compared"
+
+
+def test_a_pass_without_a_figure_does_not_shift_those_behind_it(
+    board, subjects, measured
+):
+    sites = [measured(name, random.Random(5)) for name in ("old", "new")]
+    for _, facts in sites:
+        for name, caller in facts.items():
+            caller["caller"]["http"] = [
+                {"cpu_us": 2.0**n * (3 if name == "second" else 1)} for n in range(9)
+            ]
+        del facts["second"]["caller"]["http"][0]["cpu_us"]
+    found = board("speed")._caller_passes(sites[0][1], subjects)
+    assert found == {
+        "second http": {
+            name: [[3.0]] * 8 if name == "cpu_us" else []
+            for name in board("speed").CLIENT_FIGURES
+        }
+    }
 
 
 def test_sites_without_speed_have_no_line(board, subjects, tmp_path):

@@ -134,8 +134,9 @@ class HttpChannel(Sender, BaseChannel):
         limits: Limits,
         recovery: Recovery,
     ) -> None:
+        # First what `forked` needs, which may be called from the second one on.
+        Sender.__init__(self, target, engine, asyncio.get_running_loop())
         BaseChannel.__init__(self, inbound, {}, limits, str(target))
-        Sender.__init__(self, target, engine, self._loop)
         self._time = self._loop.time
         if hasattr(engine, "rearm"):  # it lets a deadline run again that stood still
             engine.rearm = self._timeouts.arm
