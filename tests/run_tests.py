@@ -38,6 +38,8 @@ _EAGER: Final = (
 
 _HANDLERS: Final = "transports.test_handlers"
 
+_NO_BROWSER: Final = "no package of PyPI or npm brings a browser"
+
 ALLOWED_SKIPS: Final[dict[str, str]] = dict.fromkeys(
     (
         f"tests.{module}::test_{name}"
@@ -55,6 +57,12 @@ ALLOWED_SKIPS: Final[dict[str, str]] = dict.fromkeys(
         )
     ),
     _EAGER,
+) | dict.fromkeys(
+    (
+        "tests.bench.test_pages::test_a_browser_shows_all_of_it_within_the_window",
+        "tests.check.test_reports::test_a_browser_shows_the_pages_within_the_window",
+    ),
+    _NO_BROWSER,
 )
 """Test (`module::name`, without parameters) -> why it may be skipped under CI."""
 
