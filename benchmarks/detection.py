@@ -13,6 +13,7 @@ import argparse
 import asyncio
 import sys
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.machine import describe
@@ -53,7 +54,9 @@ async def trial(factor: float) -> dict[str, str]:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--trials", type=int, default=10, help="of each kind (10)")
-    parser.add_argument("--output", default=FOLDER / "results/local/detection.json")
+    parser.add_argument(
+        "--output", type=Path, default=FOLDER / "results/local/detection.json"
+    )
     options = parser.parse_args(arguments)
     counts: dict[str, Counter[str]] = {}
     for number in range(options.trials):
