@@ -190,13 +190,16 @@ def cpu_time(*pids: int, with_own: bool = True) -> int | None:
 
 def system_calls(*pids: int) -> tuple[int, int] | None:
     """Return how often processes and their descendants have read and written."""
-
-    def count(folder: Path, name: str) -> int:
-        return int(re.findall(rf"{name}: (\d+)", (folder / "io").read_text())[0])
-
-    reads = _sum(pids, lambda folder: count(folder, "syscr"))
-    writes = _sum(pids, lambda folder: count(folder, "syscw"))
-    return None if reads is None or writes is None else (reads, writes)
+    reads = writes = 0
+    try:
+        for each in descendants(*pids).union(pids):
+            text = (_PROC / str(each) / "io").read_text()
+            lines = dict(line.split(": ") for line in text.splitlines())
+            reads += int(lines["syscr"])
+            writes += int(lines["syscw"])
+    except OSError:
+        return None
+    return reads, writes
 
 
 def listeners(port: int) -> set[int]:
