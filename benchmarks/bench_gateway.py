@@ -11,46 +11,47 @@ from __future__ import annotations
 import json
 import os
 import sys
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import floor_http
-from bench_server import PLACED
-from driven import pipes, port_of, session_head
+from bench_server import PLACED, SESSION, STATELESS
 from harness.command import run
 from harness.figures import Ahead, Budget
-from harness.rounds import Variant
+from harness.programs import Served
 from harness.servers import (
     ROOT,
     Program,
-    listening,
     on_the_servers_core,
     python_of,
     versions,
 )
-from leg import ANSWER
 from null import build
 from null.serving import serving
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+from mcpwire import Http
 
-    from driven import Driven
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from harness.rounds import Round
+
+    from mcpwire import Stdio
 
 FOLDER = Path(__file__).resolve().parent / "gateway"
 LATER = ", 2026-07-28"
-SLICES = 4
-WIDTHS = (1, 32)
+SLICES = 2
+WIDTHS = (32,)
 DIRECT, OURS = "direct", "mcpwire"
 
 
 def foreign(name: str, script: str, **environment: str) -> Program:
-    """Return a program of an environment of its own, ten times fewer calls of it."""
+    """Return a program of an environment of its own."""
     python = python_of(name)
     command = (str(python), str(FOLDER / script))
-    return Program(command, (python,), environment, portion=10)
+    return Program(command, (python,), environment)
 
 
 PROGRAMS = {
@@ -68,15 +69,12 @@ REMARKS = {
 }
 
 
-LEGS = {
-    "HTTP to stdio": "http_to_stdio",
-    "HTTP to stdio" + LATER: "http_to_stdio_later",
-    "stdio to HTTP": "stdio_to_http",
-}
-"""The functions that go each way, through whom they are told."""
+TO_STDIO, TO_HTTP = "HTTP to stdio", "stdio to HTTP"
+LEGS = {TO_STDIO: SESSION, TO_STDIO + LATER: STATELESS, TO_HTTP: SESSION}
+"""The protocol version of each way."""
 
-ERAS = {False: "--legacy", True: "--modern"}
-"""What the null servers are told, by whether a leg is at 2026-07-28."""
+ERAS = {SESSION: "--legacy", STATELESS: "--modern"}
+"""What the null servers are told."""
 
 
 def takes(name: str, leg: str) -> bool:
@@ -87,66 +85,52 @@ def takes(name: str, leg: str) -> bool:
 # How it is called...
 
 
-@asynccontextmanager
-async def over_http(name: str, *, modern: bool) -> AsyncIterator[Driven]:
-    """Call the child over HTTP; directly, over its pipes."""
-    upstream = [str(build.build("stdio_null")), ERAS[modern]]
+@contextmanager
+def before_stdio(name: str, revision: str) -> Iterator[Stdio | Http]:
+    """Call the null server over HTTP by way of a gateway; directly, over its pipes."""
+    command, option = str(build.build("stdio_null")), ERAS[revision]
     if name == DIRECT:
-        async with pipes(upstream, modern=modern) as call:
-            await call.begin(ANSWER)
-            yield call
+        yield Program((command, option)).target()
         return
-    os.environ["UPSTREAM"] = json.dumps([upstream[0], upstream[1:]])
-    with listening(PROGRAMS[name]) as (port, pid):
-        head = None if modern else session_head(port)
-        async with port_of(port, pid, head) as call:
-            await call.begin(ANSWER)
-            yield call
+    with before(PROGRAMS[name], [command, [option]]).at_url() as url:
+        yield url
 
 
-@asynccontextmanager
-async def stdio_to_http(name: str) -> AsyncIterator[Driven]:
-    """Call the server over HTTP through pipes; directly, over HTTP."""
+@contextmanager
+def before_http(name: str, revision: str) -> Iterator[Stdio | Http]:
+    """Call the null server over stdio by way of a gateway; directly, over HTTP."""
+    server = str(build.build("http_null"))
     with ExitStack() as stack:
         with on_the_servers_core():
-            server = str(build.build("http_null"))
-            null = stack.enter_context(serving(server, ERAS[False], "--json"))
+            null = stack.enter_context(serving(server, ERAS[revision], "--json"))
         if name == DIRECT:
-            head = floor_http.head(null.port, modern=False)
-            async with port_of(null.port, null.pid, head) as call:
-                await call.begin(ANSWER)
-                yield call
-            return
-        program = PROGRAMS[name]
-        os.environ.update(program.environment, UPSTREAM=json.dumps(null.url))
-        async with pipes(program.command, modern=False) as call:
-            await call.begin(ANSWER)
-            yield call
+            yield Http(null.url)
+        else:
+            yield before(PROGRAMS[name], null.url).target()
 
 
-def http_to_stdio(name: str) -> Any:
-    return over_http(name, modern=False)
-
-
-def http_to_stdio_later(name: str) -> Any:
-    return over_http(name, modern=True)
+def before(program: Program, upstream: object) -> Program:
+    """Return a gateway before that server."""
+    told = {**program.environment, "UPSTREAM": json.dumps(upstream)}
+    return replace(program, environment=told)
 
 
 # The question...
 
 
-def variants() -> list[Variant]:
+def variants() -> list[Served]:
     """Return the server itself and all that are installed, leg by leg."""
     return [
-        Variant(
-            f"{leg}: {name}",
-            f"bench_gateway:{function}",
-            name,
-            f"{leg}: {DIRECT}",
-            portion=1 if name == DIRECT else PROGRAMS[name].portion,
+        Served(
+            name=f"{leg}: {name}",
+            baseline=f"{leg}: {DIRECT}",
             leg=leg,
+            revision=revision,
+            opened=partial(
+                before_http if leg == TO_HTTP else before_stdio, name, revision
+            ),
         )
-        for leg, function in LEGS.items()
+        for leg, revision in LEGS.items()
         for name in (DIRECT, *PROGRAMS)
         if name == DIRECT or (takes(name, leg) and PROGRAMS[name].missing() is None)
     ]

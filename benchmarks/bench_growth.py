@@ -17,7 +17,8 @@ from growth.axes import Effort, Path, aged, joined, multiplied, widened
 from harness import machine
 from harness.command import conclude, parser, positive, tell
 from harness.figures import Budget
-from harness.rounds import Plan, Variant, pinning
+from harness.rounds import Plan, Variant
+from harness.servers import pinning
 from null import build
 
 if TYPE_CHECKING:

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from functools import partial
 from importlib.metadata import version
-from typing import Any
 
 import bench_server
 from harness.command import run
+from harness.programs import Served
 from harness.rounds import Variant
 from harness.servers import Program
 from null import build
@@ -29,14 +30,14 @@ CLIENTS = {
 }
 
 SERVERS = {
-    "server, stdio": ("stdio_session", ("floor", "mcpwire")),
-    "server, HTTP": ("http_session", ("floor, HTTP", "mcpwire")),
+    "server, stdio": ("floor", "mcpwire"),
+    "server, HTTP": ("floor, HTTP", "mcpwire"),
 }
-"""Function and programs of `bench_server` by leg."""
+"""Programs of `bench_server` by leg: the floor, and ours."""
 
-WIDTHS = (1, 32)
+WIDTHS = (32,)
 SLICES = 5
-PLACED = "client and null server unpinned; a server and its load on a core each"
+PLACED = "clients and null servers on any core; servers on one, their load on another"
 
 
 def on_uvloop(name: str) -> Program:
@@ -45,22 +46,6 @@ def on_uvloop(name: str) -> Program:
     python, *words = program.command
     under = str(bench_server.HERE / "loops/under_uvloop.py")
     return Program((python, under, *words), environment=program.environment)
-
-
-def called(name: str, function: str) -> Any:
-    """Call a server of `bench_server`, which then knows those on uvloop as well."""
-    plain = name.removesuffix(UVLOOP)
-    if plain != name:
-        bench_server.PROGRAMS[name] = on_uvloop(plain)
-    return getattr(bench_server, function)(name)
-
-
-def stdio_session(name: str) -> Any:
-    return called(name, "stdio_session")
-
-
-def http_session(name: str) -> Any:
-    return called(name, "http_session")
 
 
 def client_variants() -> list[Variant]:
@@ -89,19 +74,22 @@ def client_variants() -> list[Variant]:
     return found
 
 
-def server_variants() -> list[Variant]:
+def server_variants() -> list[Served]:
     """Return floor and server of each leg, on both loops; the load is asyncio's."""
     return [
-        Variant(
-            f"{leg}: {what}{loop}",
-            f"bench_loops:{function}",
-            program + loop,
-            f"{leg}: {what}",
+        Served(
+            name=f"{leg}: {what}{loop}",
+            baseline=f"{leg}: {what}",
             leg=leg,
+            revision=bench_server.SESSION,
+            opened=partial(bench_server.opener, started, leg),
         )
-        for leg, (function, programs) in SERVERS.items()
+        for leg, programs in SERVERS.items()
         for what, program in zip(("floor", "mcpwire"), programs, strict=True)
-        for loop in ("", UVLOOP)
+        for loop, started in (
+            ("", bench_server.PROGRAMS[program]),
+            (UVLOOP, on_uvloop(program)),
+        )
     ]
 
 
@@ -117,7 +105,7 @@ def main() -> int:
         print("bench_loops.py is left out: no uvloop; `make setup`", file=sys.stderr)
         return 0
     with build.compiling("loops") as notes:
-        variants = client_variants()
+        variants: list[Variant | Served] = [*client_variants()]
     if sys.platform == "linux":  # where a process's CPU time can be asked for
         variants += server_variants()
     return run(

@@ -10,45 +10,38 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import asynccontextmanager
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from driven import pipes, port_of, session_head
 from harness.command import run
 from harness.figures import Ahead, Budget
-from harness.rounds import Variant
+from harness.programs import Served
 from harness.servers import (
     NODE_MODULES,
     ROOT,
     Program,
-    listening,
     node,
     python_of,
     versions,
 )
-from leg import ARGUMENTS
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from contextlib import AbstractContextManager
 
-    from driven import Driven
+    from mcpwire import Http, Stdio
 
-PLACED = "server and load on a core each"
+PLACED = "servers on one core, the load of `mcpwire bench` on another"
 HERE = Path(__file__).resolve().parent
 SERVERS = HERE / "servers"
 TYPESCRIPT = "@modelcontextprotocol/server"
 
-SLICES = 5
-SLOW_PORTION = 5
-"""By what the calls are divided for what takes much longer."""
-
-COMPILED_CALLS = 2_000
-"""After so many V8 has compiled what runs often; before, one costs thrice as much."""
+SLICES = 2
 
 
 def peers() -> dict[str, str]:
-    """Return the versions of those who are installed."""
+    """Return the versions of the peers that are installed."""
     packages = {"mcp": ("python-sdk", "mcp"), "fastmcp": ("fastmcp", "fastmcp")}
     return versions({**packages, TYPESCRIPT: ("node", TYPESCRIPT)})
 
@@ -65,7 +58,7 @@ def foreign(name: str, script: str, **environment: str) -> Program:
     """Return a program of an environment of its own."""
     python = python_of(name)
     command = (str(python), str(SERVERS / script))
-    return Program(command, (python,), environment, SLOW_PORTION)
+    return Program(command, (python,), environment)
 
 
 PROGRAMS = {
@@ -82,7 +75,6 @@ PROGRAMS = {
         (node(), str(SERVERS / "typescript_server.cjs")),
         (NODE_MODULES / TYPESCRIPT,),
         {"NODE_PATH": str(NODE_MODULES), "NODE_ENV": "production"},
-        warm_up=COMPILED_CALLS,
     ),
 }
 
@@ -109,69 +101,33 @@ HTTP = {
 }
 """Programs by the names of variants."""
 
-LATER_STDIO, LATER_HTTP = "stdio, 2026-07-28", "HTTP, 2026-07-28"
+SESSION, STATELESS = "2025-11-25", "2026-07-28"
+LATER_STDIO, LATER_HTTP = (f"{way}, {STATELESS}" for way in ("stdio", "HTTP"))
 LEGS = {
-    "stdio": (STDIO, "stdio_session"),
-    LATER_STDIO: (STDIO, "stdio_stateless"),
-    "HTTP": (HTTP, "http_session"),
-    LATER_HTTP: (HTTP, "http_stateless"),
+    "stdio": (STDIO, SESSION),
+    LATER_STDIO: (STDIO, STATELESS),
+    "HTTP": (HTTP, SESSION),
+    LATER_HTTP: (HTTP, STATELESS),
 }
+"""Programs and protocol version by leg."""
 
 
-# How it is called...
+def opener(program: Program, leg: str) -> AbstractContextManager[Stdio | Http]:
+    """Return what has a program called as a leg has it."""
+    return program.at_url() if "HTTP" in leg else nullcontext(program.target())
 
 
-@asynccontextmanager
-async def over_stdio(name: str, *, modern: bool) -> AsyncIterator[Driven]:
-    """Call the tool of that program over its pipes."""
-    program = PROGRAMS[name]
-    os.environ.update(program.environment)
-    async with pipes(program.command, modern=modern) as call:
-        await call.begin(ARGUMENTS["text"], program.warm_up)
-        yield call
-
-
-@asynccontextmanager
-async def over_http(name: str, *, modern: bool) -> AsyncIterator[Driven]:
-    """Call the tool of that program over HTTP."""
-    program = PROGRAMS[name]
-    with listening(program) as (port, pid):
-        head = None if modern else session_head(port)
-        async with port_of(port, pid, head) as call:
-            await call.begin(ARGUMENTS["text"], program.warm_up)
-            yield call
-
-
-def stdio_session(name: str) -> Any:
-    return over_stdio(name, modern=False)
-
-
-def stdio_stateless(name: str) -> Any:
-    return over_stdio(name, modern=True)
-
-
-def http_session(name: str) -> Any:
-    return over_http(name, modern=False)
-
-
-def http_stateless(name: str) -> Any:
-    return over_http(name, modern=True)
-
-
-# The question...
-
-
-def variants() -> list[Variant]:
+def variants() -> list[Served]:
     """Return a variant for each leg and each program that is installed."""
     return [
-        Variant(
-            f"{leg}: {name}",
-            f"bench_server:{function}",
-            program,
-            f"{leg}: floor",
-            portion=PROGRAMS[program].portion,
+        Served(
+            name=f"{leg}: {name}",
+            baseline=f"{leg}: floor",
+            leg=leg,
+            revision=revision,
+            opened=partial(opener, PROGRAMS[program], leg),
         )
-        for leg, (programs, function) in LEGS.items()
+        for leg, (programs, revision) in LEGS.items()
         for name, program in programs.items()
         if PROGRAMS[program].missing() is None
     ]
@@ -219,7 +175,7 @@ def main() -> int:
         variants(),
         BUDGETS,
         notes=notes,
-        widths=(1, 8, 32),
+        widths=(32,),
         slices=SLICES,
         pairs=PAIRS,
         is_placed=True,

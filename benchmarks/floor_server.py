@@ -23,10 +23,18 @@ READ_SIZE = 64 * 1024
 META = "_meta"
 INFO = {"name": "floor", "version": "1"}
 STAMP = {"io.modelcontextprotocol/serverInfo": INFO}
-INITIALIZED = {
-    "protocolVersion": "2025-11-25",
+BEGUN = {
     "capabilities": {"tools": {}},
+    # What `initialize` is answered with,
+    "protocolVersion": "2025-11-25",
     "serverInfo": INFO,
+    # and `server/discover`, and `tools/list`: each ignores what is the others'.
+    "supportedVersions": ["2026-07-28"],
+    "resultType": "complete",
+    "ttlMs": 0,
+    "cacheScope": "private",
+    "tools": [{"name": "echo", "inputSchema": {"type": "object"}}],
+    META: STAMP,
 }
 
 
@@ -38,7 +46,7 @@ async def echo(text: str) -> str:
 async def answer(message: dict[str, Any]) -> dict[str, Any]:
     """Return what a request is answered with, in either era."""
     if message["method"] != "tools/call":
-        return {"jsonrpc": "2.0", "id": message["id"], "result": INITIALIZED}
+        return {"jsonrpc": "2.0", "id": message["id"], "result": BEGUN}
     params = message["params"]
     text = await echo(**params["arguments"])
     result: dict[str, Any] = {

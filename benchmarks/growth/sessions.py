@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import bench_server
 import floor
 import floor_http
-from driven import session_head
+from driven import pipes, session_head
 from floor import Call
 from harness.servers import cpu_ns, listening
 from leg import ARGUMENTS
@@ -216,7 +216,8 @@ async def http_floor(server: str) -> AsyncIterator[Sessions]:
 @asynccontextmanager
 async def stdio_server(name: str) -> AsyncIterator[Sessions]:
     """Have a server with the one session that its pipes are."""
-    async with bench_server.over_stdio(name, modern=False) as driven:
+    command = bench_server.PROGRAMS[name].command
+    async with pipes(command, modern=False) as driven:
 
         async def open_one() -> Call:
             return calling(driven.floor, PARAMS)

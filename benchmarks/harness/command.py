@@ -7,16 +7,19 @@ import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from harness import machine, report
 from harness.figures import Budget, compared, summarise
+from harness.programs import Served
 from harness.rounds import FOLDER, Plan, Variant, run_rounds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from harness.rounds import Round
+
+One = TypeVar("One", Variant, Served, Variant | Served)
 
 SLICES = 20
 WIDTHS = (1, 8, 32, 64)
@@ -56,7 +59,7 @@ def parser(
     return parser
 
 
-def chosen(variants: Sequence[Variant], only: Sequence[str]) -> list[Variant]:
+def chosen(variants: Sequence[One], only: Sequence[str]) -> list[One]:
     """Return the variants named by `only`, and the baselines that they need."""
     if not only:
         return list(variants)
@@ -72,7 +75,7 @@ def tell(text: str) -> None:
 
 def run(
     name: str,
-    variants: Sequence[Variant],
+    variants: Sequence[Variant | Served],
     budgets: Sequence[Budget] = (),
     *,
     notes: dict[str, Any] | None = None,
@@ -104,14 +107,14 @@ def run(
     if widths is None:
         widths = () if is_blocking else WIDTHS
     options = parser(name, widths, slices).parse_args(arguments)
+    variants = chosen(variants, options.only)
     plan = Plan(
         options.rounds,
         options.slices,
-        options.calls,
+        0 if all(isinstance(each, Served) for each in variants) else options.calls,
         options.widths,
         pinned=not (is_blocking or is_placed),
     )
-    variants = chosen(variants, options.only)
     if not variants:
         sys.exit(f"no variant is named like {options.only!r}")
     described = machine.describe() | (notes or {})

@@ -202,9 +202,10 @@ def setting(result: dict[str, Any]) -> str:
     where = "pinned to one core" if machine["pinned"] else "unpinned"
     beside = ", calls in flight unpinned" if plan["widths"] else ""
     placed = machine.get("placed", f"one call at a time {where}{beside}")
+    amount = f"{plan['calls']} calls" if plan["calls"] else "half a second"
     return (
         f"{', '.join(facts)}\n"
-        f"{plan['rounds']} rounds of {plan['slices']} x {plan['calls']} calls; {placed}"
+        f"{plan['rounds']} rounds of {plan['slices']} x {amount}; {placed}"
     )
 
 

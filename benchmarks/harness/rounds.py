@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from contextlib import ExitStack, contextmanager, suppress
@@ -25,6 +24,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from harness.programs import Served, measure_programs
 from harness.servers import family
 
 if TYPE_CHECKING:
@@ -85,15 +85,10 @@ class Plan:
     slices: int
     """Slices of each variant in one round."""
     calls: int
-    """Calls in one slice."""
+    """Calls in one slice; those of programs last half a second instead."""
     widths: tuple[int, ...]
     pinned: bool = True
     """Whether one call at a time is measured apart, on one core."""
-
-
-def pinning() -> list[str]:
-    """Return the command prefix that keeps a process and its children on one core."""
-    return ["taskset", "-c", "0"] if shutil.which("taskset") else []
 
 
 def usable_cores() -> set[int]:
@@ -220,7 +215,7 @@ def add(values: dict[str, list[float]], figures: dict[str, float]) -> None:
         values.setdefault(name, []).append(value)
 
 
-def reckon(variants: Sequence[Variant], slices: Slices) -> Round:
+def reckon(variants: Sequence[Variant | Served], slices: Slices) -> Round:
     """Return each figure's median over a round, and that of the slices' ratios."""
     return {
         variant.name: {
@@ -237,23 +232,27 @@ def reckon(variants: Sequence[Variant], slices: Slices) -> Round:
     }
 
 
-def legs(variants: Sequence[Variant]) -> list[list[Variant]]:
+def legs(variants: Sequence[Variant | Served]) -> list[list[Variant | Served]]:
     """Return the variants of each leg."""
-    found: dict[str, list[Variant]] = {}
+    found: dict[str, list[Variant | Served]] = {}
     for variant in variants:
         found.setdefault(variant.leg, []).append(variant)
     return list(found.values())
 
 
 def run_rounds(
-    variants: Sequence[Variant], plan: Plan, tell: Callable[[str], None]
+    variants: Sequence[Variant | Served], plan: Plan, tell: Callable[[str], None]
 ) -> list[Round]:
-    """Run all rounds."""
+    """Run all rounds; a leg is all of variants or all of programs."""
     rounds: list[Round] = []
     for number in range(plan.rounds):
         tell(f"round {number + 1} of {plan.rounds}")
         slices: Slices = {variant.name: {} for variant in variants}
         for leg in legs(variants):
-            measure_leg(leg, plan, slices)
+            if served := [each for each in leg if isinstance(each, Served)]:
+                measure_programs(served, plan, slices)
+            else:
+                own = [each for each in leg if isinstance(each, Variant)]
+                measure_leg(own, plan, slices)
         rounds.append(reckon(variants, slices))
     return rounds

@@ -12,14 +12,18 @@ import http.client
 import importlib.util
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from mcpwire import Http, Stdio
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -45,10 +49,18 @@ class Program:
     command: tuple[str, ...]
     needs: tuple[Path, ...] = ()
     environment: dict[str, str] = field(default_factory=dict)
-    portion: int = 1
-    """By what the calls of a slice are divided, for what takes very long."""
-    warm_up: int = 0
-    """How many calls go before all slices, for what is compiled while it runs."""
+
+    def target(self) -> Stdio:
+        """Return it as a server over stdio, on the servers' core."""
+        command, *arguments = *pinning(), *self.command
+        env = self.environment
+        return Stdio(command, arguments, env=env, inherit_env=True)
+
+    @contextmanager
+    def at_url(self) -> Iterator[Http]:
+        """Run it as a server over HTTP."""
+        with listening(self) as (port, _):
+            yield Http(f"http://127.0.0.1:{port}/mcp")
 
     def missing(self) -> Path | None:
         """Return a file that is not installed, if one is not."""
@@ -121,10 +133,30 @@ def cpu_ns(pid: int) -> int:
 # Placement...
 
 
+@cache
 def cores() -> tuple[set[int], set[int]]:
-    """Return the server's cores and those of the load."""
+    """Return the servers' core and that of the load, of those there were first."""
     usable = sorted(os.sched_getaffinity(0))
     return {usable[0]}, {usable[1 % len(usable)]}
+
+
+def pinning() -> list[str]:
+    """Return the command prefix that keeps a process and its children on one core."""
+    if not shutil.which("taskset"):
+        return []
+    (core,), _ = cores()
+    return ["taskset", "-c", str(core)]
+
+
+@contextmanager
+def on_the_loads_core() -> Iterator[None]:
+    """Have what is started meanwhile run there, and be anywhere again afterwards."""
+    everywhere = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cores()[1])
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, everywhere)
 
 
 @contextmanager

@@ -20,7 +20,7 @@ if __name__ == "__main__":
     if "PORT" in os.environ:
         server.run(
             http=f"127.0.0.1:{os.environ['PORT']}",
-            announce=lambda _: None,
+            quiet=True,
             uvicorn={"timeout_keep_alive": 3_600},
         )
     else:

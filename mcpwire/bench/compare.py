@@ -72,21 +72,33 @@ class Difference:
 
 
 def differences(
-    result: Result, figures: Sequence[str] = tuple(FIGURES)
+    result: Result,
+    figures: Sequence[str] = tuple(FIGURES),
+    *,
+    against: str | None = None,
 ) -> list[Difference]:
-    """Compare the second server of a run with the first, slice beside slice.
+    """Compare another server of a run with the first, slice beside slice.
 
     Args:
         result: The run.
         figures: Which figures; those that not every slice has are left out. The fewer,
             the narrower are the intervals.
+        against: The name of the other server, where the run has several.
 
     Raises:
-        ValueError: The run had no second server.
+        ValueError: The run had no such server.
     """
-    if len(result.targets) != 2 or result.highest is not None:
-        raise ValueError("the run did not measure two servers")
-    before, after = result.targets
+    servers = result.targets if result.highest is None else ()
+    others = {each.name: each for each in servers[1:]}
+    if against is None and len(others) == 1:
+        (against,) = others
+    if against not in others:
+        known = ", ".join(others) or "none"
+        raise ValueError(
+            f"against must name a server that the first was measured with ({known}), "
+            f"got {against!r}"
+        )
+    before, after = result.targets[0], others[against]
     names = _compared(before, after, figures)
     found = []
     for name in names:

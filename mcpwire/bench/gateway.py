@@ -66,8 +66,7 @@ async def run_behind_gateway(
             result = await run(
                 target,
                 load,
-                against=gateway,
-                against_name="gateway",
+                against={"gateway": gateway},
                 against_load=behind,
                 **options,
             )

@@ -21,7 +21,7 @@ from mcpwire.transports.http.target import Http
 from mcpwire.transports.targets import Stdio, is_url, parse_command
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Collection, Sequence
+    from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 
     from mcpwire.bench.results import Slice
     from mcpwire.bench.thresholds import Threshold
@@ -94,8 +94,7 @@ async def run(
     target: Stdio | Http | str,
     load: Load | None = None,
     *,
-    against: Stdio | Http | str | None = None,
-    against_name: str = "against",
+    against: Stdio | Http | str | Mapping[str, Stdio | Http | str] | None = None,
     against_load: Load | None = None,
     with_floor: bool = True,
     with_details: bool = True,
@@ -106,15 +105,15 @@ async def run(
     """Put a server under load and measure it.
 
     Each round starts all anew: the floor (a server that does nothing, under the same
-    load), the target, and what it is compared with. All are measured in short slices in
-    turn, so that each stands beside the others in the same moments of the machine.
+    load), the target, and those it is compared with. All are measured in short slices
+    in turn, so that each stands beside the others in the same moments of the machine.
 
     Args:
         target: A `Stdio`, an `Http`, a command line or a URL.
         load: What is asked of it; omitted: ``ping``, by one user.
-        against: A second server, to compare the first one with.
-        against_name: What the result calls it.
-        against_load: Its load, where that has other calls.
+        against: A second server, to compare the first one with; or several, each by the
+            name that the result gives it.
+        against_load: Their load, where that has other calls.
         with_floor: Whether the floor is measured too.
         with_details: Whether to count what a call costs in messages and system calls,
             and to find out where its time goes.
@@ -136,9 +135,10 @@ async def run(
     started, began = datetime.now(UTC), monotonic()
     async with contextlib.AsyncExitStack() as stack:
         subjects = [_Running("target", as_target(target), load, processes)]
-        if against is not None:
-            second = as_target(against), against_load or load
-            subjects.append(_Running(against_name, *second))
+        if isinstance(against, str | Stdio | Http):
+            against = {"against": against}
+        for name, other in (against or {}).items():
+            subjects.append(_Running(name, as_target(other), against_load or load))
         if with_floor:
             where = await stack.enter_async_context(_floor_of(subjects[0].target))
             subjects.insert(0, _Running("floor", where, _floor_load(load)))

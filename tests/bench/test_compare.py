@@ -131,8 +131,20 @@ def test_loads_that_differ_cannot_be_compared():
         compare(one, other)
     with pytest.raises(ValueError, match="must have measured one server"):
         compare(one, pair(1, 1))
-    with pytest.raises(ValueError, match="did not measure two servers"):
+    with pytest.raises(ValueError, match=r"measured with \(none\), got None"):
         differences(one)
+
+
+def test_the_first_server_of_several_is_compared_with_the_one_that_is_named():
+    chance = random.Random(4)
+    named = {"target": 1, "slow": 2, "fast": 0.5}
+    run = result(*(subject(name, chance, factor) for name, factor in named.items()))
+    assert set(verdicts(differences(run, against="slow"))) == {"worse"}
+    assert set(verdicts(differences(run, against="fast"))) == {"better"}
+    with pytest.raises(ValueError, match=r"\(slow, fast\), got None"):
+        differences(run)
+    with pytest.raises(ValueError, match=r"\(slow, fast\), got 'target'"):
+        differences(run, against="target")
 
 
 def test_a_result_is_read_as_it_was_written():

@@ -51,6 +51,16 @@ def test_a_run_measures_the_server_and_the_floor_in_turns():
     assert len(target.connects) == 2
 
 
+def test_several_servers_are_measured_in_turns_under_their_names():
+    others = {"delayed": null("--delay", "0.01"), "same": null()}
+    load = Load(calls=ECHO, **SHORT)
+    result = measure(null(), load, against=others, with_floor=False, with_details=False)
+    assert [each.name for each in result.targets] == ["target", "delayed", "same"]
+    delayed = result.targets[1]
+    assert ["--delay" in each.target for each in result.targets] == [False, True, False]
+    assert delayed.figures()["p50"] >= 10_000
+
+
 def test_counts_are_the_same_each_time():
     (target,) = measure(null(), Load(calls=ECHO, **SHORT), with_floor=False).subjects
     assert target.counts["messages"] == 2

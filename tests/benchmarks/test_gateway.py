@@ -1,10 +1,13 @@
 """Gateways that are measured: who goes which way; a call goes through ours."""
 
+import asyncio
 import importlib
 import os
 from pathlib import Path
 
 import pytest
+
+import mcpwire
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 
@@ -28,16 +31,24 @@ def bench(benchmark_module):
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="as Linux counts")
-def test_calls_go_through_ours_on_each_way(bench, benchmark_module):
-    rounds = benchmark_module("harness.rounds")
-    chosen = [each for each in bench.variants() if each.argument == bench.OURS]
-    assert [each.leg for each in chosen] == list(bench.LEGS)
-    for variant in chosen:
-        with rounds.started(variant) as child:
-            child.read()
-            figures = child.ask(calls=2, width=None) | child.ask(calls=4, width=3)
-            assert figures.keys() == {"cpu_us", "calls_per_s@3", "cpu_us@3"}
-            assert min(figures.values()) > 0
+def test_calls_go_through_ours_on_each_way(bench):
+    async def call(variant):
+        with variant.opened() as target:
+            async with mcpwire.Client(target, mode=variant.revision) as client:
+                result = await client.call_tool("echo", {"text": "hi"})
+                return client.server_info.name, result.text
+
+    before = os.sched_getaffinity(0)
+    found = {
+        each.name: asyncio.run(call(each))
+        for each in bench.variants()
+        if each.name.endswith((bench.OURS, bench.DIRECT))
+    }
+    os.sched_setaffinity(0, before)
+    for leg in bench.LEGS:
+        direct, through = found[f"{leg}: direct"], found[f"{leg}: mcpwire"]
+        assert (direct[1], through[1]) == ("hello", "hello")
+        assert direct[0] != through[0]
 
 
 def test_who_has_sessions_only_is_measured_in_sessions_only(bench):

@@ -5,9 +5,14 @@ import importlib
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 
 import pytest
+
+import mcpwire
+from mcpwire.bench.null_process import null_command
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 BUSY = """
@@ -78,8 +83,7 @@ def test_server_and_load_have_a_core_each_where_there_are_two(benchmark_module):
 
 @on_linux
 def test_a_server_that_ends_before_it_listens_is_an_error_at_once(bench):
-    program = bench.Program((sys.executable, "-c", ""))
-    starting = bench.listening(program)
+    starting = bench.Program((sys.executable, "-c", "")).at_url()
     with pytest.raises(ConnectionError, match="nobody listens"):
         starting.__enter__()
 
@@ -102,36 +106,62 @@ def test_what_is_not_installed_is_left_out_of_every_leg(bench, monkeypatch):
 
 
 OURS = ("floor", "floor, tasks", "mcpwire", "mcpwire, bare")
-OURS_OVER_HTTP = ("floor, HTTP", "mcpwire")
 
 
 @on_linux
-@pytest.mark.parametrize(
-    ("over", "name"),
-    [
-        *(("over_stdio", name) for name in OURS),
-        *(("over_http", name) for name in OURS_OVER_HTTP),
-    ],
-)
-def test_floors_and_ours_answer_the_same_in_both_eras(bench, over, name):
-    async def results(*, modern):
-        async with getattr(bench, over)(name, modern=modern) as call:
-            result = await call()
-            assert call.cpu_ns() > 0
-            return result
+def test_floors_and_ours_answer_the_same_on_each_leg(bench):
+    async def call(variant):
+        with variant.opened() as target:
+            async with mcpwire.Client(target, mode=variant.revision) as client:
+                assert client.server_info.name in {"floor", "benchmark"}
+                return await client.call_tool("echo", {"text": "hi"})
 
-    async def both():
-        return await results(modern=False), await results(modern=True)
-
-    session, stateless = asyncio.run(both())
-    expected = {
-        "content": [{"type": "text", "text": "hi"}],
-        "structuredContent": {"result": "hi"},
+    found = {
+        each.name: asyncio.run(call(each))
+        for each in bench.variants()
+        if each.name.partition(": ")[2] in OURS
     }
-    assert session == expected
-    assert stateless.pop("resultType") == "complete"
-    assert list(stateless.pop("_meta")) == ["io.modelcontextprotocol/serverInfo"]
-    assert stateless == expected
+    assert len(found) == 12
+    for result in found.values():
+        assert result.text == "hi"
+        assert result.structured_content == {"result": "hi"}
+
+
+def null(*options):
+    command, *arguments = null_command("--stdio", *options)
+    return nullcontext(mcpwire.Stdio(command, arguments))
+
+
+@on_linux
+def test_programs_of_a_leg_are_measured_in_turns_with_each_number_in_flight(
+    benchmark_module,
+):
+    programs = benchmark_module("harness.programs")
+    rounds = benchmark_module("harness.rounds")
+    served = [
+        programs.Served(name, "plain", "leg", "2025-11-25", partial(null, *options))
+        for name, options in (("plain", ()), ("delayed", ("--delay", "0.02")))
+    ]
+    before = os.sched_getaffinity(0)
+    plan = rounds.Plan(1, 1, 0, (4,))
+    (measured,) = rounds.run_rounds(served, plan, len)
+    assert os.sched_getaffinity(0) == before
+    figures = {"cpu_us", "p50_us", "p99_us", "calls_per_s@4", "cpu_us@4"}
+    assert set(measured["plain"]) == set(measured["delayed"]) == figures
+    assert measured["plain"]["p50_us"]["ratio"] == 1
+    assert measured["delayed"]["p50_us"]["value"] >= 20_000
+    assert measured["delayed"]["p50_us"]["ratio"] > 1
+
+
+@on_linux
+def test_a_program_whose_calls_fail_is_not_measured(benchmark_module):
+    programs = benchmark_module("harness.programs")
+    rounds = benchmark_module("harness.rounds")
+    words = ["-c", "import mcpwire; mcpwire.Server('without tools', '1').run()"]
+    opened = partial(nullcontext, mcpwire.Stdio(sys.executable, words))
+    one = programs.Served("one", "one", "leg", "2025-11-25", opened)
+    with pytest.raises(SystemExit, match="one: calls failed: "):
+        rounds.run_rounds([one], rounds.Plan(1, 1, 0, ()), len)
 
 
 # The figures...

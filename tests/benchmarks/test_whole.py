@@ -99,11 +99,11 @@ def test_nothing_that_a_part_started_outlives_it(parts, tmp_path, then):
     assert is_gone(int(pid.read_text()))
 
 
-def test_every_script_has_a_row_and_all_of_them_end_within_a_quarter_of_an_hour(run):
+def test_every_script_has_a_row_and_all_of_them_end_within_twenty_minutes(run):
     scripts = {path.stem.removeprefix("bench_") for path in FOLDER.glob("bench_*.py")}
     assert {part.name for part in run.named(FOLDER)} == scripts
     assert scripts <= {part.name for part in run.PARTS}
-    assert sum(part.seconds for part in run.PARTS) < 15 * 60
+    assert sum(part.seconds for part in run.PARTS) < 20 * 60
 
 
 def test_a_part_that_is_not_there_is_refused_and_those_that_are_named(run):

@@ -393,32 +393,42 @@ def test_a_caller_that_sigterm_ends_leaves_no_well_behaved_server(
 # --- pytest ---------------------------------------------------------------------------
 
 
-def test_pytest_has_an_item_for_each_case(tmp_path, mutated):
+@pytest.fixture
+def check_with_pytest(tmp_path):
     def run(server, *words):
         command = [sys.executable, "-m", "pytest", "-p", "mcpwire.check.pytest_plugin"]
-        command += ["-p", "no:cacheprovider", "-rA", "--mcpwire-check", server, *words]
+        command += ["-p", "no:cacheprovider", "-rA", "--mcpwire-check", server]
+        for word in words:
+            command += ["--mcpwire-check-only", word]
         done = subprocess.run(
             command, cwd=tmp_path, capture_output=True, text=True, check=False
         )
         return done.returncode, done.stdout + done.stderr
 
-    only = [
-        "--mcpwire-check-only",
-        "RPC-31",
-        "--mcpwire-check-only",
-        "SCHEMA.ElicitRequest",
-    ]
-    code, out = run(shlex.join(mutated()), *only)
+    return run
+
+
+def test_pytest_has_an_item_for_each_case(check_with_pytest, mutated):
+    server = shlex.join(mutated())
+    code, out = check_with_pytest(server, "RPC-31", "SCHEMA.ElicitRequest")
     assert code == 0
     assert "PASSED mcpwire-check::RPC-31.a" in out
     assert "1 passed, 1 skipped" in out
-    bad = mutated("an unknown method is invalid params")
-    code, out = run(shlex.join(bad), *only)
+
+
+def test_the_item_of_a_case_that_fails_says_what_was_expected(
+    check_with_pytest, mutated
+):
+    server = shlex.join(mutated("an unknown method is invalid params"))
+    code, out = check_with_pytest(server, "RPC-31")
     assert code == 1
     assert "FAILED mcpwire-check::RPC-31.a" in out
     assert "expected  an error -32601" in out
     assert "Traceback" not in out
-    code, out = run("true", "--mcpwire-check-only", "NOPE")
+
+
+def test_pytest_refuses_a_name_that_no_case_has(check_with_pytest):
+    code, out = check_with_pytest("true", "NOPE")
     assert code == 4
     assert "no case fits 'NOPE'" in out
 
