@@ -475,6 +475,11 @@ class AnyServer(Group, title="any server"):
         "a folder that the server may work in, if it asks; may be repeated",
         type=_folder,
     )
+    max_message: int | None = option(
+        "--max-message BYTES",
+        "limit of one message of the server (64 MiB)",
+        type=number,
+    )
 
 
 class Mode(Group, title="any server"):
