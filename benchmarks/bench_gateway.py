@@ -73,7 +73,7 @@ LEGS = {
     "HTTP to stdio" + LATER: "http_to_stdio_later",
     "stdio to HTTP": "stdio_to_http",
 }
-"""The functions that go each way, through whom they are told."""
+"""The functions that go each way, through the gateway that they are told."""
 
 ERAS = {False: "--legacy", True: "--modern"}
 """What the null servers are told, by whether a leg is at 2026-07-28."""

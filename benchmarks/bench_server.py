@@ -48,7 +48,7 @@ COMPILED_CALLS = 2_000
 
 
 def peers() -> dict[str, str]:
-    """Return the versions of those who are installed."""
+    """Return the versions of the peers that are installed."""
     packages = {"mcp": ("python-sdk", "mcp"), "fastmcp": ("fastmcp", "fastmcp")}
     return versions({**packages, TYPESCRIPT: ("node", TYPESCRIPT)})
 
