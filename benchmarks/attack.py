@@ -51,7 +51,7 @@ def read(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def chosen(only: Sequence[str]) -> list[Attack]:
-    """Return the attacks whose names have one of these texts, or all."""
+    """Return the attacks with one of these texts in their names, or all."""
     found = [
         each for each in ATTACKS if not only or any(text in each.name for text in only)
     ]

@@ -242,7 +242,7 @@ def rounds_of(
 
 
 def versions(chosen: Mapping[str, Client]) -> dict[str, str]:
-    """Return the versions of those who are compared."""
+    """Return the versions of the clients that are compared."""
     found = {}
     for name, client in chosen.items():
         if client.distribution in {"", DISTRIBUTION}:
@@ -257,7 +257,7 @@ def versions(chosen: Mapping[str, Client]) -> dict[str, str]:
 
 
 def there(only: Sequence[str]) -> dict[str, Client]:
-    """Return who is wanted and installed."""
+    """Return the clients that are wanted and installed."""
     found = {}
     for name, client in clients().items():
         if only and not any(text in name for text in only):
@@ -270,7 +270,7 @@ def there(only: Sequence[str]) -> dict[str, Client]:
 
 
 def count_all(chosen: dict[str, Client], server: str, calls: int) -> dict[str, Values]:
-    """Return what does not change; who fails at it is named, and left out from then."""
+    """Return what does not change; a client that fails is named and then left out."""
     found = {}
     for name, client in list(chosen.items()):
         tell(f"{name}: counted")

@@ -2,7 +2,7 @@
 
 Texts of a kibibyte to 32 MiB and 10,000 tools on one page and on a hundred, over each
 way there is: by the least code for it, by mcpwire and by the official Python SDK, from
-null servers in C; and from servers whose tool returns such a text.
+null servers in C; and from servers with a tool that returns such a text.
 
 Beside the cost of a call there is its growth: what a byte costs at 32 MiB, divided by
 what it costs at 1 MiB, and that divided by the floor's. The floor grows too: memory of
@@ -44,7 +44,7 @@ CPU_LIMIT = 1.5
 
 
 class Way(NamedTuple):
-    """How results come, and who gets them."""
+    """How results come, and which programs get them."""
 
     name: str
     targets: dict[str, str]
@@ -60,7 +60,7 @@ MOST_KIB = {
     # It refuses events of more than a mebibyte.
     f"SSE: {PEER}": 64,
 }
-"""How large the results are that somebody is asked for who cannot do all."""
+"""The largest results that are asked for with a program that cannot do all, in KiB."""
 
 WAYS = [
     Way(
@@ -98,7 +98,7 @@ WAYS += [
 
 
 def variants() -> list[Variant]:
-    """Return who is measured on each way."""
+    """Return what is measured on each way."""
     found = []
     for way in WAYS:
         for who, target in way.targets.items():
@@ -137,7 +137,7 @@ def wanted(name: str, points: Sequence[Point], calls: int) -> dict[str, int]:
 
 
 def measure(way: Way, those: Sequence[Variant], plan: Plan) -> Round:
-    """Return the figures of one way: slices of all who are on it, in turn."""
+    """Return the figures of one way: slices of all its variants, in turn."""
     slices: Slices = {variant.name: {} for variant in those}
     points = {variant.name: points_of(variant.name, way) for variant in those}
     with ExitStack() as stack:
@@ -148,7 +148,7 @@ def measure(way: Way, those: Sequence[Variant], plan: Plan) -> Round:
                 name = child.variant.name
                 take(child, slices, "measure", wanted(name, points[name], plan.calls))
         for child in children:
-            # Of a server there is only the memory of who asks.
+            # Of a server there is only the memory of its client.
             if (
                 "server" not in way.name
                 and BY_NAME[LARGE] in points[child.variant.name]

@@ -2,10 +2,10 @@
 
 The same `tools/call` to the same null server in C: by a bare loop of `os.write` and
 `os.read`, by `mcpwire.sync`'s typed `call_tool` in both eras, and by its raw `request`.
-Client and server have a core each, as on a machine with time to spare: who waits in a
-system call has to be woken, and that is a part of what a user waits for. On one core
-nobody is woken, and what is left to see is Python alone. Beside them the client of the
-official SDK, which has an event loop only, on its loop.
+Client and server have a core each, as on a machine with time to spare: a process that
+waits in a system call has to be woken, and that is a part of what a user waits for. On
+one core nothing is woken, and what is left to see is Python alone. Beside them the
+client of the official SDK, which has an event loop only, on its loop.
 """
 
 from __future__ import annotations

@@ -52,18 +52,18 @@ OURS = {
         ("stdio", "stdio, one core", "JSON", "SSE"),
     ),
 }
-"""Who measures it, and on which legs."""
+"""What measures it, and on which legs."""
 
 PEER_LEGS = ("stdio", "JSON", "SSE")
 FOREIGN = {
     "Python SDK": ("portal:python_sdk", "python-sdk"),
     "FastMCP": ("portal:fastmcp", "fastmcp"),
 }
-"""Who measures it, and the environment that it needs."""
+"""What measures it, and the environment that it needs."""
 
 
 def missing() -> dict[str, Path]:
-    """Return who is not installed, and what it would need."""
+    """Return the peers that are not installed, and what each would need."""
     needed = {who: python_of(environment) for who, (_, environment) in FOREIGN.items()}
     return {who: python for who, python in needed.items() if not python.exists()}
 

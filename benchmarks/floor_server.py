@@ -6,8 +6,8 @@ the method, the id and the argument, survives nothing and stops when its input e
 
     python floor_server.py [task]
 
-With ``task`` each call is a task and has a write of its own, as in any server whose
-handlers may wait.
+With ``task`` each call is a task and has a write of its own, as in any server with
+handlers that may wait.
 """
 
 from __future__ import annotations

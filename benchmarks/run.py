@@ -153,7 +153,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.summary:
         print(report.everything(results(parts, PUBLISHED)))
         return 0
-    # Whoever is told to stop stops its children on the way out.
+    # A benchmark that is told to stop stops its children on the way out.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     output = SHORT if options.short else LOCAL
     for part in parts:  # what fails is to leave no figures of another day

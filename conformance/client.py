@@ -49,7 +49,7 @@ class NothingRaisedError(Exception):
 
 @asynccontextmanager
 async def expecting(error: type[Exception]) -> AsyncIterator[None]:
-    """Hold that the block raises this error, and show it to whoever reads stderr."""
+    """Hold that the block raises this error, and show it on stderr."""
     try:
         yield
     except error as raised:
@@ -191,7 +191,7 @@ async def browse(url: str) -> str:
 
 
 def oauth(**options: Any) -> mcpwire.OAuth:
-    """Return the authorization of a program whose user is `browse`."""
+    """Return the authorization of a program with `browse` as its user."""
     return mcpwire.OAuth(
         redirect_uri=REDIRECT_URI,
         ask=browse,

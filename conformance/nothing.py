@@ -1,7 +1,7 @@
 """Does nothing: as a server it answers with errors, as a client it says it is done.
 
 `run.py --control` puts it to the suite in place of `server.py` and `client.py`, to see
-how much of the suite is passed by who knows nothing of the protocol.
+how much of the suite passes without any knowledge of the protocol.
 """
 
 from __future__ import annotations

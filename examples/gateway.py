@@ -1,4 +1,4 @@
-"""Two servers as one: a gateway, its policy, and content for who calls.
+"""Two servers as one: a gateway, its policy, and content for each caller.
 
 Here all of it is in one process. To serve the gateway, over HTTP with a path for each
 server, it is ``gateway.run(http="127.0.0.1:8000", paths=True, status="/status")``; for

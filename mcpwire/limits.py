@@ -5,18 +5,24 @@ Everything that a peer sends is counted while it is read, against these numbers.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import attrs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 __all__ = [
     "DEFAULT_LIMITS",
     "DEFAULT_RECOVERY",
     "Limits",
     "Recovery",
+    "check_choice",
     "check_count",
     "check_timeout",
 ]
+
+T = TypeVar("T")
 
 LONGEST_TIMEOUT_S: Final = 1e9
 """Some thirty years: what is longer (or infinite) is no limit."""
@@ -49,6 +55,19 @@ def check_count(value: int, name: str, least: int = 1) -> int:
     if type(value) is not int or value < least:
         bound = "above 0" if least == 1 else f"from {least} on"
         raise ValueError(f"{name} must be an integer {bound}, got {value!r}")
+    return value
+
+
+def check_choice(value: T, name: str, choices: Iterable[object]) -> T:
+    """Return a value that a user gave, where it is one of a few.
+
+    Raises:
+        ValueError: It is another one.
+    """
+    known = [*choices]  # no set: a value may have no hash
+    if value not in known:
+        *others, last = map(repr, known)
+        raise ValueError(f"{name} must be {', '.join(others)} or {last}, got {value!r}")
     return value
 
 

@@ -13,6 +13,7 @@ from mcpwire.limits import (
     DEFAULT_RECOVERY,
     Limits,
     Recovery,
+    check_choice,
     check_timeout,
 )
 
@@ -136,6 +137,14 @@ def test_a_timeout_of_more_than_a_lifetime_is_no_limit(value):
 def test_a_timeout_is_called_so_when_nobody_names_it():
     with pytest.raises(ValueError, match=r"^timeout must be above zero, got 0$"):
         check_timeout(0)
+
+
+def test_a_choice_is_one_of_a_few_values():
+    assert check_choice("b", "form", ("a", "b")) == "b"
+    with pytest.raises(
+        ValueError, match=r"^form must be 'a', 'b' or 'c', got \['a'\]$"
+    ):
+        check_choice(["a"], "form", ("a", "b", "c"))
 
 
 def test_the_module_exports_what_it_says():

@@ -34,13 +34,13 @@ INITIALIZE_BOUND = "64 KiB of `initialize` for each session, containers counted"
 
 @attack("initialize with 3.9 MB", "X02", INITIALIZE_BOUND)
 async def large_initialize(scene: Scene) -> Outcome:
-    """60 sessions whose `capabilities.experimental` has 3.9 MB."""
+    """60 sessions with 3.9 MB in `capabilities.experimental`."""
     return await initialized_with(scene, {"x": {"y": "z" * 3_900_000}})
 
 
 @attack("initialize with 280,000 objects", "X02", INITIALIZE_BOUND)
 async def initialize_of_objects(scene: Scene) -> Outcome:
-    """60 sessions whose `capabilities.experimental` has 280,000 empty objects."""
+    """60 sessions with 280,000 empty objects in `capabilities.experimental`."""
     return await initialized_with(scene, {"x": {"y": [{}] * 280_000}})
 
 

@@ -127,7 +127,7 @@ def of_server(name: str, by_attack: Mapping[str, Figures]) -> str:
 
 
 def tests_of(item: str, tests: Path) -> list[Path]:
-    """Return the test files whose marker has the id of an item."""
+    """Return the test files with the id of an item in a marker."""
     marker = re.compile(rf"\battack\([^)]*\"{item}\"")
     return [
         path

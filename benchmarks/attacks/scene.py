@@ -487,7 +487,7 @@ def latency(calls: list[dict[str, Any]], begin: float, end: float) -> Latency:
 
 
 def options_for(attack: Attack, size: Size) -> dict[str, Any]:
-    """Return the options of the server, whose clocks are short."""
+    """Return the options of the server, with short clocks."""
     clocks = dict.fromkeys(SHORT_CLOCKS, size.clock)
     common = {"idle": size.idle, "drain": 3.0, "limits": clocks}
     given = attack.options(size)

@@ -33,7 +33,7 @@ CPU = "cpu_us@1"
 
 @dataclass(frozen=True)
 class Path:
-    """One way of a call whose growth is looked at."""
+    """One way of a call that is measured for growth."""
 
     name: str
     variant: Variant

@@ -1,6 +1,6 @@
 """Variants that start with one session and open more when they are told to.
 
-A call goes to the session whose turn it is, of those that take turns. What was opened
+Calls go to the sessions that take turns, one after the other. What was opened
 stays open.
 """
 

@@ -80,7 +80,7 @@ def laps(call: Call, calls: int) -> list[int]:
 def in_threads(call: Call, calls: int, width: int, taken: list[int]) -> Figures:
     """Let so many threads call; return calls per second and CPU time per call.
 
-    A call whose `threads` say so is made by fewer: what it is to be compared with.
+    A call with `threads` of its own is made by fewer: what it is to be compared with.
     `taken` gets how long each took.
     """
     threads = min(width, getattr(call, "threads", width))

@@ -1,7 +1,7 @@
 """What is measured of one variant, inside the child interpreter that runs it alone.
 
 One slice is a few hundred calls; the parent asks for slices of all variants in turn.
-CPU time is this process's own, or that of whom the variant's `cpu_ns` accounts for.
+CPU time is this process's own, or that which the variant's `cpu_ns` accounts for.
 """
 
 from __future__ import annotations

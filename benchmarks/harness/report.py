@@ -176,7 +176,7 @@ def subject(budget: Mapping[str, Any]) -> str:
 
 
 def left_out(budget: Mapping[str, Any]) -> str:
-    """Return what a budget is about of which nothing was measured, and beside whom."""
+    """Return the subject of a budget that has no figures, and what stands beside it."""
     beside = f", beside {budget['against']}" if budget["against"] else ""
     return subject(budget) + beside
 

@@ -179,9 +179,9 @@ def take_slices(
     widths: Sequence[int | None],
     slices: Slices,
 ) -> None:
-    """Add the slices of all who are open; no width is one call at a time."""
+    """Add the slices of all open children; no width is one call at a time."""
     for _ in range(plan.slices):
-        # Whoever went first goes last the next time.
+        # The child that went first goes last the next time.
         children.append(children.pop(0))
         for width in widths:
             for child in children:

@@ -37,7 +37,7 @@ def message(method: str, params: dict[str, Any]) -> dict[str, Any]:
 
 
 class Pipe:
-    """A child whose output is watched."""
+    """A child with output that is watched."""
 
     def __init__(self, command: list[str]) -> None:
         self.loop = asyncio.get_running_loop()

@@ -17,7 +17,7 @@ Line = list[tuple[int, float]]
 """Points of a line, by their place on an axis."""
 
 Lines = dict[str, Line]
-"""Lines by the name of who they belong to."""
+"""Lines by the name of the program that they belong to."""
 
 CPU, CALLS = "cpu_us", "calls_per_s@"
 

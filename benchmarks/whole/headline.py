@@ -147,7 +147,7 @@ def render(results: Sequence[Result]) -> str:
 
 
 def behind(results: Sequence[Result]) -> str:
-    """Return a line for each budget whose median is not kept."""
+    """Return a line for each budget that its median does not keep."""
     lines = []
     for result in results:
         for budget in result.get("budgets", []):

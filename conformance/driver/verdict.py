@@ -63,7 +63,7 @@ class Run:
 
     client_timed_out: bool = False
     output: str = ""
-    """The end of what suite and client wrote, for whoever has to look."""
+    """The end of what suite and client wrote, to look at."""
 
 
 @dataclass(frozen=True, kw_only=True)

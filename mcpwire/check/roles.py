@@ -37,7 +37,7 @@ _WORDS: Final = {
 def callable_tools(
     tools: Iterable[dict[str, Any]], allowed: Iterable[str] = ()
 ) -> list[dict[str, Any]]:
-    """Return the tools that say they only read, and those whose names are allowed."""
+    """Return the tools that say they only read, and those with allowed names."""
     patterns = tuple(allowed)
     return [
         tool

@@ -25,9 +25,9 @@ from mcpwire.cli.failures import (
 )
 from mcpwire.cli.output import check_writable, one_line, save
 from mcpwire.cli.session import (
-    CLOSE_GRACE_S,
     CONNECT_TIMEOUT_S,
     in_session,
+    limits_of,
     run_command,
 )
 from mcpwire.cli.targets import read_configuration
@@ -450,7 +450,7 @@ def _group(options: Options, members: Mapping[str, Any]) -> Group:
     Some servers list more for such a client; with many servers a person could not tell
     their questions apart.
     """
-    from mcpwire import Limits, Recovery, RPCError
+    from mcpwire import Recovery, RPCError
     from mcpwire.group import Group
     from mcpwire.protocol.client_features import USER_REJECTED, Elicitation
 
@@ -473,7 +473,7 @@ def _group(options: Options, members: Mapping[str, Any]) -> Group:
             timeout=options.timeout or 30.0,
             connect_timeout=options.timeout or CONNECT_TIMEOUT_S,
             mode=options.mode,
-            limits=Limits(close_grace=CLOSE_GRACE_S, terminate_grace=CLOSE_GRACE_S),
+            limits=limits_of(options),
             recovery=Recovery(restart=False),
             **hosting,
         )

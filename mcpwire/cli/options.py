@@ -416,7 +416,7 @@ class Url(Group, title="a server at a URL", only="url"):
     )
     header_env: list[str] = option(
         "--header-env NAME=[TEXT ]VARIABLE",
-        "send a header whose value a variable holds, as secrets need: "
+        "send a header with the value of a variable, as secrets need: "
         "'Authorization=Bearer TOKEN' sends the value of TOKEN",
     )
     ca: str | None = option("--ca FILE", "trust these authorities only (PEM)")
@@ -474,6 +474,11 @@ class AnyServer(Group, title="any server"):
         "--roots DIR",
         "a folder that the server may work in, if it asks; may be repeated",
         type=_folder,
+    )
+    max_message: int | None = option(
+        "--max-message BYTES",
+        "limit of one message of the server (64 MiB)",
+        type=number,
     )
 
 

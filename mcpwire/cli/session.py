@@ -25,6 +25,7 @@ from mcpwire.cli.options import Asking
 from mcpwire.cli.output import MARKS, Output, head_lines, progress_text, shorten
 from mcpwire.cli.targets import ProbeCache, report_entry, target_of
 from mcpwire.errors import MCPError, MissingCapability, NegotiationError
+from mcpwire.limits import DEFAULT_LIMITS, Limits
 from mcpwire.versions import Era
 
 if TYPE_CHECKING:
@@ -35,13 +36,13 @@ if TYPE_CHECKING:
     from mcpwire.protocol.subscriptions import Notification
 
 __all__ = [
-    "CLOSE_GRACE_S",
     "CONNECT_TIMEOUT_S",
     "Session",
     "Signals",
     "Timing",
     "advice_at_url",
     "in_session",
+    "limits_of",
     "run_command",
 ]
 
@@ -223,6 +224,15 @@ def advice_at_url(error: BaseException) -> str:
     return ""
 
 
+def limits_of(options: Options) -> Limits:
+    """Return the limits of a command's clients."""
+    return Limits(
+        message=options.max_message or DEFAULT_LIMITS.message,
+        close_grace=CLOSE_GRACE_S,
+        terminate_grace=CLOSE_GRACE_S,
+    )
+
+
 class Session:
     """One command's connection, and what ``-v`` tells about it."""
 
@@ -248,7 +258,7 @@ class Session:
         self.client = self._make_client()
 
     def _make_client(self) -> Client:
-        from mcpwire import Client, Limits
+        from mcpwire import Client
         from mcpwire.protocol.methods import SKILLS
 
         options, entry = self.options, self.options.entry
@@ -264,7 +274,7 @@ class Session:
                 timeout=timeout or 30.0,
                 connect_timeout=connect_timeout or CONNECT_TIMEOUT_S,
                 mode="session" if self._skips_probe else options.mode,
-                limits=Limits(close_grace=CLOSE_GRACE_S, terminate_grace=CLOSE_GRACE_S),
+                limits=limits_of(options),
                 roots=roots or None,
                 extensions=[SKILLS] if options.verb == "skills" else None,
                 on_notification=self._show_log if options.log_level else None,
@@ -337,6 +347,8 @@ class Session:
             return
         if self._has_traceback and not self.output.verbose:
             error.add_note("-v shows the traceback that the server wrote")
+        if "(Limits.message)" in str(error):
+            error.add_note("--max-message BYTES gives it another limit")
         data = getattr(error, "data", None)
         missing = data.get("requiredCapabilities") if isinstance(data, dict) else None
         if isinstance(error, MissingCapability) and isinstance(missing, dict):

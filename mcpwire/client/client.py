@@ -32,6 +32,7 @@ from mcpwire.limits import (
     DEFAULT_RECOVERY,
     Limits,
     Recovery,
+    check_choice,
     check_timeout,
 )
 from mcpwire.protocol.client_features import ClientFeatures
@@ -1155,8 +1156,7 @@ def _warn_of_patterns(tool: str, patterns: tuple[str, ...]) -> None:
 
 
 def _check_validate(validate: str) -> None:
-    if validate not in {"off", "warn", "error"}:
-        raise ValueError(f"validate must be 'off', 'warn' or 'error', got {validate!r}")
+    check_choice(validate, "validate", ("off", "warn", "error"))
 
 
 def _cache(cache: ResponseCache | bool, connection: Connection) -> ResponseCache | None:  # noqa: FBT001 - public option

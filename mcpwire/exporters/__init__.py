@@ -35,6 +35,7 @@ from mcpwire.exporters.schemas import (
     renamed_members,
     without_nulls,
 )
+from mcpwire.limits import check_choice
 from mcpwire.tools.results import cut_text
 
 if TYPE_CHECKING:
@@ -161,10 +162,7 @@ class Export(list["JsonObject"]):
 
 
 def _form(form: str) -> Form:
-    if form not in _FORMS:
-        known = ", ".join(EXPORT_FORMS)
-        raise ValueError(f"form must be one of {known}, got {form!r}")
-    return _FORMS[form]
+    return _FORMS[check_choice(form, "form", EXPORT_FORMS)]
 
 
 def _described(description: str | None, longest: int | None) -> str:

@@ -23,7 +23,7 @@ from mcpwire.gateway.splicing import (
     check_tag,
     splice,
 )
-from mcpwire.limits import DEFAULT_LIMITS, Limits, check_timeout
+from mcpwire.limits import DEFAULT_LIMITS, Limits, check_choice, check_timeout
 from mcpwire.server.http.exchange import ClientGone, Exchange, HttpProblem
 from mcpwire.server.log_limit import LimitedLogger
 from mcpwire.wire.json import encode, loads
@@ -110,10 +110,8 @@ class Splicer:
             raise TypeError(
                 f"a delegate needs read_pending(headers, session_id), got {delegate!r}"
             )
-        if style not in STYLES:
-            raise ValueError(f"style must be one of {', '.join(STYLES)}, got {style!r}")
         self.delegate = delegate
-        self._style = style
+        self._style = check_choice(style, "style", STYLES)
         self._tag = check_tag(tag)
         self._skips_errors = skip_on_tool_error
         self._timeout = check_timeout(timeout)

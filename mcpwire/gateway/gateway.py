@@ -19,7 +19,7 @@ from mcpwire.gateway.forwarding import check_forwarded, pick_headers
 from mcpwire.gateway.plan import Changes, Plan, Planned, Static
 from mcpwire.gateway.sessions import HandleIds
 from mcpwire.gateway.upstreams import UpstreamPool
-from mcpwire.limits import Limits, check_count, check_timeout
+from mcpwire.limits import Limits, check_choice, check_count, check_timeout
 from mcpwire.protocol.request_state import check_key
 from mcpwire.server.components import check_page_size
 from mcpwire.server.notifications import Listens
@@ -63,6 +63,8 @@ F = TypeVar("F", bound="Callable[..., Any]")
 
 GATEWAY_LIMITS: Final[Limits] = Limits(inbound=1_024)
 """The bounds of a gateway that is given none, for its clients and its servers."""
+
+SERVER_NAMES: Final = ("ours", "theirs")
 
 LOCAL: Final = "local"
 """The name of the gateway's own server among the others."""
@@ -172,13 +174,13 @@ class Gateway:
         self.limits = limits
         self.state_keys = tuple(map(check_key, state_keys)) or (token_bytes(32),)
         self.ask_timeout = check_timeout(ask_timeout, "ask_timeout")
-        self.on_error = _one_of("on_error", on_error, ("skip", "raise"))
+        self.on_error = check_choice(on_error, "on_error", ("skip", "raise"))
         self.timeout = check_timeout(timeout)
         self.connect_timeout = check_timeout(connect_timeout, "connect_timeout")
         self.concurrency = check_count(concurrency, "concurrency")
-        self.share = _one_of("share", share, ("session", "identity"))
+        self.share = check_choice(share, "share", ("session", "identity"))
         self.names = NamePolicy.proxy() if names is None else names
-        self.server_names = _one_of("server_names", server_names, ("ours", "theirs"))
+        self.server_names = check_choice(server_names, "server_names", SERVER_NAMES)
         self.rules = Rules(allow=allow, deny=deny)
         self.transforms = check_transforms(transforms or {})
         self.as_tools = kinds_as_tools(
@@ -597,12 +599,6 @@ class Gateway:
         code = run_stdio(self.dispatcher, around=around)
         if code:
             raise SystemExit(code)
-
-
-def _one_of(name: str, value: str, choices: tuple[str, ...]) -> str:
-    if value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
-    return value
 
 
 @attrs.frozen

@@ -19,7 +19,7 @@ import attrs
 
 from mcpwire.errors import InvalidRequest
 from mcpwire.gateway.session_ids import decode_kept, encode_kept
-from mcpwire.limits import DEFAULT_RECOVERY, check_count, check_timeout
+from mcpwire.limits import DEFAULT_RECOVERY, check_choice, check_count, check_timeout
 from mcpwire.server.fair_pool import FairPool, client_key, client_of
 from mcpwire.server.log_limit import LimitedLogger
 from mcpwire.transports.http.target import Http
@@ -122,8 +122,7 @@ class SealedIds:
         self._keys = [import_sealing_key(key) for key in keys]
         if not self._keys:
             raise ValueError("there must be at least one key")
-        if undecodable not in {401, 404}:
-            raise ValueError(f"undecodable must be 404 or 401, got {undecodable!r}")
+        check_choice(undecodable, "undecodable", (404, 401))
         self._lifetime = check_timeout(lifetime, "lifetime")
         self._max_length = max_length
         self.undecodable = undecodable

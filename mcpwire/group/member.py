@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
 import attrs
 
 from mcpwire.group.backoff import Backoff
-from mcpwire.limits import check_count, check_timeout
+from mcpwire.limits import check_choice, check_count, check_timeout
 from mcpwire.protocol.negotiation import parse_mode
 from mcpwire.tools.rules import ServerRules
 from mcpwire.transports.targets import is_url, spelled_out
@@ -208,8 +208,7 @@ def check(concurrency: Any, on_error: Any, start: Any, restart: Any) -> None:
         raise ValueError(
             f"on_error must be 'raise', 'skip' or a function, got {on_error!r}"
         )
-    if start not in ("eager", "lazy"):
-        raise ValueError(f"start must be 'eager' or 'lazy', got {start!r}")
+    check_choice(start, "start", ("eager", "lazy"))
     if restart is not None and not isinstance(restart, Backoff):
         raise ValueError(f"restart must be a Backoff or None, got {restart!r}")
 

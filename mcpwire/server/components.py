@@ -25,7 +25,7 @@ from typing import (
 import attrs
 
 from mcpwire.errors import InvalidParams
-from mcpwire.limits import check_count
+from mcpwire.limits import check_choice, check_count
 from mcpwire.server.auth.resource_server import check_scopes
 from mcpwire.types import encode
 from mcpwire.types._base import WireType
@@ -464,15 +464,10 @@ class Table(Generic[C]):
         on_changed: Callable[[], object],
         make: Callable[[str, Any, dict[str, Any]], C],
     ) -> None:
-        if on_duplicate not in ON_DUPLICATE:
-            raise ValueError(
-                f"on_duplicate must be one of {', '.join(ON_DUPLICATE)}, "
-                f"got {on_duplicate!r}"
-            )
         self._noun = noun
         self._listed = listed  # the member of a list's result
         self._page_size = page_size
-        self._on_duplicate = on_duplicate
+        self._on_duplicate = check_choice(on_duplicate, "on_duplicate", ON_DUPLICATE)
         self._visible = visible
         self._calling = calling
         self._on_changed = on_changed

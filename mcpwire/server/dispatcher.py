@@ -44,7 +44,7 @@ from mcpwire.protocol.methods import (
 )
 from mcpwire.server.input_rounds import InputNeeded, deciding, finish
 from mcpwire.server.lifespan import Lifespan
-from mcpwire.server.log_limit import LimitedLogger, place_of
+from mcpwire.server.log_limit import LimitedLogger, authors_traceback, place_of
 from mcpwire.server.notifications import Hub
 from mcpwire.server.request import (
     EXCERPT,
@@ -280,7 +280,8 @@ def _contain(error: BaseException, request: RequestContext) -> dict[str, Any]:
     raised = request.info.contained
     if raised is None or not raised(request.id, error):
         message, kind = "the handler of %s raised", place_of(error)
-        logger.error(message, _named(request), kind=kind, exc_info=error)
+        shown = type(error), error, authors_traceback(error)
+        logger.error(message, _named(request), kind=kind, exc_info=shown)
     if request.method == TOOLS_CALL:
         return tool_failure("the tool failed")
     raise InternalError("the handler failed") from error

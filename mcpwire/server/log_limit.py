@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
+    from types import TracebackType
 
-__all__ = ["LimitedLogger", "LogLimit", "place_of"]
+__all__ = ["LimitedLogger", "LogLimit", "authors_traceback", "place_of"]
 
 KINDS_MOST: Final = 16
 """How many kinds of one message have a line each in one interval; more share one."""
@@ -98,6 +99,20 @@ class LimitedLogger(logging.LoggerAdapter[logging.Logger]):
         elif self.logger.isEnabledFor(level):
             write = partial(self.logger.log, level, stacklevel=3)
             shared.log(write, str(msg), *args, kind=kind, **options)
+
+
+def authors_traceback(error: BaseException) -> TracebackType | None:
+    """Return the traceback of an error, without the frames that lead to its author's.
+
+    Where no frame is the author's, it is the whole one.
+    """
+    traceback = error.__traceback__
+    while traceback is not None:
+        module = str(traceback.tb_frame.f_globals.get("__name__"))
+        if module.partition(".")[0] not in {"mcpwire", "anyio"}:
+            return traceback
+        traceback = traceback.tb_next
+    return error.__traceback__
 
 
 def place_of(error: BaseException) -> Hashable:

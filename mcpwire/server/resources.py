@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import attrs
 
 from mcpwire.errors import InvalidParams, ResourceNotFound, RPCError
-from mcpwire.limits import check_count
+from mcpwire.limits import check_choice, check_count
 from mcpwire.server.authoring.results import resource_contents
 from mcpwire.server.authoring.signature import BadArguments, read_signature
 from mcpwire.server.components import (
@@ -217,10 +217,7 @@ def _hints(given: Mapping[str, Any]) -> dict[str, Any]:
     if ttl_ms is not None:
         hints["ttlMs"] = check_count(ttl_ms, "ttl_ms", least=0)
     if scope is not None:
-        if scope not in CACHE_SCOPES:
-            raise ValueError(
-                f"cache_scope must be one of {CACHE_SCOPES}, got {scope!r}"
-            )
+        check_choice(scope, "cache_scope", CACHE_SCOPES)
         # 2026-07-28 server/utilities/caching, "Security Considerations".
         if scope == "public" and (given.get("scopes") or given.get("visible")):
             raise ValueError("what is not for everybody cannot be cached as public")

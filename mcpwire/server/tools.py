@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import attrs
 
 from mcpwire.errors import InvalidMessage, InvalidParams, ToolError
-from mcpwire.limits import check_count, check_timeout
+from mcpwire.limits import check_choice, check_count, check_timeout
 from mcpwire.protocol.http_headers import find_param_headers
 from mcpwire.server.authoring.results import tool_result
 from mcpwire.server.authoring.signature import BadArguments, read_signature
@@ -90,9 +90,7 @@ def make_tool(
         structured=given.get("structured"),
         validate=validate_output,
     )
-    task = given.get("task", "forbidden")
-    if task not in TASK_SUPPORT:
-        raise ValueError(f"task must be one of {TASK_SUPPORT}, got {task!r}")
+    task = check_choice(given.get("task", "forbidden"), "task", TASK_SUPPORT)
     schema = signature.parameters.schema
     try:
         headers = find_param_headers(schema)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
 
+from mcpwire.limits import check_choice
 from mcpwire.testing.wire import at_random, cut
 
 if TYPE_CHECKING:
@@ -142,8 +143,7 @@ class Chain:
 
 
 def _as_direction(_: Any, __: Any, value: object) -> None:
-    if value not in {"client", "server"}:
-        raise ValueError(f"toward must be 'client' or 'server', got {value!r}")
+    check_choice(value, "toward", ("client", "server"))
 
 
 def _as_chance(_: Any, __: Any, value: float) -> None:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 import attrs
 
 from mcpwire.errors import NameCollision
+from mcpwire.limits import check_choice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -112,10 +113,7 @@ def _check_normalise(_: NamePolicy, __: object, value: object) -> None:
 
 
 def _check_on_collision(_: NamePolicy, __: object, value: object) -> None:
-    if value not in ("suffix", "raise", "first"):
-        raise ValueError(
-            f"on_collision must be 'suffix', 'raise' or 'first', got {value!r}"
-        )
+    check_choice(value, "on_collision", ("suffix", "raise", "first"))
 
 
 @attrs.frozen

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
 import attrs
 
-from mcpwire.limits import check_count
+from mcpwire.limits import check_choice, check_count
 from mcpwire.tools.catalog import Costs
 from mcpwire.tools.names import NamePolicy
 from mcpwire.tools.results import kinds_as_tools
@@ -105,9 +105,7 @@ def _trusted(value: bool | Patterns) -> tuple[str, ...]:  # noqa: FBT001 - an op
 
 def check_errors(value: Any) -> Errors:
     """Return how errors are told."""
-    if value not in ("raise", "result"):
-        raise ValueError(f"errors must be 'raise' or 'result', got {value!r}")
-    found: Errors = value
+    found: Errors = check_choice(value, "errors", ("raise", "result"))
     return found
 
 

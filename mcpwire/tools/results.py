@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, overload
 import attrs
 
 from mcpwire.errors import LocalProtocolError
+from mcpwire.limits import check_choice
 from mcpwire.types import (
     UNSET,
     CallToolResult,
@@ -119,8 +120,7 @@ def flatten(
     Raises:
         ValueError: The form is unknown, or `max_bytes` is less than 1.
     """
-    if form not in FLAT_FORMS:
-        raise ValueError(f"form must be one of {', '.join(FLAT_FORMS)}, got {form!r}")
+    check_choice(form, "form", FLAT_FORMS)
     _check_bytes(max_bytes)
     if form == "blocks":
         return _blocks(result if max_bytes is None else trim_result(result, max_bytes))

@@ -17,7 +17,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 from mcpwire.errors import ConnectError, LocalProtocolError, TransportError
-from mcpwire.limits import DEFAULT_LIMITS, check_timeout
+from mcpwire.limits import DEFAULT_LIMITS, check_choice, check_timeout
 from mcpwire.transports.base import is_cancelled_here, wait_at_most
 from mcpwire.transports.duplex import READ_BYTES, Duplex
 from mcpwire.wire.json import encode_line, loads
@@ -519,8 +519,7 @@ class Messages(Custom):
             raise ValueError("give functions as send and receive, or as open alone")
         if open is not None and close is not None:
             raise ValueError("close belongs to the Messages that open returns")
-        if form not in tuple(FORMS):
-            raise ValueError(f"form must be one of {tuple(FORMS)}, got {form!r}")
+        check_choice(form, "form", FORMS)
         self.name = name
         self._send = send
         self._receive = receive

@@ -56,6 +56,12 @@ def test_each_command_works_at_a_url(cli, url):
     assert cli("ping", url).out.startswith("answered after ")
 
 
+def test_the_limit_of_a_message_holds_over_http(cli, url):
+    done = cli("call", url, "echo", f"message={'x' * 20_000}", "--max-message", "10000")
+    assert (done.code, done.out) == (6, "")
+    assert "(Limits.message); --max-message BYTES gives it another limit" in done.err
+
+
 def test_what_was_agreed_is_shown_with_the_url(cli, url):
     out = cli("info", url).out
     assert f"\nurl           {url}\n" in out

@@ -283,6 +283,18 @@ def test_a_call_that_takes_too_long_exits_with_7(cli, tool_server):
     server.wait_for("notifications/cancelled")
 
 
+def test_the_limit_of_a_message_can_be_set(cli, tool_server):
+    text = {"type": "text", "text": "x" * 2_000}
+    server = tool_server({"result": {"content": [text]}})
+    done = cli("call", server.line, "do", "--max-message", "1000")
+    assert (done.code, done.out) == (6, "")
+    assert done.err.endswith(
+        "a message is longer than 1000 bytes (Limits.message); "
+        "--max-message BYTES gives it another limit\n"
+    )
+    assert cli("call", server.line, "do", "--max-message", "4000").code == 0
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [

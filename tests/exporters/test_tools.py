@@ -248,5 +248,5 @@ def test_tools_are_left_as_they_are(form):
 
 
 def test_an_unknown_form_is_refused():
-    with pytest.raises(ValueError, match="form must be one of neutral, anthropic"):
+    with pytest.raises(ValueError, match="form must be 'neutral', 'anthropic'"):
         Export([POINT], "morse")

@@ -35,7 +35,7 @@ async def test_tools_can_be_named_after_what_servers_say_of_themselves():
         names = tool_names(await client.list_tools())
         assert names == ["my-time_x", "two-1-5_t", "two-2_t"]
         assert (await client.call_tool("my-time_x")).text == "my_time.x()"
-    with pytest.raises(ValueError, match="server_names must be one of ours, theirs"):
+    with pytest.raises(ValueError, match="server_names must be 'ours' or 'theirs'"):
         Gateway({}, server_names="mine")
 
 

@@ -394,8 +394,8 @@ async def test_one_server_alone_has_its_own_names_and_can_be_replaced_too():
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"on_error": "hide"}, "on_error must be one of skip, raise"),
-        ({"share": "all"}, "share must be one of session, identity"),
+        ({"on_error": "hide"}, "on_error must be 'skip' or 'raise'"),
+        ({"share": "all"}, "share must be 'session' or 'identity'"),
         ({"timeout": 0}, "timeout must be"),
         ({"connect_timeout": -1}, "connect_timeout must be"),
         ({"concurrency": 0}, "concurrency must be an integer above 0"),

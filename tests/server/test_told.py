@@ -1,8 +1,12 @@
 """`Server` to its author: what is refused at once, and what is in the log."""
 
+import traceback
+
+import httpx
 import pytest
 
-from mcpwire import Client, RPCError, Server, Tasks
+from mcpwire import Client, Http, RPCError, Server, Tasks
+from mcpwire.testing import AsgiTransport
 
 pytestmark = pytest.mark.anyio
 
@@ -46,6 +50,40 @@ async def test_the_log_names_what_failed_and_why_and_the_client_hears_neither(ca
     told = f"the handler of 'resources/read' of 'memo://{'x' * 93}' raised"
     assert resource.getMessage() == told
     assert "hunter2" in str(resource.exc_info[1])
+
+
+@pytest.mark.parametrize("over", ["memory", "HTTP"])
+async def test_a_logged_traceback_begins_with_the_authors_code(over, caplog):
+    server = Server("x", "1")
+
+    def look_up():
+        raise KeyError("key")
+
+    @server.tool
+    def in_thread() -> str:
+        look_up()
+
+    @server.tool
+    async def on_loop() -> str:
+        try:
+            look_up()
+        except KeyError as error:
+            raise LookupError("nothing there") from error
+
+    @server.tool
+    async def opaque() -> object:
+        return object()
+
+    async with httpx.AsyncClient(transport=AsgiTransport(server.asgi())) as http:
+        target = Http("http://localhost/mcp", http_client=http)
+        async with Client(server if over == "memory" else target) as client:
+            for tool in ("in_thread", "on_loop", "opaque"):
+                await client.call_tool(tool)
+    shown = [each.exc_info for each in caplog.records if each.exc_info]
+    frames = [[at.name for at in traceback.extract_tb(each[2])] for each in shown]
+    assert frames[:2] == [["in_thread", "look_up"], ["on_loop"]]
+    assert isinstance(shown[1][1].__cause__, KeyError)
+    assert frames[2][0] == "run_handler"  # no frame of the author: it is the whole one
 
 
 @pytest.mark.parametrize(

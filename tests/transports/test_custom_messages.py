@@ -302,7 +302,7 @@ async def test_a_close_that_is_cancelled_by_itself_cancels_nobody_else(caplog):
         ({"send": print}, "give functions as send and receive"),
         ({"send": print, "receive": print, "open": print}, "or as open alone"),
         ({"open": print, "close": print}, "close belongs to"),
-        ({"open": print, "form": "yaml"}, "form must be one of"),
+        ({"open": print, "form": "yaml"}, "form must be 'bytes'"),
     ],
 )
 async def test_what_says_too_little_or_too_much_is_refused_at_once(options, why):

@@ -11,9 +11,9 @@
     )
 
 A `Request` must be answered: without an answer the verdict is `hang`. Everything else
-is followed by requests whose answers show that it was read (`Subject.provoke`), so that
-no answer is an outcome like others. With several things to send, each must bring what
-is expected.
+is followed by requests; their answers show that it was read (`Subject.provoke`), so
+that no answer is an outcome like others. With several things to send, each must bring
+what is expected.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Log messages: levels, their filter, and who gets them."""
+"""Log messages: levels, their filter, and their receivers."""
 
 from __future__ import annotations
 

@@ -40,6 +40,7 @@ from mcpwire.auth.resource_server import (
 )
 from mcpwire.auth.url_policy import parse_identifier
 from mcpwire.errors import AuthError, InvalidRequest
+from mcpwire.limits import check_choice
 from mcpwire.server.dispatcher import HttpRefusal
 from mcpwire.server.log_limit import LimitedLogger
 
@@ -547,11 +548,8 @@ class ResourceServer:
             )
 
     def _make_realm(self, required: tuple[str, ...]) -> Realm:
-        schemes = {False: ("Bearer",), True: ("Bearer", "DPoP"), "required": ("DPoP",)}
-        if self._dpop not in schemes:
-            raise ValueError(
-                f"dpop must be True, False or 'required', got {self._dpop!r}"
-            )
+        schemes = {True: ("Bearer", "DPoP"), False: ("Bearer",), "required": ("DPoP",)}
+        check_choice(self._dpop, "dpop", schemes)
         if self._dpop:
             from mcpwire.auth.jwt import check_crypto
 

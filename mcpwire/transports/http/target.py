@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 import attrs
 
 from mcpwire.errors import LocalProtocolError
-from mcpwire.limits import check_timeout
+from mcpwire.limits import check_choice, check_timeout
 from mcpwire.protocol.http_headers import check_headers
 from mcpwire.wire.urls import Url, mask_url, parse_url
 
@@ -78,12 +78,7 @@ def _timeout(value: Any) -> float | None:
 
 
 def _one_of(*choices: str) -> Any:
-    def check(_: Any, attribute: attrs.Attribute[Any], value: object) -> None:
-        if value not in choices:
-            listed = f"{', '.join(map(repr, choices[:-1]))} or {choices[-1]!r}"
-            raise ValueError(f"{attribute.name} must be {listed}, got {value!r}")
-
-    return check
+    return lambda _, attribute, value: check_choice(value, attribute.name, choices)
 
 
 def _is_bool(_: Any, attribute: attrs.Attribute[Any], value: object) -> None:
