@@ -40,7 +40,7 @@ from mcpwire.group.base import GroupBase, as_reference, report_of, taken_already
 from mcpwire.group.events import EventBus, GroupEvents
 from mcpwire.group.managed_server import CLOSE_S, ManagedServer
 from mcpwire.group.member import Member
-from mcpwire.group.reports import NOTE, fields, logger, named, warn
+from mcpwire.group.reports import fields, logger, warn
 from mcpwire.limits import DEFAULT_LIMITS, check_timeout
 from mcpwire.transports.handlers import invoke
 from mcpwire.types import UNSET
@@ -180,8 +180,7 @@ class Group(GroupBase[Client]):
         Raises:
             LocalProtocolError: One of these names is connected already.
             Exception: A server could not be connected, and `on_error` is ``"raise"``
-                (of several at once the first by order), or what it raised. The message
-                of a `ConnectError` names the server.
+                (of several at once the first by order), or what it raised.
         """
         self._check_loop()
         if servers is not None:
@@ -617,14 +616,14 @@ class Group(GroupBase[Client]):
             if entry.is_unclaimed:  # it was about to be told
                 taken.append(entry)
             raise
-        except Exception as error:  # noqa: BLE001 - a function of a user may raise any
-            error.add_note(NOTE.format(entry.name))
+        except Exception as error:
+            error.add_note(f"connecting the server {entry.name!r} of a group")
             failed[entry.name] = error
             warn("connecting", entry.name, error)
             if entry.is_closed:  # somebody disconnected it meanwhile, and wants that
                 return
             if self._on_error == "raise":
-                raise named(entry.name, error)  # noqa: B904 - it has its own cause
+                raise
             if callable(self._on_error):
                 outcome = invoke(self._on_error, entry.name, error)
                 if inspect.isawaitable(outcome):

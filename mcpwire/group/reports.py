@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import logging
-from copy import copy
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import attrs
 
-from mcpwire.errors import ConnectError, HTTPError, NegotiationError
 from mcpwire.wire.urls import mask_url
 
 if TYPE_CHECKING:
@@ -18,7 +16,6 @@ if TYPE_CHECKING:
 
 
 __all__ = [
-    "NOTE",
     "GroupEvent",
     "Report",
     "ServerState",
@@ -26,7 +23,6 @@ __all__ = [
     "fields",
     "format_error",
     "logger",
-    "named",
     "relay",
     "warn",
 ]
@@ -49,26 +45,6 @@ def format_error(error: BaseException) -> str:
         # Some of it is for a terminal to obey, or looks like another line of the log.
         shown = "".join(c if c.isprintable() else repr(c)[1:-1] for c in shown)
     return f"{type(error).__name__}: {shown}"
-
-
-NOTE: Final = "connecting the server {!r} of a group"
-"""The note of an error of connecting."""
-
-
-def named(server: str, error: Exception) -> Exception:
-    """Return a failure to connect with the server's name in its message.
-
-    A copy has it in place of the note: reports and logs have the name beside the error.
-    The text of other errors is made of their fields or is not ours: they keep the note.
-    """
-    if not isinstance(error, (ConnectError, HTTPError, NegotiationError)):
-        return error
-    found = copy(error).with_traceback(error.__traceback__)
-    found.args = (f"server {server!r}: {error.args[0]}",)
-    notes: list[str] = getattr(error, "__notes__", [])
-    found.__notes__ = [each for each in notes if each != NOTE.format(server)]
-    found.__cause__ = error.__cause__
-    return found
 
 
 @attrs.frozen
@@ -99,12 +75,9 @@ class Report:
     """How long each took, to either end; without waiting for its turn."""
 
     def raise_for_errors(self) -> None:
-        """Raise the first of the errors, in the order the servers were given.
-
-        The message names the server where the error is of connecting.
-        """
-        for server, error in self.failed.items():
-            raise named(server, error.with_traceback(None))
+        """Raise the first of the errors, in the order the servers were given."""
+        for error in self.failed.values():
+            raise error.with_traceback(None)
 
     def __bool__(self) -> bool:
         return not self.failed

@@ -254,8 +254,7 @@ class Group(Owner, Reader, GroupBase[Client]):
         Raises:
             LocalProtocolError: One of these names is connected already.
             Exception: A server could not be connected, and `on_error` is ``"raise"``
-                (of several at once the first by order), or what it raised. The message
-                of a `ConnectError` names the server.
+                (of several at once the first by order), or what it raised.
         """
         return self._run(self._inner.connect_all(servers))
 
