@@ -37,7 +37,10 @@ SERVERS = {
 
 WIDTHS = (32,)
 SLICES = 5
-PLACED = "clients and null servers on any core; servers on one, their load on another"
+PLACED = (
+    "clients and null servers on any core; servers on one in slices of half a second, "
+    "their load on another"
+)
 
 
 def on_uvloop(name: str) -> Program:

@@ -21,7 +21,11 @@ from floor_server import answer
 HEAD = (b"content-type", b"application/json")
 
 
-async def app(_scope: Any, receive: Any, send: Any) -> None:
+async def app(scope: Any, receive: Any, send: Any) -> None:
+    if scope["method"] != "POST":  # a client that opens the session's stream
+        await send({"type": "http.response.start", "status": 405, "headers": []})
+        await send({"type": "http.response.body"})
+        return
     event = await receive()
     body = event["body"]
     while event["more_body"]:

@@ -45,14 +45,14 @@ PARTS = [
     Part("threads", "--rounds 1 --slices 3 --calls 400", 60, "--only 'one core'"),
     Part(
         "server",
-        "--rounds 3",
-        180,
+        "--rounds 2",
+        290,
         "--only 'HTTP: mcpwire' --widths 8",
     ),
     Part(
         "gateway",
-        "--rounds 3",
-        75,
+        "--rounds 2",
+        105,
         "--only 'HTTP to stdio: mcpwire' --widths 8",
     ),
     Part("large", "--rounds 1 --slices 2 --calls 100", 50, "--only memory --calls 20"),

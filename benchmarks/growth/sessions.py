@@ -216,13 +216,12 @@ async def http_floor(server: str) -> AsyncIterator[Sessions]:
 @asynccontextmanager
 async def stdio_server(name: str) -> AsyncIterator[Sessions]:
     """Have a server with the one session that its pipes are."""
-    command = bench_server.PROGRAMS[name].command
-    async with pipes(command, modern=False) as driven:
+    async with pipes(bench_server.PROGRAMS[name].command) as one:
 
         async def open_one() -> Call:
-            return calling(driven.floor, PARAMS)
+            return calling(one, PARAMS)
 
-        yield await begun(Served(open_one, driven.pid))
+        yield await begun(Served(open_one, one.process.pid))
 
 
 def http_server(name: str) -> Any:

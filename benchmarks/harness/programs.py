@@ -1,19 +1,21 @@
 """Servers and gateways: programs that `mcpwire.bench` puts under load in turns.
 
 Each round starts all programs of a leg anew and measures them in slices of half a
-second, side by side: one call at a time, and then with more in flight.
+second, one after the other: one call at a time, and then with more in flight.
 """
 
 from __future__ import annotations
 
 import asyncio
+import sys
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from leg import ARGUMENTS, NAME
+from leg import ANSWER, ARGUMENTS, NAME
 
 from harness.servers import on_the_loads_core
+from mcpwire import Client, MCPError
 from mcpwire.bench import Call, Load, run
 
 if TYPE_CHECKING:
@@ -28,9 +30,12 @@ SLICE_S: Final = 0.5
 WARM_UP_S: Final = 0.5
 """V8 has compiled by then what runs often."""
 
-ALONE: Final = {"cpu_us": "cpu", "p50_us": "p50", "p99_us": "p99"}
+ALONE: Final = {"cpu_us": "cpu", "p50_us": "p50", "p99_us": "p99", "p999_us": "p99.9"}
 IN_FLIGHT: Final = {"calls_per_s": "rate", "cpu_us": "cpu"}
 """The figures of `mcpwire.bench` by what they are called here."""
+
+ANSWERS: Final = (ARGUMENTS["text"], ANSWER)
+"""What a server answers with, and a null server behind a gateway."""
 
 
 @dataclass(frozen=True)
@@ -49,32 +54,43 @@ class Served:
 
 def measure_programs(programs: Sequence[Served], plan: Plan, slices: Slices) -> None:
     """Start the programs of a leg and add the slices of this round."""
+    (revision,) = {each.revision for each in programs}
     with ExitStack() as stack:
         stack.enter_context(on_the_loads_core())
-        targets = {each.name: stack.enter_context(each.opened()) for each in programs}
-        for width in (1, *plan.widths):
-            result = asyncio.run(under_load(targets, plan, programs[0], width))
-            names = IN_FLIGHT if width > 1 else ALONE
-            place = f"@{width}" if width > 1 else ""
-            for name, subject in zip(targets, result.targets, strict=True):
-                if subject.errors:
-                    raise SystemExit(f"{name}: calls failed: {subject.errors}")
-                for ours, theirs in names.items():
-                    values = subject.figures_of_slices(theirs)
-                    slices[name].setdefault(ours + place, []).extend(values)
+        targets = {}
+        for each in programs:
+            try:
+                target = stack.enter_context(each.opened())
+                asyncio.run(check_answer(target, revision))
+            except (MCPError, OSError) as error:
+                sys.exit(f"{each.name}: {error}")
+            targets[each.name] = target
+        for width in (None, *plan.widths):
+            result = asyncio.run(under_load(targets, plan, revision, width))
+            for note in result.notes:
+                print(note, file=sys.stderr)
+            take(result, list(targets), width, slices)
+
+
+async def check_answer(target: Stdio | Http, revision: str) -> None:
+    """Fail before anything is measured when a call does not do its work."""
+    async with Client(target, mode=revision) as client:
+        result = await client.call_tool(NAME, ARGUMENTS)
+    if result.text not in ANSWERS:
+        raise MCPError(f"a call was answered with {result.text!r}")
 
 
 async def under_load(
-    targets: Mapping[str, Stdio | Http], plan: Plan, one: Served, width: int
+    targets: Mapping[str, Stdio | Http], plan: Plan, revision: str, width: int | None
 ) -> Result:
-    """Measure all targets in turns, with so many calls in flight."""
+    """Measure all targets in turns, with so many calls in flight, or one at a time."""
     load = Load(
         calls=(Call.tool(NAME, ARGUMENTS),),
-        users=width,
+        users=width or 1,
         seconds=SLICE_S * plan.slices,
         rounds=1,
         warm_up=WARM_UP_S,
-        mode=one.revision,
+        mode=revision,
     )
     first, *others = targets
     return await run(
@@ -84,3 +100,19 @@ async def under_load(
         with_floor=False,
         with_details=False,
     )
+
+
+def take(
+    result: Result, names: Sequence[str], width: int | None, slices: Slices
+) -> None:
+    """Add the figures of each slice; programs have the order of the result."""
+    figures = ALONE if width is None else IN_FLIGHT
+    place = "" if width is None else f"@{width}"
+    for name, subject in zip(names, result.targets, strict=True):
+        if subject.errors:
+            sys.exit(f"{name}: calls failed: {subject.errors}")
+        for ours, theirs in figures.items():
+            values = subject.figures_of_slices(theirs)
+            if len(values) != len(subject.slices):
+                sys.exit(f"{name}: {theirs} is not known in each slice")
+            slices[name].setdefault(ours + place, []).extend(values)

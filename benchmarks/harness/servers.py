@@ -1,9 +1,9 @@
 """A server that is measured: a process with a core of its own, watched from outside.
 
-The load comes from the floors of the clients, which cost less than any server that is
-compared here. Where there are two cores the server has the first and the load another,
-so neither waits for the other's turn; CPU time is the kernel's account of the server's
-process, its threads and its children, in nanoseconds.
+Where there are two cores the server has the first and the load another, so neither
+waits for the other's turn. `harness.programs` puts servers under load; in `growth` and
+`large` the load comes from the floors of the clients, and CPU time is the kernel's
+account of the server's process, its threads and its children, in nanoseconds.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import http.client
 import importlib.util
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -140,12 +139,18 @@ def cores() -> tuple[set[int], set[int]]:
     return {usable[0]}, {usable[1 % len(usable)]}
 
 
+PIN = """
+import os, sys
+os.sched_setaffinity(0, {core})
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
+"""A program that runs another on some cores."""
+
+
 def pinning() -> list[str]:
     """Return the command prefix that keeps a process and its children on one core."""
-    if not shutil.which("taskset"):
-        return []
-    (core,), _ = cores()
-    return ["taskset", "-c", str(core)]
+    core, _ = cores()
+    return [sys.executable, "-c", PIN.format(core=core)]
 
 
 @contextmanager
@@ -174,7 +179,7 @@ def on_the_servers_core() -> Iterator[None]:
 
 
 def free_port() -> int:
-    """Return a port that nobody listens on."""
+    """Return a port that nothing listens on."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         port: int = one.getsockname()[1]
@@ -182,10 +187,10 @@ def free_port() -> int:
 
 
 def wait_for(port: int, process: subprocess.Popen[Any]) -> None:
-    """Return once somebody listens there.
+    """Return once something listens there.
 
     Raises:
-        ConnectionError: Nobody did in time, or the server ended.
+        ConnectionError: Nothing did in time, or the server ended.
     """
     deadline = time.monotonic() + START_TIMEOUT_S
     while process.poll() is None and time.monotonic() < deadline:
@@ -195,7 +200,7 @@ def wait_for(port: int, process: subprocess.Popen[Any]) -> None:
             time.sleep(POLL_S)
         else:
             return
-    raise ConnectionError(f"nobody listens on port {port}")
+    raise ConnectionError(f"nothing listens on port {port}")
 
 
 @contextmanager

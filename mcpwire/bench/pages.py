@@ -55,9 +55,11 @@ class Section:
     id: str
     result: Result
     rows: Sequence[Sequence[str]]
-    compared: Sequence[Sequence[str]]
+    compared: Sequence[Sequence[Sequence[str]]]
+    """A table for each server that the first one is compared with."""
     charts: Sequence[Chart]
     command: str
+    """Empty where no command makes such a run."""
 
 
 def write_page(path: Path, results: Sequence[Result]) -> None:
@@ -88,25 +90,28 @@ def _templates() -> Any:
 
 
 def _section(id: str, result: Result) -> Section:
-    compared: Sequence[Sequence[str]] = ()
+    compared = []
     is_search = result.highest is not None
     made = [_rates(id, result)] if is_search else []
     measured = [each for each in result.subjects if each.total("done")]
     if measured:
         made.append(_percentiles(id, result, measured))
     if not is_search:
-        if len(result.targets) == 2:
-            first, second = (each.name for each in result.targets)
-            found = differences(result)
-            compared = verdict_rows(found, (first, second))
-            made += _ratios(id, f"{second} / {first}", found)
+        first, *others = (each.name for each in result.targets)
+        for at, other in enumerate(others):
+            found = differences(result, against=other)
+            compared.append(verdict_rows(found, (first, other)))
+            name = f"{id}-ratios{at or ''}"
+            made += _ratios(name, f"{other} / {first}", found)
         made += _time_line(id, result.targets)
     rows = step_rows(result) if is_search else figure_rows(result)
     return Section(id, result, rows, compared, made, _command(result))
 
 
 def _command(result: Result) -> str:
-    """Return a command line that makes such a run again."""
+    """Return a command line that makes such a run again; empty: there is none."""
+    if len(result.targets) > 2 and result.highest is None:
+        return ""
     load, usual = result.load, attrs.asdict(Load())
     words = ["mcpwire", "bench"]
     if result.highest is not None:
@@ -249,7 +254,7 @@ def _rates(id: str, result: Result) -> Chart:
     return Chart(title, text, svg, lines)
 
 
-def _ratios(id: str, what: str, found: Sequence[Difference]) -> Iterable[Chart]:
+def _ratios(name: str, what: str, found: Sequence[Difference]) -> Iterable[Chart]:
     rows = [
         charts.Interval(
             each.figure,
@@ -266,7 +271,7 @@ def _ratios(id: str, what: str, found: Sequence[Difference]) -> Iterable[Chart]:
             "Each figure with its interval; in 99 of 100 cases all of them hold their "
             "ratios. Where the line at 1 lies in the interval, no difference is shown."
         )
-        yield Chart(title, text, charts.draw_intervals(f"{id}-ratios", title, rows))
+        yield Chart(title, text, charts.draw_intervals(name, title, rows))
 
 
 @attrs.frozen

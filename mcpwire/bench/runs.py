@@ -126,6 +126,7 @@ async def run(
         ConnectError: A server does not start, or gives no answer.
         GeneratorFailed: A process that makes load ended unexpectedly.
         LocalProtocolError: The package hdrhistogram is not installed.
+        ValueError: A server of `against` has a name that the run gives itself.
 
     Safe to cancel: processes that were started are ended.
     """
@@ -138,6 +139,8 @@ async def run(
         if isinstance(against, str | Stdio | Http):
             against = {"against": against}
         for name, other in (against or {}).items():
+            if name in {"", "floor", "target"}:
+                raise ValueError(f"a server of against must not be called {name!r}")
             subjects.append(_Running(name, as_target(other), against_load or load))
         if with_floor:
             where = await stack.enter_async_context(_floor_of(subjects[0].target))

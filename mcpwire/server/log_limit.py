@@ -104,12 +104,19 @@ class LimitedLogger(logging.LoggerAdapter[logging.Logger]):
 def authors_traceback(error: BaseException) -> TracebackType | None:
     """Return the traceback of an error, without the frames that lead to its author's.
 
-    Where no frame is the author's, it is the whole one.
+    It is the whole one where all frames are of mcpwire, of Python or of what is
+    installed.
     """
+    from sysconfig import get_path
+
+    folders = map(get_path, ("stdlib", "platstdlib", "purelib", "platlib"))
+    installed = "<frozen ", *folders
     traceback = error.__traceback__
     while traceback is not None:
-        module = str(traceback.tb_frame.f_globals.get("__name__"))
-        if module.partition(".")[0] not in {"mcpwire", "anyio"}:
+        frame = traceback.tb_frame
+        module = str(frame.f_globals.get("__name__"))
+        is_installed = frame.f_code.co_filename.startswith(installed)
+        if module.partition(".")[0] != "mcpwire" and not is_installed:
             return traceback
         traceback = traceback.tb_next
     return error.__traceback__

@@ -237,6 +237,18 @@ def test_figures_comparison_and_the_run_are_there(text):
     assert "mcpwire bench --find-max CONDITION" in text
 
 
+def test_each_of_several_servers_is_compared_with_the_first(tmp_path):
+    chance = random.Random(3)
+    named = {"target": 1, "slow": 2, "fast": 0.5}
+    run = result(*(subject(name, chance, factor) for name, factor in named.items()))
+    write_page(tmp_path / "page.html", [run])
+    text = (tmp_path / "page.html").read_text()
+    assert {"r1-ratios", "r1-ratios1"} <= charts(text).keys()
+    for name in ("slow", "fast"):
+        assert f"<h2>Ratio {name} / target</h2>" in text
+    assert "<dt>again</dt>" not in text  # no command measures three
+
+
 def test_one_server_stands_beside_the_floor(tmp_path):
     chance = random.Random(3)
     run = result(subject("floor", chance), subject("target", chance, 2))

@@ -61,6 +61,12 @@ def test_several_servers_are_measured_in_turns_under_their_names():
     assert delayed.figures()["p50"] >= 10_000
 
 
+@pytest.mark.parametrize("name", ["", "floor", "target"])
+def test_a_server_to_compare_with_has_a_name_of_its_own(name):
+    with pytest.raises(ValueError, match=f"must not be called '{name}'"):
+        measure(null(), Load(**SHORT), against={name: null()})
+
+
 def test_counts_are_the_same_each_time():
     (target,) = measure(null(), Load(calls=ECHO, **SHORT), with_floor=False).subjects
     assert target.counts["messages"] == 2

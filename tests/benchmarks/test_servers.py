@@ -3,8 +3,10 @@
 import asyncio
 import importlib
 import os
+import signal
 import subprocess
 import sys
+import time
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -13,6 +15,7 @@ import pytest
 
 import mcpwire
 from mcpwire.bench.null_process import null_command
+from mcpwire.testing import procfs
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 BUSY = """
@@ -23,6 +26,7 @@ sum(range(2_000_000))
 print("done", flush=True)
 sys.stdin.read()
 """
+PATIENCE_S = 30
 ADDED = 0.005
 """What adding up two million numbers takes at the very least, in seconds."""
 
@@ -84,7 +88,7 @@ def test_server_and_load_have_a_core_each_where_there_are_two(benchmark_module):
 @on_linux
 def test_a_server_that_ends_before_it_listens_is_an_error_at_once(bench):
     starting = bench.Program((sys.executable, "-c", "")).at_url()
-    with pytest.raises(ConnectionError, match="nobody listens"):
+    with pytest.raises(ConnectionError, match="nothing listens"):
         starting.__enter__()
 
 
@@ -109,12 +113,12 @@ OURS = ("floor", "floor, tasks", "mcpwire", "mcpwire, bare")
 
 
 @on_linux
-def test_floors_and_ours_answer_the_same_on_each_leg(bench):
+def test_floors_and_ours_answer_the_same_and_write_nothing_on_each_leg(bench, capfd):
     async def call(variant):
         with variant.opened() as target:
             async with mcpwire.Client(target, mode=variant.revision) as client:
-                assert client.server_info.name in {"floor", "benchmark"}
-                return await client.call_tool("echo", {"text": "hi"})
+                params = {"name": "echo", "arguments": {"text": "hi"}}
+                return await client.request("tools/call", params)
 
     found = {
         each.name: asyncio.run(call(each))
@@ -122,9 +126,15 @@ def test_floors_and_ours_answer_the_same_on_each_leg(bench):
         if each.name.partition(": ")[2] in OURS
     }
     assert len(found) == 12
-    for result in found.values():
-        assert result.text == "hi"
-        assert result.structured_content == {"result": "hi"}
+    for name, result in found.items():
+        if "2026" in name:
+            assert result.pop("resultType") == "complete"
+            assert list(result.pop("_meta")) == ["io.modelcontextprotocol/serverInfo"]
+        assert result == {
+            "content": [{"type": "text", "text": "hi"}],
+            "structuredContent": {"result": "hi"},
+        }
+    assert capfd.readouterr().err == ""
 
 
 def null(*options):
@@ -134,7 +144,7 @@ def null(*options):
 
 @on_linux
 def test_programs_of_a_leg_are_measured_in_turns_with_each_number_in_flight(
-    benchmark_module,
+    benchmark_module, monkeypatch
 ):
     programs = benchmark_module("harness.programs")
     rounds = benchmark_module("harness.rounds")
@@ -142,11 +152,13 @@ def test_programs_of_a_leg_are_measured_in_turns_with_each_number_in_flight(
         programs.Served(name, "plain", "leg", "2025-11-25", partial(null, *options))
         for name, options in (("plain", ()), ("delayed", ("--delay", "0.02")))
     ]
+    monkeypatch.setattr(programs, "ANSWERS", ("hello",))
     before = os.sched_getaffinity(0)
-    plan = rounds.Plan(1, 1, 0, (4,))
+    plan = rounds.Plan(1, 1, 0, (1, 4))
     (measured,) = rounds.run_rounds(served, plan, len)
     assert os.sched_getaffinity(0) == before
-    figures = {"cpu_us", "p50_us", "p99_us", "calls_per_s@4", "cpu_us@4"}
+    figures = {"cpu_us", "p50_us", "p99_us", "p999_us"}
+    figures |= {f"{of}@{width}" for of in ("calls_per_s", "cpu_us") for width in (1, 4)}
     assert set(measured["plain"]) == set(measured["delayed"]) == figures
     assert measured["plain"]["p50_us"]["ratio"] == 1
     assert measured["delayed"]["p50_us"]["value"] >= 20_000
@@ -154,14 +166,64 @@ def test_programs_of_a_leg_are_measured_in_turns_with_each_number_in_flight(
 
 
 @on_linux
-def test_a_program_whose_calls_fail_is_not_measured(benchmark_module):
+@pytest.mark.parametrize("leg", ["stdio", "HTTP"])
+def test_a_floor_is_measured_over_each_transport(bench, leg):
+    rounds = importlib.import_module("harness.rounds")
+    (floor,) = [each for each in bench.variants() if each.name == f"{leg}: floor"]
+    (measured,) = rounds.run_rounds([floor], rounds.Plan(1, 1, 0, ()), len)
+    assert measured[floor.name]["cpu_us"]["value"] > 0
+
+
+WRONG = """
+server = mcpwire.Server("x", "1")
+server.add_tool(lambda text: "wrong", name="echo")
+server.run()
+"""
+
+
+@on_linux
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("raise SystemExit(3)", "one: .*exited with code 3"),
+        ("mcpwire.Server('x', '1').run()", "one: the server did not declare"),
+        (WRONG, "one: a call was answered with 'wrong'"),
+    ],
+)
+def test_a_program_that_does_not_do_its_work_is_not_measured(
+    benchmark_module, code, said
+):
     programs = benchmark_module("harness.programs")
     rounds = benchmark_module("harness.rounds")
-    words = ["-c", "import mcpwire; mcpwire.Server('without tools', '1').run()"]
-    opened = partial(nullcontext, mcpwire.Stdio(sys.executable, words))
+    target = mcpwire.Stdio(sys.executable, ["-c", f"import mcpwire\n{code}"])
+    opened = partial(nullcontext, target)
     one = programs.Served("one", "one", "leg", "2025-11-25", opened)
-    with pytest.raises(SystemExit, match="one: calls failed: "):
+    with pytest.raises(SystemExit, match=said):
         rounds.run_rounds([one], rounds.Plan(1, 1, 0, ()), len)
+
+
+@on_linux
+def test_a_program_over_stdio_has_the_servers_core(bench):
+    code = "import os; print(os.sched_getaffinity(0))"
+    program = bench.Program((sys.executable, "-c", code)).target()
+    command = [program.command, *program.args]
+    told = subprocess.run(command, capture_output=True, text=True, check=True)
+    server, _ = importlib.import_module("harness.servers").cores()
+    assert told.stdout.strip() == str(server)
+
+
+@on_linux
+def test_servers_end_with_a_benchmark_that_is_ended(tmp_path):
+    words = ["--rounds", "9", "--only", "HTTP: floor", "--output", tmp_path / "x"]
+    command = [sys.executable, FOLDER / "bench_server.py", *words]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
+        until = time.monotonic() + PATIENCE_S
+        while not (started := procfs.descendants(process.pid)):
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        process.terminate()
+    assert process.returncode == 128 + signal.SIGTERM
+    assert not any(map(procfs.is_alive, started))
 
 
 # The figures...

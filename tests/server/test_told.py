@@ -1,8 +1,10 @@
 """`Server` to its author: what is refused at once, and what is in the log."""
 
 import traceback
+from typing import Any
 
 import httpx
+import pydantic
 import pytest
 
 from mcpwire import Client, Http, RPCError, Server, Tasks
@@ -74,16 +76,24 @@ async def test_a_logged_traceback_begins_with_the_authors_code(over, caplog):
     async def opaque() -> object:
         return object()
 
+    class Holder(pydantic.BaseModel):
+        held: Any
+
+    @server.tool
+    async def held() -> Holder:
+        return Holder(held=object())
+
     async with httpx.AsyncClient(transport=AsgiTransport(server.asgi())) as http:
         target = Http("http://localhost/mcp", http_client=http)
         async with Client(server if over == "memory" else target) as client:
-            for tool in ("in_thread", "on_loop", "opaque"):
+            for tool in ("in_thread", "on_loop", "opaque", "held"):
                 await client.call_tool(tool)
     shown = [each.exc_info for each in caplog.records if each.exc_info]
     frames = [[at.name for at in traceback.extract_tb(each[2])] for each in shown]
     assert frames[:2] == [["in_thread", "look_up"], ["on_loop"]]
     assert isinstance(shown[1][1].__cause__, KeyError)
-    assert frames[2][0] == "run_handler"  # no frame of the author: it is the whole one
+    # No frame of the author, be it one of a library: it is the whole one.
+    assert [each[0] for each in frames[2:]] == ["run_handler", "run_handler"]
 
 
 @pytest.mark.parametrize(
