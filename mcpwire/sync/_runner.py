@@ -94,6 +94,29 @@ class _Loop(asyncio.SelectorEventLoop):
         return super().is_running() and not self.is_given_up
 
 
+class _Lock:
+    """A re-entrant lock that no interrupt leaves locked.
+
+    A built-in one stays locked, from Python 3.14 on, where an interrupt is raised
+    between its `__enter__` and the block. A method that unlocks is no help: one may be
+    raised as it begins.
+    """
+
+    __slots__ = ("__exit__", "_lock")
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self.__exit__ = self._lock.__exit__
+
+    def __enter__(self) -> None:
+        try:
+            self._lock.acquire()
+        except BaseException:  # an interrupt, as it waited or once it had the lock
+            with contextlib.suppress(RuntimeError):
+                self._lock.release()
+            raise
+
+
 class _Call:
     """A coroutine that a thread waits for.
 
@@ -168,7 +191,7 @@ class Runner:
         self._leader: dict[
             str, _Call
         ] = {}  # the caller of the thread that runs the loop
-        self._changing = threading.RLock()  # guards making and closing the loop
+        self._changing = _Lock()  # guards making and closing the loop
         self._asleep: deque[_Call] = deque()
         self._inside: dict[int, _Call] = {}  # by thread
         self._thread: threading.Thread | None = None
@@ -186,10 +209,14 @@ class Runner:
         call = _Call(work)
         try:
             self._enter(call)
+            # No `if` ends the loop: from Python 3.14 on an interrupt that is raised as
+            # it goes round would pass the `finally`.
             while not call.is_done:
-                self._wait(call)
                 if call.items:
                     self._call_back(call)
+                self._wait(call)
+            if call.items:
+                self._call_back(call)
         finally:
             try:
                 self._leave(call)
@@ -234,7 +261,12 @@ class Runner:
         return ident in self._inside or (thread is not None and thread.ident == ident)
 
     def _enter(self, call: _Call) -> None:
-        if self._is_forked or self.is_inside:
+        thread = self._thread
+        if (
+            self._is_forked
+            or call.thread in self._inside
+            or (thread is not None and thread.ident == call.thread)
+        ):
             raise LocalProtocolError(
                 "this client belongs to the process that this one was forked from; "
                 "make one of its own here"
@@ -474,7 +506,7 @@ class Runner:
 
     def forked(self) -> None:
         """Refuse every use: the connections belong to the process forked from."""
-        self._changing = threading.RLock()  # another thread may have held that
+        self._changing = _Lock()  # another thread may have held that
         self._before = None  # or may have been closing this
         if self._loop is not None:
             _of_parent.append(self._loop)
