@@ -43,7 +43,7 @@ from mcpwire.protocol import negotiation
 from mcpwire.protocol.deadline import Deadline
 from mcpwire.protocol.negotiation import Negotiation, Profile
 from mcpwire.protocol.retry import Restarts
-from mcpwire.transports.base import is_cancelled_here, runs_here
+from mcpwire.transports.base import is_cancelled_here, runs_here, wait_shared
 from mcpwire.transports.handlers import is_blocking, stay_for
 from mcpwire.versions import Era
 
@@ -406,7 +406,7 @@ class Connection:
                 return
             self._closing = loop.create_task(self._close(ending), name="mcpwire-close")
             self._closing.add_done_callback(self._ended)
-        await asyncio.shield(self._closing)
+        await wait_shared(self._closing)
 
     async def _close(self, ending: list[asyncio.Task[None]]) -> None:
         opening = self._opening
@@ -748,7 +748,7 @@ class _SharedTask:
         """Wait for it; `give_up` is called where the last caller is cancelled."""
         self._waiters += 1
         try:
-            await asyncio.shield(task)
+            await wait_shared(task)
         except asyncio.CancelledError:
             if task.cancelled() and not is_cancelled_here():
                 raise ConnectionClosed("closed while connecting", sent=False) from None

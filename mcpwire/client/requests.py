@@ -32,7 +32,7 @@ from mcpwire.protocol.deadline import Deadline
 from mcpwire.protocol.methods import find
 from mcpwire.protocol.multistep import Ask, Call, Sleep
 from mcpwire.protocol.retry import may_repeat
-from mcpwire.transports.base import CallHandle
+from mcpwire.transports.base import CallHandle, wait_shared
 from mcpwire.types import UNSET
 from mcpwire.versions import Era
 
@@ -667,7 +667,7 @@ class PendingCall(Generic[T]):
             self._task.cancel()
 
     def __await__(self) -> Generator[Any, None, T]:
-        return asyncio.shield(self._task).__await__()
+        return wait_shared(self._task).__await__()
 
     def __repr__(self) -> str:
         """Return one readable line."""

@@ -22,6 +22,7 @@ from mcpwire.server.fair_pool import FairPool
 from mcpwire.server.log_limit import LimitedLogger
 from mcpwire.server.notifications import PROMPTS, RESOURCES, TOOLS, Hub
 from mcpwire.tools.names import names_of_servers
+from mcpwire.transports.base import wait_shared
 from mcpwire.versions import Era
 
 if TYPE_CHECKING:
@@ -340,7 +341,7 @@ class UpstreamPool:
         # Its callers use it already: it must not end for another set in between.
         upstreams.users += 1
         try:
-            await asyncio.shield(opening)
+            await wait_shared(opening)
         except asyncio.CancelledError:
             if opening.cancelled():
                 raise UpstreamsBusy(CLOSED) from None

@@ -42,6 +42,7 @@ from mcpwire.group.managed_server import CLOSE_S, ManagedServer
 from mcpwire.group.member import Member
 from mcpwire.group.reports import fields, logger, warn
 from mcpwire.limits import DEFAULT_LIMITS, check_timeout
+from mcpwire.transports.base import wait_shared
 from mcpwire.transports.handlers import invoke
 from mcpwire.types import UNSET
 
@@ -298,7 +299,7 @@ class Group(GroupBase[Client]):
         self._check_loop()
         self._remove_server(entry)
         try:
-            await asyncio.shield(self._spawn(entry.close(), "disconnect"))
+            await wait_shared(self._spawn(entry.close(), "disconnect"))
         except Exception as error:
             warn("disconnecting", name, error)
             raise

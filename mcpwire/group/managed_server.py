@@ -28,6 +28,7 @@ from mcpwire.errors import (
 )
 from mcpwire.group.reports import ServerStatus, warn
 from mcpwire.protocol.retry import Restarts
+from mcpwire.transports.base import wait_shared
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -148,7 +149,7 @@ class ManagedServer:
                 self._connecting = task
         self._waiters += 1
         try:
-            await asyncio.shield(task)
+            await wait_shared(task)
         except asyncio.CancelledError:
             current = asyncio.current_task()
             if task.cancelled() and current is not None and not current.cancelling():

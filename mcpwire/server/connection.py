@@ -25,6 +25,7 @@ from mcpwire.protocol.deadline import Deadline
 from mcpwire.server.dispatcher import INITIALIZE
 from mcpwire.server.log_limit import LimitedLogger
 from mcpwire.server.request import IN_MEMORY, RequestInfo
+from mcpwire.transports.base import wait_shared
 from mcpwire.transports.custom import Custom, LinkChannel, Messages, Stream
 from mcpwire.transports.handlers import InboundTasks
 
@@ -236,7 +237,7 @@ class ServerConnection:
             self._started = asyncio.get_running_loop().create_task(
                 self._dispatcher.start(), name="mcpwire-server-start"
             )
-        await asyncio.shield(self._started)
+        await wait_shared(self._started)
 
     def _notify(self, method: str, params: dict[str, Any]) -> None:
         assert self._channel is not None

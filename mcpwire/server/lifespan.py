@@ -18,6 +18,7 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.server.notifications import call_soon
+from mcpwire.transports.base import wait_shared
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -168,7 +169,7 @@ async def _wait(future: _Future) -> None:
         here = asyncio.wrap_future(future)
         # A caller that is cancelled does not want to know why it failed, either.
         here.add_done_callback(lambda done: done.cancelled() or done.exception())
-        await asyncio.shield(here)
+        await wait_shared(here)
 
 
 def refuse_running_loop() -> None:

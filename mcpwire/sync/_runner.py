@@ -21,6 +21,7 @@ import logging
 import selectors
 import sys
 import threading
+import time
 import weakref
 from collections import deque
 from queue import SimpleQueue
@@ -39,6 +40,12 @@ T = TypeVar("T")
 
 END_S: Final = 1.0
 """How long what still runs on a loop may take to end when the loop is given up."""
+
+CLOSED_S: Final = 5.0
+"""How long a call waits for another thread to close the loop before its own."""
+
+GRAIN_S: Final = 0.001
+"""How often it looks."""
 
 EXIT_S: Final = 5.0
 """How long the exit of the interpreter waits for a background thread."""
@@ -85,6 +92,29 @@ class _Loop(asyncio.SelectorEventLoop):
     def is_running(self) -> bool:
         """Whether a thread runs it."""
         return super().is_running() and not self.is_given_up
+
+
+class _Lock:
+    """A re-entrant lock that no interrupt leaves locked.
+
+    A built-in one stays locked, from Python 3.14 on, where an interrupt is raised
+    between its `__enter__` and the block. A method that unlocks is no help: one may be
+    raised as it begins.
+    """
+
+    __slots__ = ("__exit__", "_lock")
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self.__exit__ = self._lock.__exit__
+
+    def __enter__(self) -> None:
+        try:
+            self._lock.acquire()
+        except BaseException:  # an interrupt, as it waited or once it had the lock
+            with contextlib.suppress(RuntimeError):
+                self._lock.release()
+            raise
 
 
 class _Call:
@@ -157,10 +187,11 @@ class Runner:
         self.is_needed: Callable[[], bool] = bool
         self.wants_thread = wants_thread
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._before: asyncio.AbstractEventLoop | None = None
         self._leader: dict[
             str, _Call
         ] = {}  # the caller of the thread that runs the loop
-        self._changing = threading.RLock()  # guards making and closing the loop
+        self._changing = _Lock()  # guards making and closing the loop
         self._asleep: deque[_Call] = deque()
         self._inside: dict[int, _Call] = {}  # by thread
         self._thread: threading.Thread | None = None
@@ -178,10 +209,14 @@ class Runner:
         call = _Call(work)
         try:
             self._enter(call)
+            # No `if` ends the loop: from Python 3.14 on an interrupt that is raised as
+            # it goes round would pass the `finally`.
             while not call.is_done:
-                self._wait(call)
                 if call.items:
                     self._call_back(call)
+                self._wait(call)
+            if call.items:
+                self._call_back(call)
         finally:
             try:
                 self._leave(call)
@@ -226,7 +261,12 @@ class Runner:
         return ident in self._inside or (thread is not None and thread.ident == ident)
 
     def _enter(self, call: _Call) -> None:
-        if self._is_forked or self.is_inside:
+        thread = self._thread
+        if (
+            self._is_forked
+            or call.thread in self._inside
+            or (thread is not None and thread.ident == call.thread)
+        ):
             raise LocalProtocolError(
                 "this client belongs to the process that this one was forked from; "
                 "make one of its own here"
@@ -241,6 +281,9 @@ class Runner:
             self._inside[call.thread] = call
             if self.wants_thread and not self._is_ended:
                 self._start_thread()
+            before = self._before
+        if before is not None:
+            _wait_closed(before)
 
     def _leave(self, call: _Call) -> None:
         """Undo what a call has done, however far it came; does nothing twice."""
@@ -387,7 +430,7 @@ class Runner:
         self.abandon_all()
         with self._changing:
             if self._loop is loop:
-                self._loop = None
+                self._loop, self._before = None, loop
         loop.set_exception_handler(lambda *_: None)  # what failed is told by its calls
         try:
             _end_loop(loop)
@@ -402,6 +445,7 @@ class Runner:
     def _start_thread(self) -> None:
         if self._thread is None or not self._thread.is_alive():
             assert self._loop is not None
+            self._is_stopping = False  # not before: `end` waits for one that is over
             thread = threading.Thread(
                 target=self._serve, args=(self._loop,), name="mcpwire-sync", daemon=True
             )
@@ -425,7 +469,7 @@ class Runner:
             self._give_up(loop)
         finally:
             with self._changing:
-                self._thread, self._is_stopping = None, False
+                self._thread = None
             self._stop_leading(place)
         if self._is_ended:
             self._end_or_go_on()
@@ -445,24 +489,25 @@ class Runner:
     def _end_or_go_on(self) -> None:
         """Close the loop after a closing; unless another thread has connected again."""
         with self._changing:
-            if self._inside or self._is_forked:
+            loop = self._loop
+            if loop is None or self._inside or self._is_forked:
                 return
-            if self._loop is not None and self.is_needed():
+            if self.is_needed():
                 self._is_ended = False
                 if self.wants_thread:
                     self._start_thread()
                 return
-            if self._loop is not None and self._thread is not None:
+            if self._thread is not None:
                 self._is_stopping = True
-                self.post(self._loop.stop)
+                self.post(loop.stop)
                 return
-            loop, self._loop = self._loop, None
-        if loop is not None:
-            _end_loop(loop)
+            self._loop, self._before = None, loop
+        _end_loop(loop)
 
     def forked(self) -> None:
         """Refuse every use: the connections belong to the process forked from."""
-        self._changing = threading.RLock()  # another thread may have held that
+        self._changing = _Lock()  # another thread may have held that
+        self._before = None  # or may have been closing this
         if self._loop is not None:
             _of_parent.append(self._loop)
             self._is_forked = True
@@ -479,6 +524,13 @@ def _make_loop(runner: Runner) -> asyncio.AbstractEventLoop:
         loop = _Loop(_Selector(runner.on_signal))
     set_callers(loop, runner)
     return loop
+
+
+def _wait_closed(loop: asyncio.AbstractEventLoop) -> None:
+    """Wait until another thread has closed a loop, and let go of what was on it."""
+    until = time.monotonic() + CLOSED_S
+    while not (loop.is_closed() or runs_here(loop) or time.monotonic() > until):
+        time.sleep(GRAIN_S)
 
 
 def _end_loop(loop: asyncio.AbstractEventLoop) -> None:

@@ -34,6 +34,9 @@ POLL_S: Final = 0.005
 LOOP_TURNS: Final = 100
 """How many turns of its loop a task that is ending anyway may still take."""
 
+LIBFFI: Final = "/libffi.so"
+"""The library of `ctypes`: its release 3.8 keeps its own file open once loaded."""
+
 PROC: Final = Path("/proc")
 
 _DESCRIPTORS: Final = next(
@@ -108,7 +111,11 @@ class Watch:
     def leaked(self) -> list[str]:
         """Return what is open now and was not then; empty when nothing is."""
         found = sorted(open_descriptors() - self._descriptors)
-        lines = [f"descriptor {number} -> {target}" for number, target in found]
+        lines = [
+            f"descriptor {number} -> {target}"
+            for number, target in found
+            if LIBFFI not in target
+        ]
         born = sorted(children() - self._children)
         lines += [f"child process {describe_child(pid)}" for pid in born]
         begun = set(threading.enumerate()) - self._threads

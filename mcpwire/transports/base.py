@@ -60,6 +60,7 @@ __all__ = [
     "let_go_after_fork",
     "runs_here",
     "wait_at_most",
+    "wait_shared",
 ]
 
 logger = logging.getLogger("mcpwire")
@@ -192,6 +193,7 @@ class _Timed(Protocol):
 
 
 T = TypeVar("T", bound=_Timed)
+R = TypeVar("R")
 
 
 class Timeouts:
@@ -392,6 +394,30 @@ def is_cancelled_here() -> bool:
     """Tell whether the running task is cancelled itself, not only what it awaits."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
+
+
+async def wait_shared(future: asyncio.Future[R]) -> R:
+    """Wait for a future that others may wait for too; cancelling this leaves it alone.
+
+    What fails after that concerns the others: `asyncio.shield` has it logged, from
+    Python 3.14 on.
+    """
+    try:
+        if not future.done():
+            ended = future.get_loop().create_future()
+
+            def wake(_: object) -> None:
+                if not ended.done():
+                    ended.set_result(None)
+
+            future.add_done_callback(wake)
+            try:
+                await ended
+            finally:
+                future.remove_done_callback(wake)
+        return future.result()
+    finally:
+        del future  # its error holds this frame, and must not be held by it
 
 
 async def wait_at_most(seconds: float, work: Awaitable[object]) -> None:
@@ -620,7 +646,7 @@ class TwoWayChannel(BaseChannel):
         self._closed_by_us = True
         self._lose(self._closed_error())
         if self._closing is not None:
-            await asyncio.shield(self._closing)
+            await wait_shared(self._closing)
 
     def abandon(self) -> None:
         """Let go of the connection now, from anywhere: a finaliser cannot wait."""

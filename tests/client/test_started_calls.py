@@ -49,6 +49,36 @@ async def test_cancelling_a_started_call_tells_the_server_with_its_id():
     ]
 
 
+async def test_a_call_that_fails_after_a_cancelled_wait_fails_for_the_next_alone():
+    """A loop that hears of the error as well would end this test with it."""
+    server = FakeServer({"tools/call": lambda *_: SILENCE})
+    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        call = await client.start_call("x")
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0):
+                await call
+        assert not call.done
+        call.cancel("enough")
+        with pytest.raises(mcpwire.CallCancelled, match="enough"):
+            await call
+
+
+def test_a_call_is_awaited_on_its_own_loop_alone():
+    server = FakeServer({"tools/call": lambda *_: SILENCE})
+
+    async def elsewhere(call):
+        await call
+
+    async def here():
+        async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+            call = await client.start_call("x")
+            with pytest.raises(RuntimeError, match="attached to a different loop"):
+                await asyncio.to_thread(asyncio.run, elsewhere(call))
+            call.cancel()
+
+    asyncio.run(here())
+
+
 @pytest.mark.system("U34", "A31")
 async def test_a_call_ends_by_its_task_its_handle_or_its_id_and_the_server_is_told():
     server = FakeServer({"tools/call": lambda *_: SILENCE})

@@ -370,6 +370,22 @@ async def test_cancelling_the_last_who_waits_undoes_what_had_begun():
         await group.aclose()
 
 
+async def test_after_one_is_cancelled_the_others_alone_get_the_error():
+    """A loop that hears of the error as well would end this test with it."""
+    server = Life("", "server/discover")
+    async with asyncio.timeout(BOUND_S):
+        group = Group({"a": server})
+        first, second = (asyncio.ensure_future(group.connect("a")) for _ in range(2))
+        await until(lambda: server.waiting)
+        first.cancel()
+        await asyncio.wait([first])
+        server.broken = 9
+        server.die()
+        with pytest.raises(mcpwire.ConnectError):
+            await second
+        await group.aclose()
+
+
 @pytest.mark.parametrize("how", ["connect", "connect_all", "enter"])
 async def test_whenever_the_only_one_who_waits_is_cancelled_nothing_stays(how):
     """The last turns are those in which it is connected, and nobody knows it yet."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 
 import pytest
 from fakes import SILENCE, FakeServer, text
@@ -150,6 +150,37 @@ def test_connecting_while_another_thread_closes_opens_a_connection_that_stays(
     assert ours() == background
     client.close()
     assert ours() == 0
+
+
+@pytest.mark.fault("F41")
+def test_connecting_again_waits_until_the_loop_of_a_failure_is_closed(threads):
+    cancelled, may_end = threading.Event(), threading.Event()
+
+    async def linger():
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+            may_end.wait(BOUND_S)
+
+    class FailsOnce(FakeServer):
+        lingering = None
+
+        def open_in_memory(self, client, limits):
+            if self.lingering is None:
+                self.lingering = asyncio.get_running_loop().create_task(linger())
+                raise mcpwire.ConnectError("not yet", target="x")
+            return super().open_in_memory(client, limits)
+
+    client = mcpwire.sync.Client(FailsOnce(), background=True)
+    with pytest.raises(mcpwire.ConnectError, match="not yet"):
+        client.connect()
+    assert cancelled.wait(BOUND_S)  # its loop is being closed
+    connecting = threads.submit(client.connect)
+    assert not wait([connecting], timeout=0.05).done
+    may_end.set()
+    connecting.result(BOUND_S)
+    client.close()
 
 
 @pytest.mark.fault("F41")

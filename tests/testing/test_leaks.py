@@ -58,6 +58,13 @@ def test_a_descriptor_number_used_again_is_still_a_leak():
         os.close(writer)
 
 
+@pytest.mark.skipif(not procfs.HAS_PROC, reason="descriptors have no names here")
+def test_the_library_that_ctypes_loads_may_hold_its_own_file(tmp_path):
+    watch = Watch()
+    with (tmp_path / "libffi.so.8.5.0").open("w"):
+        assert watch.leaked() == []
+
+
 def test_descriptors_are_told_apart_where_they_are_no_links(monkeypatch):
     monkeypatch.setattr(leaks, "_DESCRIPTORS", "/dev/fd")
     monkeypatch.setattr(os, "readlink", lambda _: os.close(-1))

@@ -55,6 +55,7 @@ from mcpwire.protocol.tasks import (
 )
 from mcpwire.server.dispatcher import run_handler
 from mcpwire.server.log_limit import LimitedLogger
+from mcpwire.transports.base import wait_shared
 from mcpwire.versions import LATEST_SESSION, REVISIONS, Era
 from mcpwire.wire.json import encode, loads
 
@@ -1011,7 +1012,7 @@ class Tasks:
         opening = self._opening
         try:
             # A cancelled caller leaves it to the others.
-            await asyncio.shield(opening)
+            await wait_shared(opening)
         except BaseException:
             if opening.done() and self._opening is opening:
                 self._opening = None  # it failed: the next one tries again

@@ -52,6 +52,7 @@ from mcpwire.server.http.exchange import (
 )
 from mcpwire.server.http.stateless import RETRY_AFTER, SHUTTING_DOWN, Stateless
 from mcpwire.server.log_limit import LimitedLogger, place_of
+from mcpwire.transports.base import wait_shared
 from mcpwire.versions import Era
 from mcpwire.wire.headers import is_field_value, is_token
 from mcpwire.wire.json import JSONDecodeError, loads
@@ -384,7 +385,7 @@ class AsgiApp:
             )
         starting = self._starting
         try:
-            await asyncio.shield(starting)
+            await wait_shared(starting)
         except asyncio.CancelledError as error:
             if not starting.cancelled():
                 raise

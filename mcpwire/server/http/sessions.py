@@ -53,6 +53,7 @@ from mcpwire.server.http.streams import (
 )
 from mcpwire.server.log_limit import LimitedLogger
 from mcpwire.server.request import Session
+from mcpwire.transports.base import wait_shared
 from mcpwire.transports.handlers import InboundTasks
 from mcpwire.versions import REVISIONS, Era, find_revision
 from mcpwire.wire import jsonrpc
@@ -769,7 +770,7 @@ class Sessions:
             self._resuming[key] = resuming
             resuming.add_done_callback(lambda _: self._resuming.pop(key, None))
         try:
-            found = await asyncio.shield(resuming)
+            found = await wait_shared(resuming)
         except asyncio.CancelledError:
             if resuming.cancelled():  # the server ends, and cancels none that wait
                 raise HttpProblem(*UNKNOWN_SESSION) from None

@@ -33,7 +33,7 @@ from mcpwire.auth.flow import TokenRequest, finish, fits, obtain, revoke
 from mcpwire.auth.jwt import read_nonce
 from mcpwire.errors import AuthError, MCPError
 from mcpwire.protocol.http_reply import Request, as_text
-from mcpwire.transports.base import is_cancelled_here
+from mcpwire.transports.base import is_cancelled_here, wait_shared
 from mcpwire.transports.http.credentials import insufficient_scope, misdirected
 from mcpwire.transports.oauth.fetch import Fetcher
 from mcpwire.transports.oauth.interactive_login import InteractiveLogin, call_user
@@ -115,7 +115,7 @@ class Authorizer:
             # The outcome of an operation for another request is not an answer.
             is_answer = running.wanted.question == wanted.question
             try:
-                credential = await asyncio.shield(running.task)
+                credential = await wait_shared(running.task)
             except asyncio.CancelledError:
                 if not running.task.cancelled() or is_cancelled_here():
                     raise
