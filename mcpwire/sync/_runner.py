@@ -21,7 +21,6 @@ import logging
 import selectors
 import sys
 import threading
-import time
 import weakref
 from collections import deque
 from queue import SimpleQueue
@@ -43,9 +42,6 @@ END_S: Final = 1.0
 
 CLOSED_S: Final = 5.0
 """How long a call waits for another thread to close the loop before its own."""
-
-GRAIN_S: Final = 0.001
-"""How often it looks."""
 
 EXIT_S: Final = 5.0
 """How long the exit of the interpreter waits for a background thread."""
@@ -187,7 +183,8 @@ class Runner:
         self.is_needed: Callable[[], bool] = bool
         self.wants_thread = wants_thread
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._before: asyncio.AbstractEventLoop | None = None
+        self._ending: asyncio.AbstractEventLoop | None = None  # the loop before it
+        self._is_closed = threading.Event()  # that one
         self._leader: dict[
             str, _Call
         ] = {}  # the caller of the thread that runs the loop
@@ -281,9 +278,9 @@ class Runner:
             self._inside[call.thread] = call
             if self.wants_thread and not self._is_ended:
                 self._start_thread()
-            before = self._before
-        if before is not None:
-            _wait_closed(before)
+            ending = self._ending
+        if ending is not None and not runs_here(ending):
+            self._is_closed.wait(CLOSED_S)
 
     def _leave(self, call: _Call) -> None:
         """Undo what a call has done, however far it came; does nothing twice."""
@@ -430,10 +427,10 @@ class Runner:
         self.abandon_all()
         with self._changing:
             if self._loop is loop:
-                self._loop, self._before = None, loop
+                self._let_go(loop)
         loop.set_exception_handler(lambda *_: None)  # what failed is told by its calls
         try:
-            _end_loop(loop)
+            self._end_loop(loop)
         finally:
             for call in tuple(self._inside.values()):
                 if call.loop is loop:
@@ -501,13 +498,26 @@ class Runner:
                 self._is_stopping = True
                 self.post(loop.stop)
                 return
-            self._loop, self._before = None, loop
-        _end_loop(loop)
+            self._let_go(loop)
+        self._end_loop(loop)
+
+    def _let_go(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Have the next call wait until this loop is closed, and make another."""
+        self._is_closed.clear()
+        self._loop, self._ending = None, loop
+
+    def _end_loop(self, loop: asyncio.AbstractEventLoop) -> None:
+        try:
+            _end_loop(loop)
+        finally:
+            self._is_closed.set()
+            if self._ending is loop:
+                self._ending = None
 
     def forked(self) -> None:
         """Refuse every use: the connections belong to the process forked from."""
         self._changing = _Lock()  # another thread may have held that
-        self._before = None  # or may have been closing this
+        self._ending = None  # or may have been closing this
         if self._loop is not None:
             _of_parent.append(self._loop)
             self._is_forked = True
@@ -524,13 +534,6 @@ def _make_loop(runner: Runner) -> asyncio.AbstractEventLoop:
         loop = _Loop(_Selector(runner.on_signal))
     set_callers(loop, runner)
     return loop
-
-
-def _wait_closed(loop: asyncio.AbstractEventLoop) -> None:
-    """Wait until another thread has closed a loop, and let go of what was on it."""
-    until = time.monotonic() + CLOSED_S
-    while not (loop.is_closed() or runs_here(loop) or time.monotonic() > until):
-        time.sleep(GRAIN_S)
 
 
 def _end_loop(loop: asyncio.AbstractEventLoop) -> None:
