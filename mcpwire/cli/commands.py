@@ -26,6 +26,7 @@ from mcpwire.cli.failures import (
 from mcpwire.cli.output import check_writable, one_line, save
 from mcpwire.cli.session import (
     CONNECT_TIMEOUT_S,
+    advise_limit,
     in_session,
     limits_of,
     run_command,
@@ -426,6 +427,7 @@ async def _list_all(options: Options, output: Output, signals: Signals) -> int:
         # What a group adds for programs: here its server stands beside it.
         notes: list[str] = getattr(error, "__notes__", [])
         notes[:] = [note for note in notes if not note.endswith(" of a group")]
+        advise_limit(error)
     targets = {
         name: str(entry.to_target()) for name, entry in configuration.enabled.items()
     }

@@ -41,6 +41,7 @@ __all__ = [
     "Signals",
     "Timing",
     "advice_at_url",
+    "advise_limit",
     "in_session",
     "limits_of",
     "run_command",
@@ -224,6 +225,12 @@ def advice_at_url(error: BaseException) -> str:
     return ""
 
 
+def advise_limit(error: Exception) -> None:
+    """Add to the error of a message that is too large the option for its limit."""
+    if "(Limits.message)" in str(error):
+        error.add_note("--max-message BYTES gives it another limit")
+
+
 def limits_of(options: Options) -> Limits:
     """Return the limits of a command's clients."""
     return Limits(
@@ -347,8 +354,7 @@ class Session:
             return
         if self._has_traceback and not self.output.verbose:
             error.add_note("-v shows the traceback that the server wrote")
-        if "(Limits.message)" in str(error):
-            error.add_note("--max-message BYTES gives it another limit")
+        advise_limit(error)
         data = getattr(error, "data", None)
         missing = data.get("requiredCapabilities") if isinstance(data, dict) else None
         if isinstance(error, MissingCapability) and isinstance(missing, dict):

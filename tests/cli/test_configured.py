@@ -273,6 +273,16 @@ def test_all_servers_are_listed_and_what_failed_stands_at_the_end(
     assert err == "mcpwire: 2 of 3 servers failed: 'bad', 'odd'\n"
 
 
+def test_a_message_of_one_of_all_servers_that_is_too_large_names_the_option(
+    cli, configure, tool_server
+):
+    configure(a=entry(tool_server()))
+    done = cli("ls", "--config", "x.json", "--max-message", "10")
+    assert done.code == 4
+    assert "(Limits.message)" in done.out
+    assert "; --max-message BYTES gives it another limit" in done.out
+
+
 def test_all_servers_as_json_are_one_document_by_name(cli, configure, tool_server):
     configure(a=entry(tool_server()), bad={"command": "no-such-program"})
     code, out, err = cli("ls", "--config", "x.json", "--json")
