@@ -41,6 +41,9 @@ GRACE_S: Final = 5.0
 _LONGER: Final = 20
 """How many half seconds more while it works: the machine may be busy."""
 
+_ANSWERS_S: Final = 0.3
+"""How long a server has to answer before its input ends."""
+
 _REQUESTS: Final = 1000
 _AT_ONCE: Final = 50
 _MEMORY: Final = 32 * 1024 * 1024
@@ -319,7 +322,7 @@ async def ends_on_sigterm(subject: Subject) -> None:
     "A07.f",
     "the server ends when its client has died",
     rules=("TR-STDIO-13",),
-    sends="requests, and the ends of both pipes before their answers are read",
+    sends="requests with no reader of their answers, then the end of the input",
     why="each crash of a client leaves a process behind",
 )
 async def ends_with_its_client(subject: Subject) -> None:
@@ -328,5 +331,7 @@ async def ends_with_its_client(subject: Subject) -> None:
     for _ in range(5):
         id = subject.next_id()
         await subject.send(subject.message(subject.facts.barrier, id=id))
+    # A server that is told of its end at once may answer before, or not at all.
+    await stdio.wait_exit(_ANSWERS_S)
     stdio.close_input()
     _expect_end(subject, in_time=await _ends(stdio))
