@@ -46,13 +46,13 @@ PARTS = [
     Part(
         "server",
         "--rounds 2",
-        290,
+        250,
         "--only 'HTTP: mcpwire' --widths 8",
     ),
     Part(
         "gateway",
         "--rounds 2",
-        105,
+        100,
         "--only 'HTTP to stdio: mcpwire' --widths 8",
     ),
     Part("large", "--rounds 1 --slices 2 --calls 100", 50, "--only memory --calls 20"),

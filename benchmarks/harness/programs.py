@@ -68,7 +68,7 @@ def measure_programs(programs: Sequence[Served], plan: Plan, slices: Slices) -> 
         for width in (None, *plan.widths):
             result = asyncio.run(under_load(targets, plan, revision, width))
             for note in result.notes:
-                print(note, file=sys.stderr)
+                print(note.replace("target", programs[0].name, 1), file=sys.stderr)
             take(result, list(targets), width, slices)
 
 
