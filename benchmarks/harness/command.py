@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 import time
 from dataclasses import asdict
@@ -108,8 +107,6 @@ def run(
     if widths is None:
         widths = () if is_blocking else WIDTHS
     options = parser(name, widths, slices).parse_args(arguments)
-    # Servers that were started are to end with this, however it ends.
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     variants = chosen(variants, options.only)
     plan = Plan(
         options.rounds,

@@ -7,8 +7,9 @@ second, one after the other: one call at a time, and then with more in flight.
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -19,7 +20,7 @@ from mcpwire import Client, MCPError
 from mcpwire.bench import Call, Load, run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from harness.rounds import Plan, Slices
@@ -56,6 +57,7 @@ def measure_programs(programs: Sequence[Served], plan: Plan, slices: Slices) -> 
     """Start the programs of a leg and add the slices of this round."""
     (revision,) = {each.revision for each in programs}
     with ExitStack() as stack:
+        stack.enter_context(exit_on_sigterm())
         stack.enter_context(on_the_loads_core())
         targets = {}
         for each in programs:
@@ -70,6 +72,16 @@ def measure_programs(programs: Sequence[Served], plan: Plan, slices: Slices) -> 
             for note in result.notes:
                 print(note.replace("target", programs[0].name, 1), file=sys.stderr)
             take(result, list(targets), width, slices)
+
+
+@contextmanager
+def exit_on_sigterm() -> Iterator[None]:
+    """Have SIGTERM end the servers that were started, and then this process."""
+    before = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 async def check_answer(target: Stdio | Http, revision: str) -> None:
