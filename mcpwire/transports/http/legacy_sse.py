@@ -317,10 +317,10 @@ class LegacyChannel(Sender, Duplex):
         if fields is None and post.names:
             fields = self._call_fields.get(post.names)
         post.own_fields = fields or ()
-        self._posts.add(post)
         # Not `create_task`, which may begin at once.
         name = f"mcpwire-sse-{post.what}"
         post.task = asyncio.Task(self._deliver(post), loop=self._loop, name=name)
+        self._posts.add(post)  # not before: an interrupt may let go of all of them
         if not post.id:
             stay_for(post.task)
 
