@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcpwire import Http, Stdio
+from mcpwire.testing import procfs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -106,15 +107,6 @@ def node() -> str:
 # CPU time...
 
 
-def process_cpu_ns(pid: int) -> int:
-    """Return the CPU time of a process and all its threads, those that ended too.
-
-    POSIX names the clock by `clock_getcpuclockid`; the number is Linux's, and what that
-    function makes of it there.
-    """
-    return time.clock_gettime_ns((~pid << 3) | 2)
-
-
 def family(pid: int) -> list[int]:
     """Return a process and what it started, as far as they live."""
     found = [pid]
@@ -126,7 +118,9 @@ def family(pid: int) -> list[int]:
 
 def cpu_ns(pid: int) -> int:
     """Return the CPU time of a process and its children."""
-    return sum(map(process_cpu_ns, family(pid)))
+    found = procfs.cpu_time(pid)
+    assert found is not None, f"the process {pid} has ended"
+    return found
 
 
 # Placement...

@@ -183,8 +183,8 @@ class Runner:
         self.is_needed: Callable[[], bool] = bool
         self.wants_thread = wants_thread
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._ending: asyncio.AbstractEventLoop | None = None  # the loop before it
-        self._is_closed = threading.Event()  # that one
+        self._ending: asyncio.AbstractEventLoop | None = None  # one being closed
+        self._is_closed = threading.Event()  # set when that is done
         self._leader: dict[
             str, _Call
         ] = {}  # the caller of the thread that runs the loop

@@ -64,9 +64,9 @@ def test_cpu_time_is_that_of_the_process_and_of_what_it_started(benchmark_module
         assert parent.stdout.readline() + parent.stdout.readline() == b"done\n" * 2
         own, child = servers.family(parent.pid)
         assert own == parent.pid
-        times = [servers.process_cpu_ns(each) for each in (own, child)]
-        assert min(times) > ADDED * 1e9
-        assert servers.cpu_ns(parent.pid) >= sum(times)
+        of_child = servers.cpu_ns(child)
+        assert of_child > ADDED * 1e9
+        assert servers.cpu_ns(own) > of_child + ADDED * 1e9
 
 
 @on_linux
@@ -227,7 +227,7 @@ def test_servers_end_with_a_benchmark_that_is_ended(tmp_path):
         until = time.monotonic() + PATIENCE_S
         while not (started := [*filter(is_server, procfs.descendants(process.pid))]):
             assert time.monotonic() < until
-            time.sleep(0.01)
+            time.sleep(0.01)  # the system has no event for a process that started
         process.terminate()
     assert process.returncode == 128 + signal.SIGTERM
     assert not any(map(procfs.is_alive, started))
