@@ -1,76 +1,95 @@
 """How near is the floor of `mcpwire.bench` to what C can do?
 
-The same call over two pipes, one at a time: by the least loop in Python and by one in
-C, each to the null server in Python and to the one in C. Ratios are to C on both sides.
-The floor is good enough while its median is within 15 us of that.
+The same octets over two pipes, one call at a time, by the loop of `mcpwire.bench.floor`
+and by the same loop in C. Both sides share a core, as `mcpwire bench floor` measures,
+or have one each, where most of a call is the time to wake the other side.
 """
 
 from __future__ import annotations
 
+import os
 import sys
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
-from harness.command import run
+from harness import machine
+from harness.blocking import place_server, settle
+from harness.command import conclude, parser, tell
 from harness.figures import Budget
-from harness.rounds import Variant
+from harness.rounds import Plan, Variant, opened
 from null import build
 
 from mcpwire.bench.floor import floor_loop
-from mcpwire.bench.null_process import null_command
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from harness.rounds import Round
 
+    Values = dict[str, float]
+
+PLACES = {"one core": "together", "two cores": "apart"}
 MOST_ABOVE_C_US = 15.0
-SLICES = 20
-PYTHON, C = "Python to Python", "C to C"
+MOST_TIMES_C = 1.1
 ABOVE = "p50_above_C_us"
+BUDGETS = [
+    budget
+    for place in PLACES
+    for budget in (
+        Budget(f"Python, {place}", ABOVE, MOST_ABOVE_C_US, is_value=True),
+        Budget(f"Python, {place}", "p50_us", MOST_TIMES_C),
+    )
+]
 
 
-@contextmanager
-def pipe(server: str) -> Iterator[Callable[[], None]]:
-    """The loop of `mcpwire.bench.floor`."""
-    with floor_loop("pipe", *server.split(" ")) as loop:
-        yield loop.call
+def measured(place: str, program: str, plan: Plan) -> tuple[Values, Values]:
+    """Return the figures of both loops, which take slices in turn."""
+    variant = Variant(f"C, {place}", "-", "-", "", interpreter=(program,))
+    with ExitStack() as stack:
+        with place_server(PLACES[place]):
+            loop = stack.enter_context(floor_loop("pipe"))
+            child = stack.enter_context(opened(variant, ()))
+        settle(child.process.pid, PLACES[place], 0)
+        cpu_us = []
+        for _ in range(plan.slices):
+            loop.measure(plan.calls)
+            cpu_us.append(child.ask(calls=plan.calls)["cpu_us"])
+        in_c, found = child.ask(), loop.floor()
+    return (
+        {"cpu_us": found.client_cpu_us, "p50_us": found.p50_us, "p99_us": found.p99_us},
+        {**in_c, "cpu_us": sum(cpu_us) / len(cpu_us)},
+    )
 
 
-def variants() -> list[Variant]:
-    loop = str(build.build("pipe_loop"))
-    servers = {"Python": " ".join(null_command("--stdio")), "C": str(build.build())}
-    found = []
-    for server, command in servers.items():
-        for client, interpreter in (("Python", ()), ("C", (loop,))):
-            name, target = f"{client} to {server}", "bench_floor:pipe"
-            found.append(Variant(name, target, command, C, interpreter=interpreter))
+def one_round(program: str, plan: Plan) -> Round:
+    """Return the figures of both places, and their ratios to C."""
+    found: Round = {}
+    for place in PLACES:
+        ours, in_c = measured(place, program, plan)
+        for name, values in (("Python", ours), ("C", in_c)):
+            figures = {
+                figure: {"value": value, "ratio": value / in_c[figure]}
+                for figure, value in values.items()
+            }
+            above = values["p50_us"] - in_c["p50_us"]
+            figures[ABOVE] = {"value": above, "ratio": figures["p50_us"]["ratio"]}
+            found[f"{name}, {place}"] = figures
     return found
 
 
-def add_distance(rounds: list[Round]) -> None:
-    """Add by how much the median of each variant is above that of C."""
-    for figures in rounds:
-        if C in figures:
-            least = figures[C]["p50_us"]["value"]
-            for each in figures.values():
-                above = each["p50_us"]["value"] - least
-                each[ABOVE] = {"value": above, "ratio": each["p50_us"]["ratio"]}
-
-
 def main(arguments: list[str] | None = None) -> int:
-    budgets = [Budget(PYTHON, ABOVE, MOST_ABOVE_C_US, is_value=True)]
-    notes: dict[str, Any] = {"compiler": build.compiler_version()}
-    return run(
-        "floor",
-        variants(),
-        budgets,
-        notes=notes,
-        arguments=arguments,
-        widths=(),
-        slices=SLICES,
-        derive=add_distance,
-    )
+    if not hasattr(os, "sched_setaffinity"):
+        print("bench_floor.py: the system does not let a program choose its core")
+        return 0
+    options = parser("floor").parse_args(arguments)
+    with build.compiling("floor") as notes:
+        program = str(build.build("pipe_loop"))
+    plan = Plan(options.rounds, options.slices, options.calls, ())
+    rounds = []
+    for number in range(plan.rounds):
+        tell(f"round {number + 1} of {plan.rounds}")
+        rounds.append(one_round(program, plan))
+    baselines = {name: f"C, {name.partition(', ')[2]}" for name in rounds[0]}
+    described = machine.describe() | notes | {"placed": "on one core, and on two"}
+    return conclude(options, plan, described, rounds, baselines, BUDGETS)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
-"""Measure what this machine can do: the least loop in Python over each transport.
+"""Measure what this machine can do: the least loop over each transport.
 
-A blocking write and a blocking read of fixed octets, one call at a time, against the
-null server of `mcpwire.bench.null`. No client can be faster by its own work alone, so a
-figure divided by the floor is the same on a fast and on a slow machine.
+A blocking write and a blocking read of fixed octets on each side, one call at a time,
+with nothing read into. Both sides are iterators of the standard library around the
+system calls, so no byte code runs between two calls, and both run on one core, where
+the system lets a program choose: waking another core takes ten times as long as a call,
+and would be in the figures of one run and not in those of the next.
 """
 
 from __future__ import annotations
@@ -11,32 +13,61 @@ import asyncio
 import os
 import socket
 import subprocess
+import sys
 import threading
 import time
 from contextlib import ExitStack, contextmanager, suppress
+from itertools import compress, pairwise, repeat, starmap
 from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from mcpwire.bench.null import PATH, READ_SIZE, process_cpu_ns, rank
-from mcpwire.bench.null_process import null_command, null_process
+from mcpwire.bench.null import READ_SIZE, process_cpu_ns, rank
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["KINDS", "Floor", "FloorLoop", "floor_loop", "measure_floor"]
+__all__ = ["KINDS", "Floor", "FloorLoop", "floor_loop", "measure_floor", "one_core"]
 
-KINDS: Final = ("pipe", "socket", "http", "sse")
-"""Lines over two pipes, over a pair of sockets; POST answered by JSON, by events."""
-
-_CALL: Final = (
+_REQUEST: Final = (
     b'{"jsonrpc":"2.0","id":1,"method":"tools/call",'
     b'"params":{"name":"echo","arguments":{"text":"hi"}}}'
 )
-_POST: Final = (
-    b"POST %b HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
-    b"Accept: application/json, text/event-stream\r\nContent-Length: %d\r\n\r\n%b"
+_ANSWER: Final = (
+    b'{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"hi"}]}}'
 )
+_POST: Final = (
+    b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    b"Accept: application/json, text/event-stream\r\nContent-Length: %d\r\n\r\n%b"
+) % (len(_REQUEST), _REQUEST)
+_JSON: Final = (
+    b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b"
+) % (len(_ANSWER), _ANSWER)
+_EVENT: Final = b"event: message\r\ndata: %b\r\n\r\n" % _ANSWER
+_SSE: Final = (
+    b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
+    b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%b\r\n0\r\n\r\n"
+) % (len(_EVENT), _EVENT)
+
+KINDS: Final = {
+    "pipe": (_REQUEST + b"\n", _ANSWER + b"\n"),
+    "socket": (_REQUEST + b"\n", _ANSWER + b"\n"),
+    "http": (_POST, _JSON),
+    "sse": (_POST, _SSE),
+}
+"""A call and its answer over two pipes, a pair of sockets, TCP with JSON or events."""
+
+_SERVER: Final = """
+import os, sys
+from collections import deque
+from functools import partial
+from itertools import compress, repeat
+size, answer = int(sys.argv[1]), sys.argv[2].encode()
+reads = iter(partial(os.read, 0, size), b"")
+deque(map(os.write, repeat(1), compress(repeat(answer), reads)), maxlen=0)
+"""
+"""Writes the answer after each read, until its input ends."""
+
 _SLICE: Final = 200
 _WARM_UP: Final = 50
 _END_S: Final = 10.0
@@ -51,7 +82,7 @@ class Floor:
         p99_us: The 99th percentile of it.
         calls_per_s: How many calls this loop makes in a second.
         client_cpu_us: CPU time of our side for each call, in microseconds.
-        server_cpu_us: CPU time of the null server; 0 where the system does not tell.
+        server_cpu_us: CPU time of the other side; 0 where the system does not tell.
         calls: How many calls were measured.
     """
 
@@ -66,42 +97,38 @@ class Floor:
 class FloorLoop:
     """Writes the same request and reads the same answer, again and again."""
 
-    def __init__(self, pid: int, write_fd: int, read_fd: int, request: bytes) -> None:
+    def __init__(self, kind: str, pid: int, write_fd: int, read_fd: int) -> None:
         self.pid = pid
         self._write_fd = write_fd
         self._read_fd = read_fd
-        self._request = request
+        self._request, self._answer = KINDS[kind]
         self._laps: list[int] = []
         self._cpu_ns = 0
         self._server_cpu_ns = 0
-        os.write(write_fd, request)
-        # The server writes an answer at once, and the system delivers so few together.
-        self._size = len(os.read(read_fd, READ_SIZE))
 
-    def call(self) -> None:
-        """Make one call."""
-        os.write(self._write_fd, self._request)
-        size = 0
-        while size < self._size:
-            came = len(os.read(self._read_fd, READ_SIZE))
-            if not came:
-                raise ConnectionError("the null server has ended")
-            size += came
+    def run(self, calls: int) -> list[int]:
+        """Make calls; return when each began and the last one ended, in nanoseconds.
+
+        Raises:
+            ConnectionError: The server has ended.
+        """
+        writes = map(os.write, repeat(self._write_fd), repeat(self._request, calls))
+        reads = map(os.read, repeat(self._read_fd), compress(repeat(READ_SIZE), writes))
+        clock = starmap(time.perf_counter_ns, repeat(()))
+        found = list(zip(clock, map(len, reads), strict=False))
+        # The system delivers so few octets together.
+        if any(size != len(self._answer) for _, size in found):
+            raise ConnectionError("the server of the floor has ended")
+        return [*(began for began, _ in found), time.perf_counter_ns()]
 
     def measure(self, calls: int = _SLICE) -> None:
         """Make calls and keep what they cost, after some to warm up."""
-        for _ in range(_WARM_UP):
-            self.call()
-        call, now, laps = self.call, time.perf_counter_ns, self._laps
+        self.run(_WARM_UP)
         cpu, server_cpu = time.thread_time_ns(), process_cpu_ns(self.pid)
-        before = now()
-        for _ in range(calls):
-            call()
-            after = now()
-            laps.append(after - before)
-            before = after
+        times = self.run(calls)
         self._cpu_ns += time.thread_time_ns() - cpu
         self._server_cpu_ns += process_cpu_ns(self.pid) - server_cpu
+        self._laps += [after - before for before, after in pairwise(times)]
 
     def floor(self) -> Floor:
         """Return the figures of all calls that were measured."""
@@ -117,45 +144,44 @@ class FloorLoop:
 
 
 @contextmanager
-def floor_loop(kind: str, *command: str) -> Iterator[FloorLoop]:
-    """Start a null server and connect to it.
+def floor_loop(kind: str) -> Iterator[FloorLoop]:
+    """Start the other side and connect to it.
 
     Args:
         kind: One of `KINDS`.
-        command: Another server for lines than ours.
     """
-    words = list(command) or null_command("--stdio")
-    if kind == "pipe":
-        with _child(words, subprocess.PIPE, subprocess.PIPE) as child:
+    with ExitStack() as stack:
+        if kind == "pipe":
+            child = stack.enter_context(_server(kind, subprocess.PIPE, subprocess.PIPE))
             assert child.stdin is not None
             assert child.stdout is not None
+            stack.callback(child.stdin.close)
             fds = child.stdin.fileno(), child.stdout.fileno()
-            yield FloorLoop(child.pid, *fds, _CALL + b"\n")
-            child.stdin.close()
-    elif kind == "socket":
-        ours, theirs = socket.socketpair()
-        with ours, theirs, _child(words, theirs.fileno(), theirs.fileno()) as child:
-            theirs.close()
-            yield FloorLoop(child.pid, ours.fileno(), ours.fileno(), _CALL + b"\n")
-            ours.close()
-    else:
-        options = ["--sse"] if kind == "sse" else []
-        request = _POST % (PATH.encode(), len(_CALL), _CALL)
-        with null_process(*options) as server:
-            address = server.url.split("/")[2].split(":")
-            with socket.create_connection((address[0], int(address[1]))) as ours:
-                ours.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                yield FloorLoop(server.pid, ours.fileno(), ours.fileno(), request)
+        else:
+            ours, theirs = socket.socketpair() if kind == "socket" else _tcp_pair()
+            with theirs:
+                fd = theirs.fileno()
+                child = stack.enter_context(_server(kind, fd, fd))
+            stack.enter_context(ours)
+            fds = ours.fileno(), ours.fileno()
+        yield FloorLoop(kind, child.pid, *fds)
+
+
+def _tcp_pair() -> tuple[socket.socket, socket.socket]:
+    """Return both ends of a TCP connection."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        pair = socket.create_connection(listener.getsockname()), listener.accept()[0]
+    for each in pair:
+        each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return pair
 
 
 @contextmanager
-def _child(
-    words: list[str], stdin: int, stdout: int
-) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a server that ends when its user closes its input."""
-    with subprocess.Popen(  # noqa: S603 (ours)
-        words, stdin=stdin, stdout=stdout, start_new_session=True
-    ) as child:
+def _server(kind: str, stdin: int, stdout: int) -> Iterator[subprocess.Popen[bytes]]:
+    """Run the side that answers; it ends when its user closes its input."""
+    _, answer = KINDS[kind]
+    words = (sys.executable, "-I", "-S", "-c", _SERVER, str(READ_SIZE), answer.decode())
+    with subprocess.Popen(words, stdin=stdin, stdout=stdout, process_group=0) as child:  # noqa: S603 (ours)
         try:
             yield child
             with suppress(subprocess.TimeoutExpired):
@@ -164,11 +190,25 @@ def _child(
             child.kill()
 
 
+@contextmanager
+def one_core() -> Iterator[None]:
+    """Keep this thread, and processes that it starts meanwhile, on one core."""
+    if sys.platform != "linux":
+        yield
+        return
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {max(cores)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, cores)
+
+
 def _measure(seconds: float, stopped: threading.Event) -> dict[str, Floor]:
-    with ExitStack() as stack:
+    with one_core(), ExitStack() as stack:
         loops = {kind: stack.enter_context(floor_loop(kind)) for kind in KINDS}
         until = time.monotonic() + seconds
-        while True:  # in turns, so that all see the same moods of the machine
+        while True:  # in turns, so that the machine is alike for all
             for loop in loops.values():
                 loop.measure()
             if time.monotonic() >= until or stopped.is_set():
@@ -179,9 +219,9 @@ async def measure_floor(seconds: float = 2.0) -> dict[str, Floor]:
     """Measure each of `KINDS` in turns.
 
     Args:
-        seconds: How long to measure, beside the start of the null servers.
+        seconds: How long to measure, beside the start of the other sides.
 
-    Safe to cancel: the null servers end.
+    Safe to cancel: the processes that were started end.
     """
     stopped = threading.Event()
     try:

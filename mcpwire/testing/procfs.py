@@ -62,7 +62,7 @@ def _parents(*, with_ended: bool = False) -> dict[int, int]:
             except OSError:  # it has just ended
                 continue
             state, parent = text.rpartition(")")[2].split()[:2]
-            if state != "Z" or with_ended:
+            if with_ended or state not in {"Z", "X"}:
                 found[int(folder.name)] = int(parent)
     return found
 

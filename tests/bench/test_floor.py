@@ -1,4 +1,4 @@
-"""The floor makes one write and one read for a call, on each side; in C as well."""
+"""The floor makes one write and one read for a call, on each side; so does C."""
 
 import asyncio
 import json
@@ -12,7 +12,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from mcpwire.bench.floor import KINDS, floor_loop, measure_floor
+from mcpwire.bench.floor import KINDS, floor_loop, measure_floor, one_core
 from mcpwire.bench.null_process import null_command
 
 pytestmark = pytest.mark.anyio
@@ -45,13 +45,11 @@ def settled(pid):
 def test_each_side_reads_once_and_writes_once_for_a_call(kind):
     with floor_loop(kind) as loop:
         before = settled(loop.pid)
-        for _ in range(CALLS):
-            loop.call()
+        loop.run(CALLS)
         made = [b - a for a, b in zip(before, settled(loop.pid), strict=True)]
         assert made == [CALLS, CALLS]
         counts = [system_calls("thread-self"), system_calls("thread-self")]
-        for _ in range(CALLS):
-            loop.call()
+        loop.run(CALLS)
         counts.append(system_calls("thread-self"))
     (reads, writes), (more_reads, more_writes) = (
         tuple(b - a for a, b in zip(*each, strict=True)) for each in pairwise(counts)
@@ -61,7 +59,7 @@ def test_each_side_reads_once_and_writes_once_for_a_call(kind):
 
 async def test_it_measures_each_transport_of_this_machine():
     floors = await measure_floor(0.01)
-    assert tuple(floors) == KINDS
+    assert tuple(floors) == tuple(KINDS)
     for floor in floors.values():
         assert floor.calls >= 200
         assert 0 < floor.p50_us <= floor.p99_us
@@ -69,7 +67,17 @@ async def test_it_measures_each_transport_of_this_machine():
             assert all(value > 0 for value in attrs.asdict(floor).values())
 
 
-def test_the_loop_in_c_answers_as_a_measuring_child_does():
+@pytest.mark.skipif(sys.platform != "linux", reason="chooses cores as Linux does")
+async def test_both_sides_run_on_one_core_and_this_thread_anywhere_afterwards():
+    cores = os.sched_getaffinity(0)
+    with one_core(), floor_loop("pipe") as loop:
+        placed = [os.sched_getaffinity(0), os.sched_getaffinity(loop.pid)]
+    assert placed == [{max(cores)}] * 2
+    assert os.sched_getaffinity(0) == cores
+
+
+@pytest.mark.parametrize("server", ["-", " ".join(null_command("--stdio"))])
+def test_the_loop_in_c_answers_as_a_measuring_child_does(server):
     built = subprocess.run(
         [sys.executable, BUILD, "pipe_loop"],
         capture_output=True,
@@ -79,7 +87,7 @@ def test_the_loop_in_c_answers_as_a_measuring_child_does():
     if built.returncode:
         pytest.skip(built.stderr.strip())
     assert built.stderr == "", "the compiler warned"
-    command = [built.stdout.strip(), "-", " ".join(null_command("--stdio"))]
+    command = [built.stdout.strip(), "-", server]
     requests = '{"calls": 20, "width": null}\n{"calls": 20}\n{}\n'
     done = subprocess.run(
         command, input=requests, capture_output=True, text=True, check=True, timeout=50
@@ -99,8 +107,8 @@ async def test_it_ends_when_it_is_cancelled():
         await asyncio.get_running_loop().shutdown_default_executor()
 
 
-def test_a_null_server_that_has_ended_is_an_error():
+def test_a_server_that_has_ended_is_an_error():
     with floor_loop("pipe") as loop:
         os.kill(loop.pid, signal.SIGKILL)
         with pytest.raises(OSError, match=r"ended|Broken pipe"):
-            loop.call()
+            loop.run(CALLS)
