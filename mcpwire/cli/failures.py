@@ -5,6 +5,7 @@ The codes are part of the interface: scripts decide by them.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ __all__ = [
     "exit_code",
     "report",
     "sentence",
+    "usage_errors",
 ]
 
 
@@ -49,6 +51,15 @@ class UsageError(Exception):
     def __init__(self, message: str, *, suggestions: Sequence[str] = ()) -> None:
         super().__init__(message)
         self.suggestions = tuple(suggestions)
+
+
+@contextlib.contextmanager
+def usage_errors(prefix: str = "") -> Iterator[None]:
+    """Make a usage error of a `ValueError`: its text, behind a prefix."""
+    try:
+        yield
+    except ValueError as error:
+        raise UsageError(f"{prefix}{error}") from error
 
 
 class ServersFailed(Exception):

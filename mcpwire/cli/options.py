@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NoReturn, TypeAlias
 
-from mcpwire.cli.failures import UsageError, close_matches, did_you_mean
+from mcpwire.cli.failures import UsageError, close_matches, did_you_mean, usage_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -205,10 +205,8 @@ def _mode(text: str) -> str:
     """Read what revisions are spoken."""
     from mcpwire.protocol.negotiation import parse_mode
 
-    try:
+    with usage_errors():
         parse_mode(text)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
     return text
 
 

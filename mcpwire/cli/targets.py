@@ -12,8 +12,8 @@ from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.cli.auth import auth_of, in_flags, login_options
-from mcpwire.cli.failures import UsageError, close_matches, did_you_mean
+from mcpwire.cli.auth import auth_of, errors_in_flags, login_options
+from mcpwire.cli.failures import UsageError, close_matches, did_you_mean, usage_errors
 from mcpwire.cli.output import read_source
 from mcpwire.transports.targets import Stdio
 from mcpwire.wire.json import loads
@@ -118,10 +118,8 @@ def _is_program(word: str) -> bool:
 def _split(line: str) -> tuple[str, ...]:
     import shlex
 
-    try:
+    with usage_errors(f"cannot split the command line {line!r}: "):
         words = shlex.split(line)
-    except ValueError as error:
-        raise UsageError(f"cannot split the command line {line!r}: {error}") from error
     if not words:
         raise UsageError("the server's command line is empty")
     return tuple(words)
@@ -137,8 +135,8 @@ def _at_url(options: Options, output: Output) -> Http:
     configured = entry.http_options() if entry is not None else {}
     headers = _joined(configured.pop("headers", None), _headers(options))
     certificate, comma, key = (options.cert or "").partition(",")
-    try:
-        _check_proxy(options.proxy)
+    _check_proxy(options.proxy)
+    with errors_in_flags():
         return Http(
             options.command[0].strip(),
             headers=headers or None,
@@ -150,8 +148,6 @@ def _at_url(options: Options, output: Output) -> Http:
             proxy=options.proxy or configured.get("proxy"),
             allow_insecure=options.allow_insecure,
         )
-    except ValueError as error:
-        raise UsageError(in_flags(str(error))) from error
 
 
 def _joined(
