@@ -15,7 +15,7 @@ import re
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from mcpwire.cli.failures import UsageError, close_matches, did_you_mean
+from mcpwire.cli.failures import UsageError, close_matches, did_you_mean, unknown
 from mcpwire.cli.output import one_line, read_file, read_input, shorten
 from mcpwire.protocol.json_schema import (
     alternatives_of,
@@ -177,13 +177,9 @@ def _refuse_unknown(
 ) -> None:
     for name in names:
         if name not in known:
-            similar = close_matches(name, known)
-            takes = f"takes {', '.join(known)}" if known else "takes no arguments"
-            raise UsageError(
-                f"{kind} {owner!r} has no argument {name!r}"
-                + one_line(did_you_mean(similar) or f"; it {takes}"),
-                suggestions=similar,
-            )
+            takes = f"; it takes {', '.join(known) or 'no arguments'}"
+            problem = f"{kind} {owner!r} has no argument {name!r}"
+            raise unknown(problem, name, known, one_line(takes))
 
 
 def _refuse_missing(

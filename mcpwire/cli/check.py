@@ -27,13 +27,7 @@ from mcpwire.check.reports import (
 from mcpwire.check.results import Report, worse
 from mcpwire.check.runner import PROFILE, make_report, run, select
 from mcpwire.check.runner import Options as RunOptions
-from mcpwire.cli.failures import (
-    Exit,
-    UsageError,
-    close_matches,
-    did_you_mean,
-    usage_errors,
-)
+from mcpwire.cli.failures import Exit, UsageError, unknown, usage_errors
 from mcpwire.cli.output import Output, check_writable, read_file, save
 from mcpwire.cli.session import run_command
 from mcpwire.cli.targets import target_of
@@ -259,11 +253,8 @@ def explain(options: Options) -> int:
     (wanted,) = options.words
     case = next((case for case in CASES if case.id == wanted), None)
     if case is None:
-        similar = close_matches(wanted, [case.id for case in CASES])
-        raise UsageError(
-            f"no case {wanted!r}{did_you_mean(similar) or '; see mcpwire check list'}",
-            suggestions=similar,
-        )
+        ids = [case.id for case in CASES]
+        raise unknown(f"no case {wanted!r}", wanted, ids, "; see mcpwire check list")
     described = _described(case)
     lines = [f"{case.id}  {case.level.value}  {case.title}", ""]
     for name in ("source", "rules", "revisions", "transports", "needs"):

@@ -18,10 +18,9 @@ from mcpwire.cli.failures import (
     Exit,
     ServersFailed,
     UsageError,
-    close_matches,
-    did_you_mean,
     report,
     sentence,
+    unknown,
     usage_errors,
 )
 from mcpwire.cli.output import check_writable, one_line, save
@@ -71,14 +70,8 @@ def pick(kind: str, name: str, items: Sequence[Any]) -> Any:
         if item.name == name:
             return item
     names = [item.name for item in items]
-    similar = close_matches(name, names)
     how_many = f"; mcpwire ls shows the {len(names)} there are" if names else ""
-    raise UsageError(
-        one_line(
-            f"the server has no {kind} {name!r}{did_you_mean(similar) or how_many}"
-        ),
-        suggestions=similar,
-    )
+    raise unknown(f"the server has no {kind} {name!r}", name, names, how_many)
 
 
 def _given(options: Options) -> tuple[str, Given]:

@@ -24,6 +24,7 @@ __all__ = [
     "exit_code",
     "report",
     "sentence",
+    "unknown",
     "usage_errors",
 ]
 
@@ -104,6 +105,15 @@ def did_you_mean(suggestions: Sequence[str]) -> str:
     if not suggestions:
         return ""
     return f"; did you mean {' or '.join(map(repr, suggestions))}?"
+
+
+def unknown(
+    problem: str, name: str, known: Sequence[str], otherwise: str = ""
+) -> UsageError:
+    """Return the error of a name that is not known: with those like it, or advice."""
+    similar = close_matches(name, known)
+    advice = did_you_mean(similar) or otherwise
+    return UsageError(f"{problem}{advice}", suggestions=similar)
 
 
 def exit_code(error: BaseException) -> int:

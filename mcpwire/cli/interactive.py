@@ -569,11 +569,12 @@ class Field:
             return "yes or no"
         if isinstance(schema, NumberSchema):
             noun = "an integer" if schema.type == "integer" else "a number"
-            return _joined(noun, _range(schema.minimum, schema.maximum))
+            bounds = _range(schema.minimum, schema.maximum)
+            return f"{noun}, {bounds}" if bounds else noun
         if isinstance(schema, StringSchema):
             length = _range(schema.min_length, schema.max_length)
             noun = format_problem("", schema.format) or "text"
-            return _joined(noun, f"{length} characters" if length else "")
+            return f"{noun}, {length} characters" if length else noun
         return "text, or a value as JSON"
 
     def shown(self, value: Value | None) -> str:
@@ -614,7 +615,8 @@ class Field:
         if isinstance(schema, NumberSchema):
             return read_typed(text, [schema.type])
         if isinstance(schema, UnknownSchema):
-            return _json_or_text(text)
+            with contextlib.suppress(ValueError, RecursionError):
+                return json.loads(text)
         return text
 
     def _choice(self, text: str) -> str:
@@ -630,10 +632,6 @@ class Field:
             f"expected a number from 1 to {len(self._choices)}, "
             f"got {shorten(text, SHOWN)!r}"
         )
-
-
-def _joined(noun: str, rest: str) -> str:
-    return f"{noun}, {rest}" if rest else noun
 
 
 def _range(low: float | None, high: float | None) -> str:
@@ -652,13 +650,6 @@ def _parts(text: str) -> list[str]:
     if re.fullmatch(r"[0-9 ]+", text):
         return text.split()
     return [part.strip() for part in text.split(",") if part.strip()]
-
-
-def _json_or_text(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
 
 
 # --- pages

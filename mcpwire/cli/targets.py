@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.cli.auth import auth_of, errors_in_flags, login_options
-from mcpwire.cli.failures import UsageError, close_matches, did_you_mean, usage_errors
+from mcpwire.cli.failures import UsageError, unknown, usage_errors
 from mcpwire.cli.output import read_source
 from mcpwire.transports.targets import Stdio
 from mcpwire.wire.json import loads
@@ -252,12 +252,12 @@ def read_configuration(options: Options, only: str | None = None) -> Configurati
         with _quietly():
             return load(first, layers, only=None if only is None else (only,))
     except UnknownServer as error:
-        similar = close_matches(error.server, error.known)
         known = ", ".join(f"@{name}" for name in error.known[:10])
-        raise UsageError(
-            f"{', '.join(map(str, files))}: no server is named {error.server!r}"
-            f"{did_you_mean(similar) or (f'; there are {known}' if known else '')}",
-            suggestions=similar,
+        raise unknown(
+            f"{', '.join(map(str, files))}: no server is named {error.server!r}",
+            error.server,
+            error.known,
+            f"; there are {known}" if known else "",
         ) from error
 
 

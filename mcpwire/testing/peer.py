@@ -475,9 +475,9 @@ class ScriptedPeer:
         """Answer a request if it has an outcome; return whether it had."""
         if request.method in self.answers:
             return self._act(wire, request, self.answers[request.method])
-        return self._act(wire, request, self._default(request))
+        return self._act(wire, request, self.outcome(request))
 
-    def _default(self, request: Message) -> Any:
+    def outcome(self, request: Message) -> Any:
         """Return the outcome of a method that is not in the table."""
         return SILENCE
 
