@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -40,7 +39,7 @@ from mcpwire.cli.commands import pick
 from mcpwire.cli.failures import Exit, UsageError, usage_errors
 from mcpwire.cli.output import Output, check_writable, one_line, read_file, save
 from mcpwire.cli.session import run_command
-from mcpwire.cli.targets import against_of, target_of
+from mcpwire.cli.targets import against_of, split, target_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -372,12 +371,13 @@ def _fixed_limits(options: Options, units: Mapping[str, str]) -> list[Threshold]
 
 def client(options: Options) -> int:
     """Measure a client."""
+    command = options.command
+    if len(command) == 1:
+        command = split(command[0], "client")
 
     async def perform(output: Output, _: Signals) -> int:
         found = await measure_client(
-            options.command
-            if len(options.command) > 1
-            else shlex.split(options.command[0]),
+            command,
             http=options.over_http,
             timeout=options.client_timeout,
             rounds=options.client_rounds,

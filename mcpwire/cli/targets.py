@@ -33,6 +33,7 @@ __all__ = [
     "place_entry",
     "read_configuration",
     "report_entry",
+    "split",
     "target_of",
 ]
 
@@ -51,7 +52,7 @@ def target_of(
 
     command = options.command
     if len(command) == 1 and not _is_program(command[0]):
-        command = _split(command[0])
+        command = split(command[0], "server")
     if os.path.isdir(command[0]) and os.sep in command[0]:  # noqa: PTH112 - one call
         raise ConnectError(f"cannot start {command[0]!r}: it is a directory")
     return Stdio(
@@ -115,13 +116,14 @@ def _is_program(word: str) -> bool:
     return " " in word and os.path.isfile(word)  # noqa: PTH113 - one call
 
 
-def _split(line: str) -> tuple[str, ...]:
+def split(line: str, whose: str) -> tuple[str, ...]:
+    """Return the words of a command line, as a POSIX shell splits it."""
     import shlex
 
     with usage_errors(f"cannot split the command line {line!r}: "):
         words = shlex.split(line)
     if not words:
-        raise UsageError("the server's command line is empty")
+        raise UsageError(f"the {whose}'s command line is empty")
     return tuple(words)
 
 
