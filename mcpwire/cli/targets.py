@@ -12,6 +12,8 @@ from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import attrs
+
 from mcpwire.cli.auth import auth_of, errors_in_flags, login_options
 from mcpwire.cli.failures import UsageError, unknown, usage_errors
 from mcpwire.cli.output import read_source
@@ -46,21 +48,14 @@ def target_of(
     """Return the target that the options describe."""
     if options.is_at_url:
         return _at_url(options, output)
-    if options.entry is not None:
-        return _of_entry(options, options.entry, on_stderr)
-    from mcpwire import ConnectError, Stdio
-
-    command = options.command
-    if len(command) == 1 and not _is_program(command[0]):
-        command = split(command[0], "server")
-    if os.path.isdir(command[0]) and os.sep in command[0]:  # noqa: PTH112 - one call
-        raise ConnectError(f"cannot start {command[0]!r}: it is a directory")
-    return Stdio(
-        command[0],
-        command[1:],
-        env=dict(options.env),
-        inherit_env=options.inherit_env,
-        cwd=options.cwd,
+    entry = options.entry
+    target = _of_command(options.command) if entry is None else entry.to_target()
+    assert isinstance(target, Stdio)
+    return attrs.evolve(
+        target,
+        env={**(target.env or {}), **dict(options.env)},
+        inherit_env=options.inherit_env or target.inherit_env,
+        cwd=options.cwd or target.cwd,
         stderr=on_stderr or "tail",
     )
 
@@ -94,26 +89,16 @@ def against_of(options: Options, output: Output) -> Stdio | Http | None:
     return target_of(second, output)
 
 
-def _of_entry(
-    options: Options, entry: ServerEntry, on_stderr: Callable[[bytes], None] | None
-) -> Stdio:
-    """Return the target of a configured command, with the options applied."""
-    import attrs
+def _of_command(command: tuple[str, ...]) -> Stdio:
+    """Return the target of a command; one word is a line, or a path with spaces."""
+    from mcpwire import ConnectError
 
-    target: Any = entry.to_target()
-    changed: Stdio = attrs.evolve(
-        target,
-        env={**(entry.env or {}), **dict(options.env)},
-        inherit_env=options.inherit_env or entry.inherit_env,
-        cwd=options.cwd or entry.cwd,
-        stderr=on_stderr or "tail",
-    )
-    return changed
-
-
-def _is_program(word: str) -> bool:
-    """Tell whether a line with spaces is the path of a file."""
-    return " " in word and os.path.isfile(word)  # noqa: PTH113 - one call
+    is_path = " " in command[0] and os.path.isfile(command[0])  # noqa: PTH113 - one call
+    if len(command) == 1 and not is_path:
+        command = split(command[0], "server")
+    if os.path.isdir(command[0]) and os.sep in command[0]:  # noqa: PTH112 - one call
+        raise ConnectError(f"cannot start {command[0]!r}: it is a directory")
+    return Stdio(command[0], command[1:])
 
 
 def split(line: str, whose: str) -> tuple[str, ...]:
