@@ -21,7 +21,6 @@ __all__ = [
     "advise_login",
     "auth_of",
     "errors_in_flags",
-    "login_options",
 ]
 
 LOGIN_S: Final = 300.0
@@ -56,22 +55,12 @@ def errors_in_flags() -> Iterator[None]:
         raise UsageError(said) from error
 
 
-def login_options(options: Options) -> list[str]:
-    """Return the login flags that are set."""
-    return [
-        entry.flags[0]
-        for group in (Tokens, Login)
-        for entry in group.options()
-        if getattr(options, entry.name)
-    ]
-
-
 def auth_of(options: Options, output: Output, configured: Any = None) -> Any:
     """Return the ``auth`` argument of `Http`; ``None``: no authorization.
 
     Options for a login come first, then the configuration, then a stored login.
     """
-    given = login_options(options)
+    given = options.flags(Tokens, Login)
     if options.auth_env is not None:
         for option in given:
             if option != "--auth-env":

@@ -126,6 +126,11 @@ class Group:
         """Return the options that the group itself declares."""
         return [entry for entry in vars(cls).values() if isinstance(entry, Option)]
 
+    def flags(self, *groups: type[Group]) -> list[str]:
+        """Return the flags of the options of some groups that are set."""
+        entries = (entry for group in groups for entry in group.options())
+        return [entry.flags[0] for entry in entries if getattr(self, entry.name)]
+
     def given(self, group: type[Group]) -> dict[str, Any]:
         """Return the options of a group that are set, by their names."""
         names = [entry.name for entry in group.options()]

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from mcpwire.cli.auth import auth_of, errors_in_flags, login_options
+from mcpwire.cli.auth import auth_of, errors_in_flags
 from mcpwire.cli.failures import UsageError, unknown, usage_errors
+from mcpwire.cli.options import Login, Process, Tokens
 from mcpwire.cli.output import read_source
 from mcpwire.transports.targets import Stdio
 from mcpwire.wire.json import loads
@@ -62,7 +63,6 @@ def target_of(
 
 def against_of(options: Options, output: Output) -> Stdio | Http | None:
     """Return the target of ``--against``, with its own environment and headers."""
-    from mcpwire.cli.options import Process
     from mcpwire.cli.parser import is_url
 
     is_at_url = options.against is not None and is_url(options.against)
@@ -152,7 +152,7 @@ def _auth(
     """Return the ``auth`` argument of `Http`; an Authorization header replaces it."""
     if any(name.lower() == "authorization" for name in headers):
         is_login = options.verb.startswith("auth ")
-        for option in [options.verb] if is_login else login_options(options):
+        for option in [options.verb] if is_login else options.flags(Tokens, Login):
             raise UsageError(f"a header Authorization and {option} exclude each other")
         return None
     return auth_of(options, output, configured)
