@@ -50,7 +50,7 @@ _BAD: Final = frozenset({Verdict.FAIL, Verdict.CRASH, Verdict.HANG})
 
 def check(options: Options) -> int:
     """Check a server."""
-    for path in _files(options):
+    for path in filter(None, (getattr(options, name) for name in _FORMS)):
         check_writable(path)
     if options.fail_on == "worse" and options.baseline is None:
         raise UsageError("--fail-on worse needs --baseline")
@@ -197,10 +197,6 @@ _FORMS: Final[dict[str, Callable[[Report], bytes]]] = {
     "write_baseline": lambda report: write_baseline(report).encode(),
 }
 """The options that name a file, and what is written there."""
-
-
-def _files(options: Options) -> list[str]:
-    return [path for name in _FORMS if (path := getattr(options, name)) is not None]
 
 
 def _show(options: Options, report: Report, output: Output) -> None:

@@ -128,13 +128,15 @@ class Group:
 
     def flags(self, *groups: type[Group]) -> list[str]:
         """Return the flags of the options of some groups that are set."""
-        entries = (entry for group in groups for entry in group.options())
-        return [entry.flags[0] for entry in entries if getattr(self, entry.name)]
+        return [entry.flags[0] for entry in self._set(groups)]
 
-    def given(self, group: type[Group]) -> dict[str, Any]:
-        """Return the options of a group that are set, by their names."""
-        names = [entry.name for entry in group.options()]
-        return {name: value for name in names if (value := getattr(self, name))}
+    def given(self, *groups: type[Group]) -> dict[str, Any]:
+        """Return the options of some groups that are set, by their names."""
+        return {entry.name: getattr(self, entry.name) for entry in self._set(groups)}
+
+    def _set(self, groups: tuple[type[Group], ...]) -> list[Option]:
+        entries = (entry for group in groups for entry in group.options())
+        return [entry for entry in entries if getattr(self, entry.name)]
 
 
 # --- what is typed becomes a value

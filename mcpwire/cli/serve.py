@@ -86,7 +86,7 @@ def serve(options: Options) -> int:
             server.run()
         else:
             with listening():
-                server.run(http=address, **_http_options(options))
+                server.run(http=address, **options.given(Endpoint, Serve, Quiet))
     except (UsageError, BrokenPipeError):
         raise
     except Exception as error:  # whatever the author's module and lifespan raise
@@ -97,10 +97,6 @@ def serve(options: Options) -> int:
         traceback.print_exception(type(error), error, _from_authors(error))
         return Exit.INTERNAL
     return Exit.OK
-
-
-def _http_options(options: Options) -> dict[str, Any]:
-    return options.given(Endpoint) | options.given(Serve) | options.given(Quiet)
 
 
 def _from_authors(error: Exception) -> TracebackType | None:
