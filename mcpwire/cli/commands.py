@@ -32,7 +32,7 @@ from mcpwire.cli.session import (
     run_command,
 )
 from mcpwire.cli.targets import read_configuration
-from mcpwire.errors import MCPError
+from mcpwire.errors import MCPError, RPCError, ToolError, UrlElicitationRequired
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from mcpwire.cli.output import Output
     from mcpwire.cli.session import Session, Signals
     from mcpwire.client import Client
-    from mcpwire.errors import RPCError
     from mcpwire.group import Group
 
 __all__ = [
@@ -102,8 +101,6 @@ def call(options: Options) -> int:
 
 
 async def _call(session: Session, name: str, arguments: dict[str, Any]) -> None:
-    from mcpwire import ToolError, UrlElicitationRequired
-
     output, host, timing = session.output, session.host, session.timing
     while True:
         if timing is not None:
@@ -357,7 +354,6 @@ class _Offer:
 
 async def _offer_of(client: Client, style: render.Style) -> _Offer:
     """List what the server declares."""
-    from mcpwire import RPCError
     from mcpwire.types import encode
 
     offer = _Offer()
@@ -428,7 +424,7 @@ def _group(options: Options, members: Mapping[str, Any]) -> Group:
     Some servers list more for such a client; with many servers a person could not tell
     their questions apart.
     """
-    from mcpwire import Recovery, RPCError
+    from mcpwire import Recovery
     from mcpwire.group import Group
     from mcpwire.protocol.client_features import USER_REJECTED, Elicitation
 

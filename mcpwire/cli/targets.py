@@ -18,6 +18,7 @@ from mcpwire.cli.auth import auth_of, errors_in_flags
 from mcpwire.cli.failures import UsageError, unknown, usage_errors
 from mcpwire.cli.options import Login, Process, Tokens
 from mcpwire.cli.output import read_source
+from mcpwire.errors import ConnectError, UnknownServer
 from mcpwire.transports.targets import Stdio
 from mcpwire.wire.json import loads
 
@@ -91,8 +92,6 @@ def against_of(options: Options, output: Output) -> Stdio | Http | None:
 
 def _of_command(command: tuple[str, ...]) -> Stdio:
     """Return the target of a command; one word is a line, or a path with spaces."""
-    from mcpwire import ConnectError
-
     is_path = " " in command[0] and os.path.isfile(command[0])  # noqa: PTH113 - one call
     if len(command) == 1 and not is_path:
         command = split(command[0], "server")
@@ -225,7 +224,6 @@ def _header_of_variable(word: str) -> tuple[str, str]:
 def read_configuration(options: Options, only: str | None = None) -> Configuration:
     """Return the configuration of ``--config``, or that of the usual files."""
     from mcpwire.config import default_files, load
-    from mcpwire.errors import UnknownServer
 
     files = (options.config,) if options.config else default_files()
     if not files:
