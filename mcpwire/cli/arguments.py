@@ -10,12 +10,13 @@ one takes a bounded number of steps, however its parts refer to each other.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from mcpwire.cli.failures import UsageError, close_matches, did_you_mean
+from mcpwire.cli.failures import UsageError, close_matches, did_you_mean, unknown
 from mcpwire.cli.output import one_line, read_file, read_input, shorten
 from mcpwire.protocol.json_schema import (
     alternatives_of,
@@ -177,13 +178,9 @@ def _refuse_unknown(
 ) -> None:
     for name in names:
         if name not in known:
-            similar = close_matches(name, known)
-            takes = f"takes {', '.join(known)}" if known else "takes no arguments"
-            raise UsageError(
-                f"{kind} {owner!r} has no argument {name!r}"
-                + one_line(did_you_mean(similar) or f"; it {takes}"),
-                suggestions=similar,
-            )
+            takes = f"; it takes {', '.join(known) or 'no arguments'}"
+            problem = f"{kind} {owner!r} has no argument {name!r}"
+            raise unknown(problem, name, known, one_line(takes))
 
 
 def _refuse_missing(
@@ -230,43 +227,32 @@ def coerce(text: str, schema: Any, reader: SchemaReader) -> Any:
 def read_typed(text: str, kinds: Sequence[str]) -> Any:
     """Convert a text to the first of the given JSON Schema types that it fits."""
     for kind in kinds:
-        found, value = KINDS[kind].read(text)
-        if found:
-            return value
+        with contextlib.suppress(ValueError, TypeError, LookupError, RecursionError):
+            return KINDS[kind].read(text)
     nouns = " or ".join(KINDS[kind].noun for kind in kinds)
     raise ValueError(f"must be {nouns}, got {shorten(text, 40)!r}")
 
 
-Reading = tuple[bool, Any]
-NOTHING: Final[Reading] = (False, None)
-
-
-def _read_boolean(text: str) -> Reading:
-    folded = text.lower()
-    return (True, folded == "true") if folded in {"true", "false"} else NOTHING
-
-
-def _read_integer(text: str) -> Reading:
+def _read_integer(text: str) -> int:
     # Python converts no more digits than this; JSON peers read far fewer exactly.
-    if len(text) <= 4_000 and INTEGER.fullmatch(text):
-        return True, int(text)
-    return NOTHING
+    if len(text) > 4_000 or not INTEGER.fullmatch(text):
+        raise ValueError(text)
+    return int(text)
 
 
-def _read_number(text: str) -> Reading:
-    if not JSON_NUMBER.fullmatch(text):
-        return NOTHING
-    found, value = _read_integer(text)
-    value = value if found else float(text)
-    return (True, value) if found or isfinite(value) else NOTHING
+def _read_number(text: str) -> float:
+    if INTEGER.fullmatch(text):
+        return _read_integer(text)
+    if not (JSON_NUMBER.fullmatch(text) and isfinite(float(text))):
+        raise ValueError(text)
+    return float(text)
 
 
-def _read_json(text: str, kind: type) -> Reading:
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return NOTHING
-    return (True, value) if isinstance(value, kind) else NOTHING
+def _read_json(text: str, kind: type) -> Any:
+    value = json.loads(text)
+    if not isinstance(value, kind):
+        raise TypeError(text)
+    return value
 
 
 class Kind(NamedTuple):
@@ -276,17 +262,20 @@ class Kind(NamedTuple):
     name: str
     """How a signature shows it."""
 
-    read: Callable[[str], Reading]
+    read: Callable[[str], Any]
+    """Raises an error of any kind where the text is none."""
 
+
+BOOLEANS: Final = {"true": True, "false": False}
 
 KINDS: Final = {
-    "null": Kind("null", "null", lambda text: (text == "null", None)),
-    "boolean": Kind("true or false", "bool", _read_boolean),
+    "null": Kind("null", "null", {"null": None}.__getitem__),
+    "boolean": Kind("true or false", "bool", lambda text: BOOLEANS[text.lower()]),
     "integer": Kind("an integer", "int", _read_integer),
     "number": Kind("a number", "float", _read_number),
     "array": Kind("a JSON array", "list", lambda text: _read_json(text, list)),
     "object": Kind("a JSON object", "object", lambda text: _read_json(text, dict)),
-    "string": Kind("a string", "str", lambda text: (True, text)),
+    "string": Kind("a string", "str", str),
 }
 """In the order in which a typed text is tried as each."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import re
@@ -11,14 +12,15 @@ from mcpwire.cli.failures import UsageError
 from mcpwire.cli.options import Login, Tokens
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from mcpwire.cli.options import Options
     from mcpwire.cli.output import Output
 
 __all__ = [
     "advise_login",
     "auth_of",
-    "in_flags",
-    "login_options",
+    "errors_in_flags",
 ]
 
 LOGIN_S: Final = 300.0
@@ -41,20 +43,16 @@ _FLAGS: Final = {
 """What the library calls its options, and what they are called here."""
 
 
-def in_flags(text: str) -> str:
-    """Replace the library's names of options in an error message by the flags."""
-    names = "|".join(map(re.escape, _FLAGS))
-    return re.sub(rf"(?<!-)\b({names})\b", lambda match: _FLAGS[match[0]], text)
-
-
-def login_options(options: Options) -> list[str]:
-    """Return the login flags that are set."""
-    return [
-        entry.flags[0]
-        for group in (Tokens, Login)
-        for entry in group.options()
-        if getattr(options, entry.name)
-    ]
+@contextlib.contextmanager
+def errors_in_flags() -> Iterator[None]:
+    """Make a usage error of a `ValueError`, with flags for the library's options."""
+    try:
+        yield
+    except ValueError as error:
+        names = "|".join(map(re.escape, _FLAGS))
+        pattern = rf"(?<!-)\b({names})\b"
+        said = re.sub(pattern, lambda match: _FLAGS[match[0]], str(error))
+        raise UsageError(said) from error
 
 
 def auth_of(options: Options, output: Output, configured: Any = None) -> Any:
@@ -62,7 +60,7 @@ def auth_of(options: Options, output: Output, configured: Any = None) -> Any:
 
     Options for a login come first, then the configuration, then a stored login.
     """
-    given = login_options(options)
+    given = options.flags(Tokens, Login)
     if options.auth_env is not None:
         for option in given:
             if option != "--auth-env":
@@ -149,7 +147,7 @@ def _oauth(options: Options, output: Output) -> Any:
     secret = None
     if options.client_secret_env is not None:
         secret = _variable("--client-secret-env", options.client_secret_env)
-    try:
+    with errors_in_flags():
         return OAuth(
             client_id=options.client_id,
             client_secret=secret,
@@ -158,8 +156,6 @@ def _oauth(options: Options, output: Output) -> Any:
             profile=options.profile or "default",
             **_interactive_options(options, output),
         )
-    except ValueError as error:
-        raise UsageError(in_flags(str(error))) from error
 
 
 def _token(name: str) -> str:

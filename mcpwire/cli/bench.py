@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -37,10 +36,10 @@ from mcpwire.bench.runs import find_max, run
 from mcpwire.bench.thresholds import Change, Threshold, parse_condition, parse_failure
 from mcpwire.cli.arguments import bind_tool, parse_words
 from mcpwire.cli.commands import pick
-from mcpwire.cli.failures import Exit, UsageError
+from mcpwire.cli.failures import Exit, UsageError, usage_errors
 from mcpwire.cli.output import Output, check_writable, one_line, read_file, save
 from mcpwire.cli.session import run_command
-from mcpwire.cli.targets import against_of, target_of
+from mcpwire.cli.targets import against_of, split, target_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -66,16 +65,19 @@ __all__ = [
 
 _FIRST_RATE: Final = 100.0
 _SOAK_S: Final = 600.0
+_LOAD_OPTIONS: Final = (
+    *("users", "seconds", "warm_up", "rounds", "shape", "sessions", "workers"),
+    *("timeout", "mode"),
+)
+"""The options that a `Load` calls as they are called here."""
 
 
 def bench(options: Options) -> int:
     """Put a server under load and measure it."""
-    try:
+    with usage_errors():
         load = _load(options)
         limits = [parse_failure(text) for text in options.fail_if]
         sought = None if options.find_max is None else parse_condition(options.find_max)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
     bases = {each.file: _read(each.file) for each in limits if isinstance(each, Change)}
     if sought is not None:
         _check_search(options, with_changes=bool(bases))
@@ -84,10 +86,8 @@ def bench(options: Options) -> int:
 
     async def measure(target: Stdio | Http, load: Load, **shared: Any) -> Result:
         if sought is not None:
-            try:
+            with usage_errors("--find-max "):
                 return await find_max(target, load, sought, **shared)
-            except ValueError as error:
-                raise UsageError(f"--find-max {error}") from error
         return await run(
             target,
             load,
@@ -129,10 +129,8 @@ def _compared(
     before: Result, after: Result, figures: Sequence[str]
 ) -> list[Difference]:
     """Compare figures of a result with those of an earlier one."""
-    try:
+    with usage_errors("--fail-if: "):
         found = compare(before, after, figures)
-    except ValueError as error:
-        raise UsageError(f"--fail-if: {error}") from error
     fewest = min(each.load["rounds"] for each in (before, after))
     if fewest < FEWEST:
         raise UsageError(
@@ -152,11 +150,9 @@ def soak(options: Options) -> int:
 
 def gateway(options: Options) -> int:
     """Measure a server alone and behind a gateway."""
-    try:
+    with usage_errors():
         load = _load(options)
         limits = [parse_condition(text) for text in options.fail_if]
-    except ValueError as error:
-        raise UsageError(str(error)) from error
 
     async def measure(target: Stdio | Http, load: Load, **shared: Any) -> Result:
         return await run_behind_gateway(target, load, with_floor=False, **shared)
@@ -193,10 +189,7 @@ def _perform(
 
 def _print(output: Output, document: Any, text: str) -> None:
     """Print a result, as JSON or as lines."""
-    if output.is_json:
-        output.document(document)
-    else:
-        output.lines(map(one_line, text.splitlines()))
+    output.result(document, map(one_line, text.splitlines()))
 
 
 def _noted(failed: Iterable[str], output: Output) -> int:
@@ -210,12 +203,8 @@ def _noted(failed: Iterable[str], output: Output) -> int:
 def _load(options: Options) -> Load:
     given: dict[str, Any] = {
         name: value
-        for name, option in (
-            *(("users", "users"), ("seconds", "seconds"), ("warm_up", "warm_up")),
-            *(("rounds", "rounds"), ("shape", "shape"), ("sessions", "sessions")),
-            *(("workers", "workers"), ("timeout", "timeout"), ("mode", "mode")),
-        )
-        if (value := getattr(options, option)) is not None
+        for name in _LOAD_OPTIONS
+        if (value := getattr(options, name)) is not None
     }
     rate = options.rate
     if options.find_max is not None:
@@ -292,21 +281,22 @@ def _failed(
     figures, units = subject.figures(), {n: each.unit for n, each in FIGURES.items()}
     for each in limits:
         if isinstance(each, Threshold):
-            yield from _broken(each, figures, units)
+            yield from _broken([each], figures, units)
         elif compared is not None and _has_changed(each, compared(each.file)):
             yield _said(each, figures, units)
 
 
 def _broken(
-    limit: Threshold, figures: Mapping[str, float], units: Mapping[str, str]
+    limits: Iterable[Threshold],
+    figures: Mapping[str, float],
+    units: Mapping[str, str],
 ) -> Iterable[str]:
-    """Say that a condition for a failure is true, if it is."""
-    try:
-        is_true = limit.is_true(figures)
-    except ValueError as error:
-        raise UsageError(f"--fail-if {error}") from error
-    if is_true:
-        yield _said(limit, figures, units)
+    """Say which conditions for a failure are true."""
+    for limit in limits:
+        with usage_errors("--fail-if "):
+            is_true = limit.is_true(figures)
+        if is_true:
+            yield _said(limit, figures, units)
 
 
 def _said(
@@ -347,9 +337,7 @@ def start(options: Options) -> int:
         )
         document = [{**attrs.asdict(one), "figures": one.figures()} for one in found]
         _print(output, document, to_start_text(found))
-        figures = found[-1].figures()
-        said = (line for each in limits for line in _broken(each, figures, START_UNITS))
-        return _noted(said, output)
+        return _noted(_broken(limits, found[-1].figures(), START_UNITS), output)
 
     return run_command(options, perform)
 
@@ -371,27 +359,25 @@ def size(options: Options) -> int:
         figures = found.figures()
         document = {**attrs.asdict(found), "figures": figures}
         _print(output, document, to_size_text(found))
-        said = (line for each in limits for line in _broken(each, figures, SIZE_UNITS))
-        return _noted(said, output)
+        return _noted(_broken(limits, figures, SIZE_UNITS), output)
 
     return run_command(options, perform)
 
 
 def _fixed_limits(options: Options, units: Mapping[str, str]) -> list[Threshold]:
-    try:
+    with usage_errors():
         return [parse_condition(text, units) for text in options.fail_if]
-    except ValueError as error:
-        raise UsageError(str(error)) from error
 
 
 def client(options: Options) -> int:
     """Measure a client."""
+    command = options.command
+    if len(command) == 1:
+        command = split(command[0], "client")
 
     async def perform(output: Output, _: Signals) -> int:
         found = await measure_client(
-            options.command
-            if len(options.command) > 1
-            else shlex.split(options.command[0]),
+            command,
             http=options.over_http,
             timeout=options.client_timeout,
             rounds=options.client_rounds,
@@ -417,10 +403,8 @@ def floor(options: Options) -> int:
 def compare_results(options: Options) -> int:
     """Say what differs between two results."""
     before, after = (_read(path) for path in options.words)
-    try:
+    with usage_errors():
         found = compare(before, after, options.figures or tuple(FIGURES))
-    except ValueError as error:
-        raise UsageError(str(error)) from error
     for name in options.figures or ():
         if all(each.figure != name for each in found):
             raise UsageError(f"--on {name}: the results have no such figure to compare")
@@ -438,7 +422,5 @@ def page(options: Options) -> int:
 
 
 def _read(path: str) -> Result:
-    try:
+    with usage_errors(f"{path}: "):
         return Result.from_json(read_file(path).encode())
-    except ValueError as error:
-        raise UsageError(f"{path}: {error}") from error

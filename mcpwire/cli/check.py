@@ -27,8 +27,8 @@ from mcpwire.check.reports import (
 from mcpwire.check.results import Report, worse
 from mcpwire.check.runner import PROFILE, make_report, run, select
 from mcpwire.check.runner import Options as RunOptions
-from mcpwire.cli.failures import Exit, UsageError, close_matches, did_you_mean
-from mcpwire.cli.output import Output, check_writable, read_file, save, write_text
+from mcpwire.cli.failures import Exit, UsageError, unknown, usage_errors
+from mcpwire.cli.output import Output, check_writable, read_file, save
 from mcpwire.cli.session import run_command
 from mcpwire.cli.targets import target_of
 from mcpwire.errors import ConnectError
@@ -50,17 +50,15 @@ _BAD: Final = frozenset({Verdict.FAIL, Verdict.CRASH, Verdict.HANG})
 
 def check(options: Options) -> int:
     """Check a server."""
-    for path in _files(options):
+    for path in filter(None, (getattr(options, name) for name in _FORMS)):
         check_writable(path)
     if options.fail_on == "worse" and options.baseline is None:
         raise UsageError("--fail-on worse needs --baseline")
-    try:
+    with usage_errors():
         text = None if options.baseline is None else read_file(options.baseline)
         baseline = None if text is None else read_baseline(text)
         chosen = _run_options(options)
         select(chosen)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
     work = _official if options.official else _cases
 
     async def perform(output: Output, _: Signals) -> int:
@@ -140,9 +138,8 @@ def _again(options: Options) -> tuple[str, ...]:
 async def _cases(options: Options, chosen: RunOptions, output: Output) -> Report:
     target = target_of(options, output)
     try:
-        return await run(target, chosen, on_result=_progress(output))
-    except ValueError as error:  # a role that no tool plays
-        raise UsageError(str(error)) from error
+        with usage_errors():  # a role that no tool plays
+            return await run(target, chosen, on_result=_progress(output))
     except ConnectError as error:
         if options.is_at_url and (said := _STATUS.search(str(error))):
             error.add_note(_ADVICE.get(said[1], _ADVICE["404"]))
@@ -202,10 +199,6 @@ _FORMS: Final[dict[str, Callable[[Report], bytes]]] = {
 """The options that name a file, and what is written there."""
 
 
-def _files(options: Options) -> list[str]:
-    return [path for name in _FORMS if (path := getattr(options, name)) is not None]
-
-
 def _show(options: Options, report: Report, output: Output) -> None:
     for name, form in _FORMS.items():
         if (path := getattr(options, name)) is not None:
@@ -223,36 +216,29 @@ def _show(options: Options, report: Report, output: Output) -> None:
 
 def list_cases(options: Options) -> int:
     """List the cases."""
-    try:
+    with usage_errors():
         chosen = select(
             RunOptions(only=tuple(options.chosen), speed="full", hostile=True)
         )
-    except ValueError as error:
-        raise UsageError(str(error)) from error
-    if options.json:
-        Output(is_json=True).document([_described(case) for case in chosen])
-        return Exit.OK
     width = max(len(case.id) for case in chosen)
-    for case in chosen:
-        facts = f"{case.level.value:<6}  {case.family:<13}  {case.title}"
-        write_text(f"{case.id:<{width}}  {facts}\n")
+    Output(is_json=options.json).result(
+        [_described(case) for case in chosen],
+        (
+            f"{case.id:<{width}}  {case.level.value:<6}  {case.family:<13}  "
+            f"{case.title}"
+            for case in chosen
+        ),
+    )
     return Exit.OK
 
 
 def _described(case: Case) -> dict[str, Any]:
+    alike = ("title", "source", "rules", "revisions", "transports", "needs")
     return {
         "id": case.id,
         "family": case.family,
         "level": case.level.value,
-        "title": case.title,
-        "source": case.source,
-        "rules": list(case.rules),
-        "revisions": list(case.revisions),
-        "transports": list(case.transports),
-        "needs": list(case.needs),
-        "sends": case.sends,
-        "expects": case.expects,
-        "why": case.why,
+        **{name: getattr(case, name) for name in (*alike, "sends", "expects", "why")},
         "quick": case.is_quick,
         "hostile": case.is_hostile,
     }
@@ -263,15 +249,9 @@ def explain(options: Options) -> int:
     (wanted,) = options.words
     case = next((case for case in CASES if case.id == wanted), None)
     if case is None:
-        similar = close_matches(wanted, [case.id for case in CASES])
-        raise UsageError(
-            f"no case {wanted!r}{did_you_mean(similar) or '; see mcpwire check list'}",
-            suggestions=similar,
-        )
+        ids = [case.id for case in CASES]
+        raise unknown(f"no case {wanted!r}", wanted, ids, "; see mcpwire check list")
     described = _described(case)
-    if options.json:
-        Output(is_json=True).document(described)
-        return Exit.OK
     lines = [f"{case.id}  {case.level.value}  {case.title}", ""]
     for name in ("source", "rules", "revisions", "transports", "needs"):
         value = described[name]
@@ -279,7 +259,7 @@ def explain(options: Options) -> int:
         lines += [f"{name:<11} {text}"] if text else []
     for name in ("sends", "expects", "why"):
         lines += [f"{name:<11} {described[name]}"]
-    write_text("".join(f"{line}\n" for line in lines))
+    Output(is_json=options.json).result(described, lines)
     return Exit.OK
 
 
@@ -287,22 +267,13 @@ def diff(options: Options) -> int:
     """Say what got worse between two reports."""
     before, after = (_read(path) for path in options.words)
     found = worse(before, after)
-    if options.json:
-        rows = [
-            {
-                "case": now.case,
-                **attrs.asdict(now.cell),
-                "before": None if was is None else was.verdict.value,
-                "after": now.verdict.value,
-            }
-            for was, now in found
-        ]
-        Output(is_json=True).document(rows)
-    else:
-        for was, now in found:
-            old = "new" if was is None else was.verdict.value
-            write_text(f"{old} -> {_line(now)}\n")
-        write_text(f"{len(found)} worse\n")
+    rows, lines = [], []
+    for was, now in found:
+        old = None if was is None else was.verdict.value
+        verdicts = {"before": old, "after": now.verdict.value}
+        rows.append({"case": now.case, **attrs.asdict(now.cell), **verdicts})
+        lines.append(f"{old or 'new'} -> {_line(now)}")
+    Output(is_json=options.json).result(rows, [*lines, f"{len(found)} worse"])
     return Exit.WORSE if found else Exit.OK
 
 
@@ -318,7 +289,5 @@ def page(options: Options) -> int:
 
 
 def _read(path: str) -> Report:
-    try:
+    with usage_errors(f"{path}: "):
         return Report.from_json(read_file(path).encode())
-    except ValueError as error:
-        raise UsageError(f"{path}: {error}") from error

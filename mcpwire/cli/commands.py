@@ -18,10 +18,10 @@ from mcpwire.cli.failures import (
     Exit,
     ServersFailed,
     UsageError,
-    close_matches,
-    did_you_mean,
     report,
     sentence,
+    unknown,
+    usage_errors,
 )
 from mcpwire.cli.output import check_writable, one_line, save
 from mcpwire.cli.session import (
@@ -32,7 +32,7 @@ from mcpwire.cli.session import (
     run_command,
 )
 from mcpwire.cli.targets import read_configuration
-from mcpwire.errors import MCPError
+from mcpwire.errors import MCPError, RPCError, ToolError, UrlElicitationRequired
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from mcpwire.cli.output import Output
     from mcpwire.cli.session import Session, Signals
     from mcpwire.client import Client
-    from mcpwire.errors import RPCError
     from mcpwire.group import Group
 
 __all__ = [
@@ -70,14 +69,8 @@ def pick(kind: str, name: str, items: Sequence[Any]) -> Any:
         if item.name == name:
             return item
     names = [item.name for item in items]
-    similar = close_matches(name, names)
     how_many = f"; mcpwire ls shows the {len(names)} there are" if names else ""
-    raise UsageError(
-        one_line(
-            f"the server has no {kind} {name!r}{did_you_mean(similar) or how_many}"
-        ),
-        suggestions=similar,
-    )
+    raise unknown(f"the server has no {kind} {name!r}", name, names, how_many)
 
 
 def _given(options: Options) -> tuple[str, Given]:
@@ -95,6 +88,7 @@ def call(options: Options) -> int:
     """Call a tool."""
     name, given = _given(options)
 
+    @in_session
     async def work(session: Session) -> None:
         _demand(session, "tools")
         arguments = unchecked(given)
@@ -103,12 +97,10 @@ def call(options: Options) -> int:
             arguments = bind_tool(pick("tool", name, tools), given)
         await _call(session, name, arguments)
 
-    return in_session(options, work)
+    return work(options)
 
 
 async def _call(session: Session, name: str, arguments: dict[str, Any]) -> None:
-    from mcpwire import ToolError, UrlElicitationRequired
-
     output, host, timing = session.output, session.host, session.timing
     while True:
         if timing is not None:
@@ -144,6 +136,7 @@ def read(options: Options) -> int:
     if path is not None and path != "-":
         check_writable(path)
 
+    @in_session
     async def work(session: Session) -> None:
         _demand(session, "resources")
         output = session.output
@@ -159,7 +152,7 @@ def read(options: Options) -> int:
         else:
             _print_contents(output, uri, result)
 
-    return in_session(options, work)
+    return work(options)
 
 
 def _print_contents(output: Output, uri: str, result: Any) -> None:
@@ -185,6 +178,7 @@ def prompt(options: Options) -> int:
     """Get a prompt."""
     name, given = _given(options)
 
+    @in_session
     async def work(session: Session) -> None:
         _demand(session, "prompts")
         client, output = session.client, session.output
@@ -200,7 +194,7 @@ def prompt(options: Options) -> int:
         else:
             output.text(render.prompt_text(result))
 
-    return in_session(options, work)
+    return work(options)
 
 
 def complete(options: Options) -> int:
@@ -213,6 +207,7 @@ def complete(options: Options) -> int:
             f"cannot complete {kind!r}: write prompt:NAME or a URI template"
         )
 
+    @in_session
     async def work(session: Session) -> None:
         from mcpwire.types import PromptReference, ResourceTemplateReference
 
@@ -234,91 +229,76 @@ def complete(options: Options) -> int:
             of = f" of {found.total}" if found.total else ", and there are more"
             output.note(f"{len(found.values)}{of}")
 
-    return in_session(options, work)
+    return work(options)
 
 
 # --- skills
 
 
-def skills(options: Options) -> int:
+@in_session
+async def skills(session: Session) -> None:
     """List the skills, or print one."""
-    uri = options.words[0] if options.words else None
+    from mcpwire.types import encode
 
-    async def work(session: Session) -> None:
-        from mcpwire.types import encode
-
-        output, client = session.output, session.client
-        if uri is not None:
-            loaded = await client.load_skill(uri)
-            if output.is_json:
-                output.document({"skill": encode(loaded.entry), "body": loaded.body})
-            else:
-                output.text(loaded.body)
-            return
+    output, client = session.output, session.client
+    if not session.options.words:
         found = await client.list_skills()
-        if output.is_json:
-            output.document({"skills": [encode(skill) for skill in found]})
-        else:
-            output.lines(render.skills(found, render.Style.of(output)))
-
-    return in_session(options, work)
+        lines = render.skills(found, render.Style.of(output))
+        output.result({"skills": [encode(skill) for skill in found]}, lines)
+        return
+    loaded = await client.load_skill(session.options.words[0])
+    if output.is_json:
+        output.document({"skill": encode(loaded.entry), "body": loaded.body})
+    else:
+        output.text(loaded.body)
 
 
 # --- the connection itself
 
 
-def ping(options: Options) -> int:
+@in_session
+async def ping(session: Session) -> None:
     """Measure answers."""
-
-    async def work(session: Session) -> None:
-        output = session.output
-        times = []
-        for _ in range(options.count):
-            times.append(await session.client.ping())
-            if not output.is_json:
-                output.lines([f"answered after {times[-1] * 1000:.3f} ms"])
-        if output.is_json:
-            output.document({"seconds": times})
-        elif len(times) > 1:
-            from statistics import median
-
-            low, middle, high = (
-                f"{x * 1000:.3f} ms" for x in (min(times), median(times), max(times))
-            )
-            output.lines([f"min {low}, median {middle}, max {high}"])
-
-    return in_session(options, work)
-
-
-def info(options: Options) -> int:
-    """Show what was agreed on and what the server says of itself."""
-
-    async def work(session: Session) -> None:
-        client, output = session.client, session.output
+    output = session.output
+    times = []
+    for _ in range(session.options.count):
+        times.append(await session.client.ping())
         if not output.is_json:
-            output.lines(render.info_lines(client, str(session.target)))
-            return
-        from mcpwire.types import encode
+            output.lines([f"answered after {times[-1] * 1000:.3f} ms"])
+    if output.is_json:
+        output.document({"seconds": times})
+    elif len(times) > 1:
+        from statistics import median
 
-        record, server = client.negotiation, client.server_info
-        assert record is not None
-        assert client.capabilities is not None
-        output.document(
-            {
-                "protocolVersion": client.protocol_version,
-                "serverInfo": encode(server) if server else None,
-                "capabilities": encode(client.capabilities),
-                "instructions": client.instructions,
-                "era": record.era.value if record.era is not None else None,
-                "reason": record.reason,
-                "negotiation": [
-                    {"at": step.at, "event": step.event, "detail": step.detail}
-                    for step in record.steps
-                ],
-            }
+        low, middle, high = (
+            f"{x * 1000:.3f} ms" for x in (min(times), median(times), max(times))
         )
+        output.lines([f"min {low}, median {middle}, max {high}"])
 
-    return in_session(options, work)
+
+@in_session
+async def info(session: Session) -> None:
+    """Show what was agreed on and what the server says of itself."""
+    from mcpwire.types import encode
+
+    client = session.client
+    record, server = client.negotiation, client.server_info
+    assert record is not None
+    assert client.capabilities is not None
+    document = {
+        "protocolVersion": client.protocol_version,
+        "serverInfo": encode(server) if server else None,
+        "capabilities": encode(client.capabilities),
+        "instructions": client.instructions,
+        "era": record.era.value if record.era is not None else None,
+        "reason": record.reason,
+        "negotiation": [
+            {"at": step.at, "event": step.event, "detail": step.detail}
+            for step in record.steps
+        ],
+    }
+    lines = render.info_lines(client, str(session.target))
+    session.output.result(document, lines)
 
 
 # --- lists
@@ -331,18 +311,15 @@ def ls(options: Options) -> int:
             options, lambda output, signals: _list_all(options, output, signals)
         )
 
+    @in_session
     async def work(session: Session) -> None:
         output = session.output
-        style = render.Style.of(output)
-        offer = await _offer_of(session.client, style)
-        if output.is_json:
-            output.document(offer.document)
-        elif lines := offer.lines():
-            output.lines(lines)
+        offer = await _offer_of(session.client, render.Style.of(output))
+        output.result(offer.document, offer.lines())
         if offer.refused is not None:
             raise offer.refused
 
-    return in_session(options, work)
+    return work(options)
 
 
 SECTIONS: Final = (
@@ -377,7 +354,6 @@ class _Offer:
 
 async def _offer_of(client: Client, style: render.Style) -> _Offer:
     """List what the server declares."""
-    from mcpwire import RPCError
     from mcpwire.types import encode
 
     offer = _Offer()
@@ -431,16 +407,12 @@ async def _list_all(options: Options, output: Output, signals: Signals) -> int:
     targets = {
         name: str(entry.to_target()) for name, entry in configuration.enabled.items()
     }
-    if output.is_json:
-        output.document(
-            {
-                name: (offers[name].document if name in offers else {})
-                | (report(failed[name]) if name in failed else {})
-                for name in targets
-            }
-        )
-    else:
-        output.lines(_lines(targets, offers, failed, output))
+    document = {
+        name: (offers[name].document if name in offers else {})
+        | (report(failed[name]) if name in failed else {})
+        for name in targets
+    }
+    output.result(document, _lines(targets, offers, failed, output))
     if failed:
         raise ServersFailed(tuple(failed), of=len(targets))
     return Exit.OK
@@ -452,7 +424,7 @@ def _group(options: Options, members: Mapping[str, Any]) -> Group:
     Some servers list more for such a client; with many servers a person could not tell
     their questions apart.
     """
-    from mcpwire import Recovery, RPCError
+    from mcpwire import Recovery
     from mcpwire.group import Group
     from mcpwire.protocol.client_features import USER_REJECTED, Elicitation
 
@@ -468,7 +440,7 @@ def _group(options: Options, members: Mapping[str, Any]) -> Group:
     if options.may_ask:
         hosting["elicitation"] = Elicitation(form=decline, url=decline)
         hosting["sampling"] = refuse
-    try:
+    with usage_errors():
         return Group(
             members,
             on_error="skip",
@@ -479,8 +451,6 @@ def _group(options: Options, members: Mapping[str, Any]) -> Group:
             recovery=Recovery(restart=False),
             **hosting,
         )
-    except ValueError as error:
-        raise UsageError(str(error)) from error
 
 
 def _lines(

@@ -14,8 +14,6 @@ from mcpwire.cli.render import tool_signature
 from mcpwire.cli.session import in_session
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
-
     from mcpwire.cli.options import Options
     from mcpwire.cli.session import Session
 
@@ -41,13 +39,14 @@ def place_server(options: Options) -> None:
 def demo(options: Options) -> int:
     """Do the main job step by step, and show what each step does."""
     place_server(options)
-    return in_session(options, _run)
+    return _run(options)
 
 
+@in_session
 async def _run(session: Session) -> None:
     script = Script(session)
+    script.say(session.connect_seconds, *script.connected())
     for step in (
-        script.connected,
         script.list_tools,
         script.call,
         script.progress,
@@ -58,21 +57,19 @@ async def _run(session: Session) -> None:
         script.at_once,
         script.close,
     ):
-        await step()
-    if session.output.is_json:
-        session.output.document({"steps": script.steps})
-    else:
-        session.output.lines(["", "Everything worked."])
+        started = time.perf_counter()
+        name, *lines = await step()
+        script.say(time.perf_counter() - started, name, *lines)
+    session.output.result({"steps": script.steps}, ["", "Everything worked."])
 
 
 class Script:
-    """The steps and what they print."""
+    """The steps: each returns its name, and the lines that it prints."""
 
     def __init__(self, session: Session) -> None:
         self.client = session.client
         self.output = session.output
         self.steps: list[dict[str, Any]] = []
-        self._session = session
 
     def say(self, seconds: float, step: str, *lines: str) -> None:
         """Record a step, and print it unless all are printed as one document."""
@@ -85,40 +82,30 @@ class Script:
                 [f"{head}  {first}", *(f"{'':27}{line}" for line in rest)]
             )
 
-    async def timed(self, call: Awaitable[Any]) -> tuple[float, Any]:
-        """Await a call and measure it."""
-        started = time.perf_counter()
-        outcome = await call
-        return time.perf_counter() - started, outcome
-
-    async def connected(self) -> None:
+    def connected(self) -> list[str]:
         record, server = self.client.negotiation, self.client.server_info
+        version = self.client.protocol_version
         assert record is not None
         assert record.era is not None
         assert server is not None
-        self.say(
-            self._session.connect_seconds,
+        return [
             "connect",
             "python -m mcpwire demo-server, as a child process",
             f"{server.name} {server.version}",
-            f"protocol {self.client.protocol_version} ({record.era.value} era): "
-            f"{record.reason}",
-        )
+            f"protocol {version} ({record.era.value} era): {record.reason}",
+        ]
 
-    async def list_tools(self) -> None:
-        seconds, tools = await self.timed(self.client.list_tools())
-        self.say(seconds, "list tools", *(tool_signature(tool)[0] for tool in tools))
+    async def list_tools(self) -> list[str]:
+        tools = await self.client.list_tools()
+        return ["list tools", *(tool_signature(tool)[0] for tool in tools)]
 
-    async def call(self) -> None:
+    async def call(self) -> list[str]:
         arguments = {"a": 2, "b": 3}
-        seconds, result = await self.timed(self.client.call_tool("add", arguments))
-        self.say(
-            seconds,
-            "call a tool",
-            f"add {json.dumps(arguments)} -> {json.dumps(result.structured_content)}",
-        )
+        result = await self.client.call_tool("add", arguments)
+        said = json.dumps(result.structured_content)
+        return ["call a tool", f"add {json.dumps(arguments)} -> {said}"]
 
-    async def progress(self) -> None:
+    async def progress(self) -> list[str]:
         told: list[str] = []
 
         def on_progress(
@@ -128,37 +115,33 @@ class Script:
             if self.output.progress is not None:
                 self.output.progress.show(progress, total, message)
 
-        call = self.client.call_tool("slow", SLOW, on_progress=on_progress)
-        seconds, result = await self.timed(call)
-        self.say(seconds, "progress", f"slow {json.dumps(SLOW)}", *told, result.text)
+        result = await self.client.call_tool("slow", SLOW, on_progress=on_progress)
+        return ["progress", f"slow {json.dumps(SLOW)}", *told, result.text]
 
-    async def read(self) -> None:
+    async def read(self) -> list[str]:
         uri = "demo://greeting/Ada"
-        seconds, text = await self.timed(self.client.read_text(uri))
-        self.say(seconds, "read", f"{uri} -> {text}")
+        return ["read", f"{uri} -> {await self.client.read_text(uri)}"]
 
-    async def prompt(self) -> None:
-        prompt = self.client.get_prompt("greet", {"name": "Ada"})
-        seconds, result = await self.timed(prompt)
-        self.say(seconds, "prompt", f"greet name=Ada -> {result.messages[0].text}")
+    async def prompt(self) -> list[str]:
+        result = await self.client.get_prompt("greet", {"name": "Ada"})
+        return ["prompt", f"greet name=Ada -> {result.messages[0].text}"]
 
-    async def timeout(self) -> None:
+    async def timeout(self) -> list[str]:
         from mcpwire import RequestTimeout
 
-        started = time.perf_counter()
         try:
-            await self.client.call_tool("slow", ENDLESS, timeout=PATIENCE_S)
+            result = await self.client.call_tool("slow", ENDLESS, timeout=PATIENCE_S)
         except RequestTimeout as error:
-            took = time.perf_counter() - started
-            self.say(took, "time out", str(error), "the server was told to stop")
+            return ["time out", str(error), "the server was told to stop"]
+        return ["time out", result.text]
 
-    async def one_by_one(self) -> None:
+    async def one_by_one(self) -> list[str]:
         started = time.perf_counter()
         for _ in range(CALLS):
             await self.client.call_tool("echo", {"message": "hi"})
-        self._say_rate(time.perf_counter() - started, "one at a time")
+        return ["one at a time", _speed_of(time.perf_counter() - started)]
 
-    async def at_once(self) -> None:
+    async def at_once(self) -> list[str]:
         started = time.perf_counter()
         left = iter(range(CALLS))
 
@@ -167,16 +150,13 @@ class Script:
                 await self.client.call_tool("echo", {"message": "hi"})
 
         await asyncio.gather(*(caller() for _ in range(IN_FLIGHT)))
-        self._say_rate(time.perf_counter() - started, f"{IN_FLIGHT} in flight")
+        return [f"{IN_FLIGHT} in flight", _speed_of(time.perf_counter() - started)]
 
-    def _say_rate(self, seconds: float, how: str) -> None:
-        each = seconds / CALLS * 1_000_000
-        self.say(
-            seconds,
-            how,
-            f"{CALLS:,} calls of echo: {each:.0f} µs each, {CALLS / seconds:,.0f}/s",
-        )
+    async def close(self) -> list[str]:
+        await self.client.aclose()
+        return ["close", "the server's process has ended"]
 
-    async def close(self) -> None:
-        seconds, _ = await self.timed(self.client.aclose())
-        self.say(seconds, "close", "the server's process has ended")
+
+def _speed_of(seconds: float) -> str:
+    each = seconds / CALLS * 1_000_000
+    return f"{CALLS:,} calls of echo: {each:.0f} µs each, {CALLS / seconds:,.0f}/s"

@@ -5,6 +5,7 @@ The codes are part of the interface: scripts decide by them.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,8 @@ __all__ = [
     "exit_code",
     "report",
     "sentence",
+    "unknown",
+    "usage_errors",
 ]
 
 
@@ -49,6 +52,15 @@ class UsageError(Exception):
     def __init__(self, message: str, *, suggestions: Sequence[str] = ()) -> None:
         super().__init__(message)
         self.suggestions = tuple(suggestions)
+
+
+@contextlib.contextmanager
+def usage_errors(prefix: str = "") -> Iterator[None]:
+    """Make a usage error of a `ValueError`: its text, behind a prefix."""
+    try:
+        yield
+    except ValueError as error:
+        raise UsageError(f"{prefix}{error}") from error
 
 
 class ServersFailed(Exception):
@@ -93,6 +105,15 @@ def did_you_mean(suggestions: Sequence[str]) -> str:
     if not suggestions:
         return ""
     return f"; did you mean {' or '.join(map(repr, suggestions))}?"
+
+
+def unknown(
+    problem: str, name: str, known: Sequence[str], otherwise: str = ""
+) -> UsageError:
+    """Return the error of a name that is not known: with those like it, or advice."""
+    similar = close_matches(name, known)
+    advice = did_you_mean(similar) or otherwise
+    return UsageError(f"{problem}{advice}", suggestions=similar)
 
 
 def exit_code(error: BaseException) -> int:

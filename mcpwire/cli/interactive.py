@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 from mcpwire.cli.arguments import literal, read_object, read_typed
 from mcpwire.cli.failures import UsageError
 from mcpwire.cli.output import one_line, plain, quoted, read_source, shorten
+from mcpwire.cli.session import typed
 from mcpwire.errors import InternalError, InvalidMessage, LocalProtocolError, RPCError
 from mcpwire.protocol.client_features import USER_REJECTED, Elicitation
 from mcpwire.protocol.elicitation import (
@@ -280,9 +281,6 @@ def _read_answers(words: Sequence[str]) -> list[Answer]:
 # --- the terminal
 
 
-READ_BYTES: Final = 65_536
-
-
 class Left(Exception):
     """The person declined or cancelled the whole question."""
 
@@ -341,43 +339,31 @@ class Person:
             self.show(["  That has control characters in it, such as those of arrows."])
 
     async def _line(self, prompt: str) -> bytes:
-        loop = asyncio.get_running_loop()
-        line: asyncio.Future[bytes] = loop.create_future()
-        fd = sys.stdin.fileno()
-        ended = False
         with self._output.prompting(prompt):
-            loop.add_reader(fd, self._readable, fd, line)
             try:
-                with self._signals.interrupts(lambda: _set(line, b"")):
-                    self._take(line)
-                    found = await line
-                    ended = found.endswith(b"\n")
+                while b"\n" not in self._typed and (data := await self._read()):
+                    self._typed += data
             finally:
-                loop.remove_reader(fd)
-                if not ended:
+                line, newline, rest = self._typed.partition(b"\n")
+                if not newline:
                     self.show([""])
-        if not ended:
+        if not newline:
             self.show(["Cancelled. The call goes on; Ctrl-C now ends that."])
             raise Left("cancel")
+        self._typed = rest
         self._signals.stay()
-        return found
+        return line
 
-    def _readable(self, fd: int, line: asyncio.Future[bytes]) -> None:
-        try:
-            data = os.read(fd, READ_BYTES)
-        except OSError:  # the terminal has gone
-            data = b""
-        self._typed += data
-        if data:
-            self._take(line)
-        else:
-            _set(line, b"")
+    async def _read(self) -> bytes:
+        """Return what is typed next; nothing at Ctrl-C."""
+        read = typed()
 
-    def _take(self, line: asyncio.Future[bytes]) -> None:
-        typed, newline, rest = self._typed.partition(b"\n")
-        if newline and not line.done():
-            self._typed = rest
-            line.set_result(typed + newline)
+        def stop() -> None:
+            if not read.done():
+                read.set_result(b"")
+
+        with self._signals.interrupts(stop):
+            return await read
 
 
 async def _choose(person: Person, prompt: str, answers: Mapping[str, T]) -> T:
@@ -386,11 +372,6 @@ async def _choose(person: Person, prompt: str, answers: Mapping[str, T]) -> T:
         text = (await person.ask(prompt)).lower().removeprefix("!")
         if text in answers:
             return answers[text]
-
-
-def _set(line: asyncio.Future[bytes], value: bytes) -> None:
-    if not line.done():
-        line.set_result(value)
 
 
 # --- forms
@@ -588,11 +569,12 @@ class Field:
             return "yes or no"
         if isinstance(schema, NumberSchema):
             noun = "an integer" if schema.type == "integer" else "a number"
-            return _joined(noun, _range(schema.minimum, schema.maximum))
+            bounds = _range(schema.minimum, schema.maximum)
+            return f"{noun}, {bounds}" if bounds else noun
         if isinstance(schema, StringSchema):
             length = _range(schema.min_length, schema.max_length)
             noun = format_problem("", schema.format) or "text"
-            return _joined(noun, f"{length} characters" if length else "")
+            return f"{noun}, {length} characters" if length else noun
         return "text, or a value as JSON"
 
     def shown(self, value: Value | None) -> str:
@@ -633,7 +615,8 @@ class Field:
         if isinstance(schema, NumberSchema):
             return read_typed(text, [schema.type])
         if isinstance(schema, UnknownSchema):
-            return _json_or_text(text)
+            with contextlib.suppress(ValueError, RecursionError):
+                return json.loads(text)
         return text
 
     def _choice(self, text: str) -> str:
@@ -649,10 +632,6 @@ class Field:
             f"expected a number from 1 to {len(self._choices)}, "
             f"got {shorten(text, SHOWN)!r}"
         )
-
-
-def _joined(noun: str, rest: str) -> str:
-    return f"{noun}, {rest}" if rest else noun
 
 
 def _range(low: float | None, high: float | None) -> str:
@@ -671,13 +650,6 @@ def _parts(text: str) -> list[str]:
     if re.fullmatch(r"[0-9 ]+", text):
         return text.split()
     return [part.strip() for part in text.split(",") if part.strip()]
-
-
-def _json_or_text(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
 
 
 # --- pages

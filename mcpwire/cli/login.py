@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import sys
 import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
@@ -26,7 +24,7 @@ from mcpwire import (
 from mcpwire.cli.auth import advise_login
 from mcpwire.cli.failures import Exit, UsageError, exit_code
 from mcpwire.cli.output import one_line, read_source
-from mcpwire.cli.session import advice_at_url, run_command
+from mcpwire.cli.session import advice_at_url, run_command, typed
 from mcpwire.cli.targets import target_of
 from mcpwire.transports.duplex import can_watch
 from mcpwire.transports.oauth.interactive_login import returned_parameters
@@ -139,23 +137,8 @@ def _is_returned(text: str) -> bool:
 
 async def _line(output: Output) -> str:
     """Return the next line from the terminal."""
-    loop = asyncio.get_running_loop()
-    read: asyncio.Future[bytes] = loop.create_future()
-    fd = sys.stdin.fileno()
-
-    def readable() -> None:
-        if not read.done():
-            try:
-                read.set_result(os.read(fd, LONGEST_LINE + 1))
-            except OSError:  # the terminal has gone
-                read.set_result(b"")
-
     with output.prompting("> "):
-        loop.add_reader(fd, readable)
-        try:
-            line = await read
-        finally:
-            loop.remove_reader(fd)
+        line = await typed()
     if not line.strip():
         raise UsageError("no URL was given")
     if len(line) >= LONGEST_LINE:
@@ -182,19 +165,15 @@ async def status(_: Options, output: Output, target: Http) -> int:
 async def log_out(_: Options, output: Output, target: Http) -> int:
     """Forget the login to a server, here and there."""
     was_there = await logout(target)
-    if output.is_json:
-        output.document({"server": str(target), "forgotten": was_there})
-    else:
-        said = "logged out of" if was_there else "there was no login to"
-        output.lines([one_line(f"{said} {target}")])
+    document = {"server": str(target), "forgotten": was_there}
+    said = "logged out of" if was_there else "there was no login to"
+    output.result(document, [one_line(f"{said} {target}")])
     return Exit.OK
 
 
 def _show(output: Output, found: LoginStatus | None) -> int:
-    if output.is_json:
-        output.document(None if found is None else attrs.asdict(found))
-    elif found is None:
-        output.lines(["not logged in"])
+    if found is None:
+        output.result(None, ["not logged in"])
     else:
         rows = {
             "server": found.server,
@@ -204,7 +183,8 @@ def _show(output: Output, found: LoginStatus | None) -> int:
             "scopes": " ".join(found.scopes or ()) or "not known",
             "token": _validity(found),
         }
-        output.lines(f"{name:<8} {one_line(text)}" for name, text in rows.items())
+        lines = (f"{name:<8} {one_line(text)}" for name, text in rows.items())
+        output.result(attrs.asdict(found), lines)
     return Exit.OK
 
 

@@ -25,6 +25,7 @@ from mcpwire.cli.failures import (
     close_matches,
     did_you_mean,
     exit_code,
+    unknown,
 )
 from mcpwire.cli.output import Output, abandon_stdout, write_text
 
@@ -496,9 +497,8 @@ def _unknown(name: str) -> UsageError:
     if name.startswith("-"):
         return UsageError(f"the command comes before its options, got {name!r} first")
     if family not in FAMILIES:
-        similar = close_matches(name, list(COMMANDS))
-        advice = did_you_mean(similar) or "; mcpwire --help lists the commands"
-        return UsageError(f"unknown command {name!r}{advice}", suggestions=similar)
+        advice = "; mcpwire --help lists the commands"
+        return unknown(f"unknown command {name!r}", name, list(COMMANDS), advice)
     named = [command for command in COMMANDS if command.startswith(f"{family} ")]
     listed = ", ".join(command.removeprefix(f"{family} ") for command in named)
     similar = close_matches(name, named) if name != family else []

@@ -5,7 +5,7 @@ A command names its groups (`mcpwire.cli.main.COMMANDS`); `mcpwire.cli.parser` m
 parser and help of them.
 
     class Bench(Group, title="what is measured"):
-        calls: int = option("--calls N", "how many", type=number, default=1_000)
+        calls: int = option("--calls N", "how many", default=1_000)
 
 A new group becomes a base of `Options`. Importing this module loads no argparse.
 """
@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NoReturn, TypeAlias
 
-from mcpwire.cli.failures import UsageError, close_matches, did_you_mean
+from mcpwire.cli.failures import UsageError, close_matches, did_you_mean, usage_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +33,8 @@ class Option:
 
     The annotation of its attribute says how it is given: a `bool` is a flag (`--no-x`
     turns `x` off), a `bool | None` one that has both forms, a list may be repeated, an
-    `int` without a metavar counts its flags, and anything else takes one value.
+    `int` without a metavar counts its flags, and anything else takes one value, which
+    for an `int` is from 1 on.
 
     Args:
         usage: The flags and the name of the value, as in `-o/--output FILE`; empty:
@@ -42,7 +43,8 @@ class Option:
         default: What holds without it.
         variable: The variable of the environment that sets the default.
         excludes: Options with the same word here exclude each other.
-        type: Makes a value of what is typed; raises `ArgumentTypeError`.
+        type: Makes a value of what is typed; raises `ArgumentTypeError`. It replaces
+            what the annotation says of the value.
         choices: The only values that there are.
     """
 
@@ -83,7 +85,9 @@ class Option:
         else:
             if annotation.startswith("list[") and annotation.endswith("]"):
                 self.action, self._default = "append", []
-            self.settings |= {"metavar": self._metavar, "type": self._type or str}
+            is_number = annotation in {"int", "int | None", "list[int]"}
+            read = self._type or (number if is_number else str)
+            self.settings |= {"metavar": self._metavar, "type": read}
             self.settings |= {"choices": self._choices} if self._choices else {}
 
     def __get__(self, options: object | None, owner: type) -> Any:
@@ -122,10 +126,17 @@ class Group:
         """Return the options that the group itself declares."""
         return [entry for entry in vars(cls).values() if isinstance(entry, Option)]
 
-    def given(self, group: type[Group]) -> dict[str, Any]:
-        """Return the options of a group that are set, by their names."""
-        names = [entry.name for entry in group.options()]
-        return {name: value for name in names if (value := getattr(self, name))}
+    def flags(self, *groups: type[Group]) -> list[str]:
+        """Return the flags of the options of some groups that are set."""
+        return [entry.flags[0] for entry in self._set(groups)]
+
+    def given(self, *groups: type[Group]) -> dict[str, Any]:
+        """Return the options of some groups that are set, by their names."""
+        return {entry.name: getattr(self, entry.name) for entry in self._set(groups)}
+
+    def _set(self, groups: tuple[type[Group], ...]) -> list[Option]:
+        entries = (entry for group in groups for entry in group.options())
+        return [entry for entry in entries if getattr(self, entry.name)]
 
 
 # --- what is typed becomes a value
@@ -205,10 +216,8 @@ def _mode(text: str) -> str:
     """Read what revisions are spoken."""
     from mcpwire.protocol.negotiation import parse_mode
 
-    try:
+    with usage_errors():
         parse_mode(text)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
     return text
 
 
@@ -365,7 +374,7 @@ class Check(Group):
 
 
 class Ping(Group):
-    count: int = option("-n/--count N", "how often (1)", type=number, default=1)
+    count: int = option("-n/--count N", "how often (1)", default=1)
 
 
 class Completion(Group):
@@ -476,9 +485,7 @@ class AnyServer(Group, title="any server"):
         type=_folder,
     )
     max_message: int | None = option(
-        "--max-message BYTES",
-        "limit of one message of the server (64 MiB)",
-        type=number,
+        "--max-message BYTES", "limit of one message of the server (64 MiB)"
     )
 
 
@@ -604,7 +611,7 @@ class LoadSize(Group, title="how much"):
         type=rate,
     )
     users: int | None = option(
-        "--users N", "or let N users call one after the other (1)", type=number
+        "--users N", "or let N users call one after the other (1)"
     )
     seconds: float | None = option(
         "--for TIME",
@@ -621,17 +628,13 @@ class LoadSize(Group, title="how much"):
         "connections of each worker, or one for each call (1)",
         type=_sessions,
     )
-    workers: int | None = option(
-        "--workers N", "processes that make the load (1)", type=number
-    )
+    workers: int | None = option("--workers N", "processes that make the load (1)")
 
 
 class Rounds(Group, title="how much"):
     """Where servers are started anew."""
 
-    rounds: int | None = option(
-        "--rounds N", "how often all is started anew (5)", type=number
-    )
+    rounds: int | None = option("--rounds N", "how often all is started anew (5)")
 
 
 class LoadShape(Group, title="how much"):
@@ -647,22 +650,18 @@ class LoadShape(Group, title="how much"):
 
 
 class Starts(Group, title="how much"):
-    starts: int = option(
-        "--starts N", "how often it is started (10)", type=number, default=10
-    )
+    starts: int = option("--starts N", "how often it is started (10)", default=10)
 
 
 class SizeCalls(Group, title="how much"):
     size_calls: int = option(
-        "--calls N", "how many calls are made (1000)", type=number, default=1_000
+        "--calls N", "how many calls are made (1000)", default=1_000
     )
 
 
 class MeasuredClient(Group, title="the client"):
     over_http: bool = option("--http", "it is given a URL, in place of a command line")
-    client_rounds: int = option(
-        "--rounds N", "how often it is run (3)", type=number, default=3
-    )
+    client_rounds: int = option("--rounds N", "how often it is run (3)", default=3)
     client_timeout: float = option(
         "--timeout SECONDS",
         "how long one run may take (60)",
@@ -713,7 +712,7 @@ class Processes(Group, title=MEASURED):
     """Where a server that runs already is measured."""
 
     pids: list[int] = option(
-        "--pid N", "a process of the server, where it is not found", type=number
+        "--pid N", "a process of the server, where it is not found"
     )
 
 

@@ -77,6 +77,13 @@ class Output:
             sys.setrecursionlimit(limit)
         self._print(text + "\n")
 
+    def result(self, document: Any, lines: Iterable[str]) -> None:
+        """Print a result: with ``--json`` as a document, else as printable lines."""
+        if self.is_json:
+            self.document(document)
+        else:
+            self.lines(lines)
+
     def lines(self, lines: Iterable[str]) -> None:
         """Print lines that are printable already."""
         self._print("".join(f"{line}\n" for line in lines))
@@ -334,8 +341,6 @@ def save(path: str, data: bytes) -> None:
 # --- text of a server, made harmless and readable
 
 
-_NAMED: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
-
 # `str.isprintable` is false for controls, format characters (bidi among them), line
 # separators and surrogates, as wanted, and for these, which do no harm: spaces of other
 # widths, and the joiners that emoji and several scripts are written with.
@@ -370,12 +375,7 @@ def shorten(text: str, limit: int) -> str:
 def _visible(character: str) -> str:
     if character.isprintable() or character in _HARMLESS:
         return character
-    if character in _NAMED:
-        return _NAMED[character]
-    number = ord(character)
-    if number < 0x100:
-        return f"\\x{number:02x}"
-    return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
+    return character.encode("unicode_escape").decode()
 
 
 # --- words of a server among our own

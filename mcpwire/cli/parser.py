@@ -60,7 +60,6 @@ def parse(name: str, command: Command, words: Sequence[str]) -> Options:
     if options.help is None:
         _place_words(options, command, server)
         _check_target(options)
-        _check_http(options)
     return options
 
 
@@ -197,17 +196,11 @@ def _check_target(options: Options) -> None:
             _refuse(options, group, "is for one server, and this lists all")
         elif group.only == ("process" if options.is_at_url else "url"):
             _refuse(options, group, WRONG_TARGET[group.only])
-
-
-def _check_http(options: Options) -> None:
-    if options.http is None:
-        for group in options.groups:
-            if group.only == "http":
-                _refuse(options, group, "is for --http")
+        elif group.only == "http" and options.http is None:
+            _refuse(options, group, "is for --http")
 
 
 def _refuse(options: Options, group: type[Group], problem: str) -> None:
     """Refuse the first option of a group that is given."""
-    for entry in group.options():
-        if getattr(options, entry.name):
-            raise UsageError(f"{entry.flags[0]} {problem}")
+    for flag in options.flags(group):
+        raise UsageError(f"{flag} {problem}")

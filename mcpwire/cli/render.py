@@ -13,7 +13,7 @@ from mcpwire.cli.output import one_line, shorten
 from mcpwire.protocol.json_schema import alternatives_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from mcpwire.cli.output import Output
     from mcpwire.client import Client
@@ -170,11 +170,8 @@ def tools(items: Sequence[Tool], style: Style) -> list[str]:
     lines = [style.bold(f"Tools ({len(items)})")]
     width = style.width - len(NAME_INDENT) if style.width is not None else None
     for tool in items:
-        signature = tool_signature(tool, width)
-        words = badges(tool.annotations)
-        if words:
-            signature[-1] += style.dim(f"  [{', '.join(words)}]")
-        lines += _entry(signature, tool.description or tool.title, style)
+        signature, said = tool_signature(tool, width), tool.description or tool.title
+        lines += _entry(signature, badges(tool.annotations), said, style)
     return lines
 
 
@@ -183,7 +180,7 @@ def resources(items: Sequence[Resource], style: Style) -> list[str]:
     lines = [style.bold(f"Resources ({len(items)})")]
     for item in items:
         size = f"{item.size:,} bytes" if item.size is not None else None
-        lines += _named(item.uri, item, (item.mime_type, size), style)
+        lines += _entry([item.uri], (item.mime_type, size), _named(item), style)
     return lines
 
 
@@ -191,7 +188,7 @@ def templates(items: Sequence[ResourceTemplate], style: Style) -> list[str]:
     """Write the section of the resource templates."""
     lines = [style.bold(f"Resource templates ({len(items)})")]
     for item in items:
-        lines += _named(item.uri_template, item, (item.mime_type,), style)
+        lines += _entry([item.uri_template], (item.mime_type,), _named(item), style)
     return lines
 
 
@@ -201,7 +198,7 @@ def prompts(items: Sequence[Prompt], style: Style) -> list[str]:
     width = style.width - len(NAME_INDENT) if style.width is not None else None
     for prompt in items:
         signature = prompt_signature(prompt, width)
-        lines += _entry(signature, prompt.description or prompt.title, style)
+        lines += _entry(signature, (), prompt.description or prompt.title, style)
     return lines
 
 
@@ -210,27 +207,26 @@ def skills(items: Sequence[Skill], style: Style) -> list[str]:
     lines = [style.bold(f"Skills ({len(items)})")]
     for item in items:
         files = "dynamic" if item.is_dynamic else f"{len(item.resources)} file(s)"
-        line = one_line(item.uri) + style.dim(f"  [{files}]")
-        said = first_line(item.description)
-        name = one_line(item.name)
-        lines += _entry([line], f"{name}: {said}" if said else name, style)
+        name, said = one_line(item.name), first_line(item.description)
+        named = f"{name}: {said}" if said else name
+        lines += _entry([item.uri], (files,), named, style)
     return lines
 
 
-def _named(
-    uri: str,
-    item: Resource | ResourceTemplate,
-    facts: tuple[str | None, ...],
+def _named(item: Resource | ResourceTemplate) -> str:
+    name, said = one_line(item.display_name), first_line(item.description)
+    return f"{name}: {said}" if said and said != name else name
+
+
+def _entry(
+    lines: Sequence[str],
+    facts: Iterable[str | None],
+    description: str | None,
     style: Style,
 ) -> list[str]:
-    known = ", ".join(one_line(fact) for fact in facts if fact)
-    line = one_line(uri) + (style.dim(f"  [{known}]") if known else "")
-    name, said = one_line(item.display_name), first_line(item.description)
-    return _entry([line], f"{name}: {said}" if said and said != name else name, style)
-
-
-def _entry(lines: list[str], description: str | None, style: Style) -> list[str]:
-    found = [f"{NAME_INDENT}{line}" for line in lines]
+    found = [f"{NAME_INDENT}{one_line(line)}" for line in lines]
+    if known := ", ".join(one_line(fact) for fact in facts if fact):
+        found[-1] += style.dim(f"  [{known}]")
     said = first_line(description)
     if not said:
         return found

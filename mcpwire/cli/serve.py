@@ -15,7 +15,13 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.cli.failures import Exit, UsageError, close_matches, did_you_mean
+from mcpwire.cli.failures import (
+    Exit,
+    UsageError,
+    close_matches,
+    did_you_mean,
+    usage_errors,
+)
 from mcpwire.cli.options import Endpoint, Quiet, Serve
 from mcpwire.cli.output import Output, one_line
 from mcpwire.errors import LocalProtocolError
@@ -49,10 +55,8 @@ def address_of(given: str) -> str:
     from mcpwire.server.http.uvicorn import read_address
 
     address = f"127.0.0.1{given}" if given.startswith(":") else given
-    try:
+    with usage_errors("--http: "):
         read_address(address)
-    except ValueError as error:
-        raise UsageError(f"--http: {error}") from error
     return address
 
 
@@ -82,7 +86,7 @@ def serve(options: Options) -> int:
             server.run()
         else:
             with listening():
-                server.run(http=address, **_http_options(options))
+                server.run(http=address, **options.given(Endpoint, Serve, Quiet))
     except (UsageError, BrokenPipeError):
         raise
     except Exception as error:  # whatever the author's module and lifespan raise
@@ -93,10 +97,6 @@ def serve(options: Options) -> int:
         traceback.print_exception(type(error), error, _from_authors(error))
         return Exit.INTERNAL
     return Exit.OK
-
-
-def _http_options(options: Options) -> dict[str, Any]:
-    return options.given(Endpoint) | options.given(Serve) | options.given(Quiet)
 
 
 def _from_authors(error: Exception) -> TracebackType | None:

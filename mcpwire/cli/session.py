@@ -12,15 +12,17 @@ import contextlib
 import errno
 import json
 import logging
+import os
 import re
 import signal
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from mcpwire.cli.arguments import literal
 from mcpwire.cli.auth import advise_login
-from mcpwire.cli.failures import Exit, Interrupted, UsageError, exit_code
+from mcpwire.cli.failures import Exit, Interrupted, exit_code, usage_errors
 from mcpwire.cli.options import Asking
 from mcpwire.cli.output import MARKS, Output, head_lines, progress_text, shorten
 from mcpwire.cli.targets import ProbeCache, report_entry, target_of
@@ -45,6 +47,7 @@ __all__ = [
     "in_session",
     "limits_of",
     "run_command",
+    "typed",
 ]
 
 T = TypeVar("T")
@@ -82,14 +85,17 @@ SIGNALS: Final = tuple(
 )
 
 
-def in_session(options: Options, work: Callable[[Session], Awaitable[None]]) -> int:
-    """Connect to the server of a command, do its work, and return the exit code."""
+def in_session(work: Callable[[Session], Awaitable[None]]) -> Callable[[Options], int]:
+    """Make a command of what is done with the server that it connects to."""
 
-    async def session(output: Output, signals: Signals) -> int:
-        await Session(options, output, signals).run(work)
-        return Exit.OK
+    def command(options: Options) -> int:
+        async def session(output: Output, signals: Signals) -> int:
+            await Session(options, output, signals).run(work)
+            return Exit.OK
 
-    return run_command(options, session)
+        return run_command(options, session)
+
+    return command
 
 
 def run_command(
@@ -191,6 +197,27 @@ class Signals:
             self.task.cancel()
 
 
+READ_BYTES: Final = 65_536
+
+
+def typed() -> asyncio.Future[bytes]:
+    """Return the future of what is typed next; empty: the terminal has gone."""
+    loop = asyncio.get_running_loop()
+    fd = sys.stdin.fileno()
+    read: asyncio.Future[bytes] = loop.create_future()
+
+    def readable() -> None:
+        if not read.done():
+            try:
+                read.set_result(os.read(fd, READ_BYTES))
+            except OSError:
+                read.set_result(b"")
+
+    loop.add_reader(fd, readable)
+    read.add_done_callback(lambda _: loop.remove_reader(fd))
+    return read
+
+
 def _advice(error: BaseException) -> str:
     """Return a hint for an error of connecting to a command, or an empty text."""
     from mcpwire import ConnectError, NegotiationError, RequestTimeout, RPCError
@@ -275,7 +302,7 @@ class Session:
             timeout = timeout or entry.timeout
             connect_timeout = connect_timeout or entry.connect_timeout
             roots += entry.paths_of_roots() or []
-        try:
+        with usage_errors():
             return Client(
                 self.target,
                 timeout=timeout or 30.0,
@@ -288,8 +315,6 @@ class Session:
                 trace=self._trace if self.output.verbose or self.timing else None,
                 **(self.host.handlers() if self.host is not None else {}),
             )
-        except ValueError as error:
-            raise UsageError(str(error)) from error
 
     async def run(self, work: Callable[[Session], Awaitable[None]]) -> None:
         """Connect, do the work, and end the server whatever happens."""
@@ -397,7 +422,10 @@ class Session:
         if not self.output.verbose:
             return
         if event in MARKS:
-            self._show_head(head_lines(event, data))
+            first, *rest = map(self._excerpt, head_lines(event, data))
+            self._show(first)
+            for line in rest:
+                self.output.detail(f"{'':11}{line}")
             return
         label = EVENTS.get(event)
         if event == "open" and self.options.is_at_url:
@@ -405,13 +433,6 @@ class Session:
         if label is not None:
             text = data.decode("utf-8", "replace") if isinstance(data, bytes) else data
             self._show(f"{label} {self._excerpt(str(text))}")
-
-    def _show_head(self, lines: list[str]) -> None:
-        for at, line in enumerate(map(self._excerpt, lines)):
-            if at == 0:
-                self._show(line)
-            else:
-                self.output.detail(f"{'':11}{line}")
 
     def _excerpt(self, text: str) -> str:
         if self.options.verbose > 1 or len(text) <= EXCERPT:

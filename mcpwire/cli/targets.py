@@ -12,9 +12,13 @@ from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.cli.auth import auth_of, in_flags, login_options
-from mcpwire.cli.failures import UsageError, close_matches, did_you_mean
+import attrs
+
+from mcpwire.cli.auth import auth_of, errors_in_flags
+from mcpwire.cli.failures import UsageError, unknown, usage_errors
+from mcpwire.cli.options import Login, Process, Tokens
 from mcpwire.cli.output import read_source
+from mcpwire.errors import ConnectError, UnknownServer
 from mcpwire.transports.targets import Stdio
 from mcpwire.wire.json import loads
 
@@ -33,6 +37,7 @@ __all__ = [
     "place_entry",
     "read_configuration",
     "report_entry",
+    "split",
     "target_of",
 ]
 
@@ -45,28 +50,20 @@ def target_of(
     """Return the target that the options describe."""
     if options.is_at_url:
         return _at_url(options, output)
-    if options.entry is not None:
-        return _of_entry(options, options.entry, on_stderr)
-    from mcpwire import ConnectError, Stdio
-
-    command = options.command
-    if len(command) == 1 and not _is_program(command[0]):
-        command = _split(command[0])
-    if os.path.isdir(command[0]) and os.sep in command[0]:  # noqa: PTH112 - one call
-        raise ConnectError(f"cannot start {command[0]!r}: it is a directory")
-    return Stdio(
-        command[0],
-        command[1:],
-        env=dict(options.env),
-        inherit_env=options.inherit_env,
-        cwd=options.cwd,
+    entry = options.entry
+    target = _of_command(options.command) if entry is None else entry.to_target()
+    assert isinstance(target, Stdio)
+    return attrs.evolve(
+        target,
+        env={**(target.env or {}), **dict(options.env)},
+        inherit_env=options.inherit_env or target.inherit_env,
+        cwd=options.cwd or target.cwd,
         stderr=on_stderr or "tail",
     )
 
 
 def against_of(options: Options, output: Output) -> Stdio | Http | None:
     """Return the target of ``--against``, with its own environment and headers."""
-    from mcpwire.cli.options import Process
     from mcpwire.cli.parser import is_url
 
     is_at_url = options.against is not None and is_url(options.against)
@@ -93,37 +90,24 @@ def against_of(options: Options, output: Output) -> Stdio | Http | None:
     return target_of(second, output)
 
 
-def _of_entry(
-    options: Options, entry: ServerEntry, on_stderr: Callable[[bytes], None] | None
-) -> Stdio:
-    """Return the target of a configured command, with the options applied."""
-    import attrs
-
-    target: Any = entry.to_target()
-    changed: Stdio = attrs.evolve(
-        target,
-        env={**(entry.env or {}), **dict(options.env)},
-        inherit_env=options.inherit_env or entry.inherit_env,
-        cwd=options.cwd or entry.cwd,
-        stderr=on_stderr or "tail",
-    )
-    return changed
+def _of_command(command: tuple[str, ...]) -> Stdio:
+    """Return the target of a command; one word is a line, or a path with spaces."""
+    is_path = " " in command[0] and os.path.isfile(command[0])  # noqa: PTH113 - one call
+    if len(command) == 1 and not is_path:
+        command = split(command[0], "server")
+    if os.path.isdir(command[0]) and os.sep in command[0]:  # noqa: PTH112 - one call
+        raise ConnectError(f"cannot start {command[0]!r}: it is a directory")
+    return Stdio(command[0], command[1:])
 
 
-def _is_program(word: str) -> bool:
-    """Tell whether a line with spaces is the path of a file."""
-    return " " in word and os.path.isfile(word)  # noqa: PTH113 - one call
-
-
-def _split(line: str) -> tuple[str, ...]:
+def split(line: str, whose: str) -> tuple[str, ...]:
+    """Return the words of a command line, as a POSIX shell splits it."""
     import shlex
 
-    try:
+    with usage_errors(f"cannot split the command line {line!r}: "):
         words = shlex.split(line)
-    except ValueError as error:
-        raise UsageError(f"cannot split the command line {line!r}: {error}") from error
     if not words:
-        raise UsageError("the server's command line is empty")
+        raise UsageError(f"the {whose}'s command line is empty")
     return tuple(words)
 
 
@@ -137,8 +121,8 @@ def _at_url(options: Options, output: Output) -> Http:
     configured = entry.http_options() if entry is not None else {}
     headers = _joined(configured.pop("headers", None), _headers(options))
     certificate, comma, key = (options.cert or "").partition(",")
-    try:
-        _check_proxy(options.proxy)
+    _check_proxy(options.proxy)
+    with errors_in_flags():
         return Http(
             options.command[0].strip(),
             headers=headers or None,
@@ -150,8 +134,6 @@ def _at_url(options: Options, output: Output) -> Http:
             proxy=options.proxy or configured.get("proxy"),
             allow_insecure=options.allow_insecure,
         )
-    except ValueError as error:
-        raise UsageError(in_flags(str(error))) from error
 
 
 def _joined(
@@ -169,7 +151,7 @@ def _auth(
     """Return the ``auth`` argument of `Http`; an Authorization header replaces it."""
     if any(name.lower() == "authorization" for name in headers):
         is_login = options.verb.startswith("auth ")
-        for option in [options.verb] if is_login else login_options(options):
+        for option in [options.verb] if is_login else options.flags(Tokens, Login):
             raise UsageError(f"a header Authorization and {option} exclude each other")
         return None
     return auth_of(options, output, configured)
@@ -242,7 +224,6 @@ def _header_of_variable(word: str) -> tuple[str, str]:
 def read_configuration(options: Options, only: str | None = None) -> Configuration:
     """Return the configuration of ``--config``, or that of the usual files."""
     from mcpwire.config import default_files, load
-    from mcpwire.errors import UnknownServer
 
     files = (options.config,) if options.config else default_files()
     if not files:
@@ -256,12 +237,12 @@ def read_configuration(options: Options, only: str | None = None) -> Configurati
         with _quietly():
             return load(first, layers, only=None if only is None else (only,))
     except UnknownServer as error:
-        similar = close_matches(error.server, error.known)
         known = ", ".join(f"@{name}" for name in error.known[:10])
-        raise UsageError(
-            f"{', '.join(map(str, files))}: no server is named {error.server!r}"
-            f"{did_you_mean(similar) or (f'; there are {known}' if known else '')}",
-            suggestions=similar,
+        raise unknown(
+            f"{', '.join(map(str, files))}: no server is named {error.server!r}",
+            error.server,
+            error.known,
+            f"; there are {known}" if known else "",
         ) from error
 
 

@@ -147,7 +147,7 @@ class AsgiTransport(Base):
         error = None if task.cancelled() else task.exception()
         if error is not None and not exchange.is_gone:
             logger.error("the ASGI application failed", exc_info=error)
-        elif not exchange.has_begun and not exchange.is_gone:
+        elif exchange.start is None and not exchange.is_gone:
             logger.error("the ASGI application has returned without an answer")
         exchange.end(is_cut=task.cancelled())
 
@@ -181,7 +181,7 @@ class _Exchange:
         self._length = _length_of(request)
         self._requested: deque[Event] = deque()
         self._is_requested = False
-        self._head: tuple[int, list[tuple[bytes, bytes]]] | None = None
+        self.start: tuple[int, list[tuple[bytes, bytes]]] | None = None
         self._chunks: deque[bytes] = deque()
         self._unread = 0
         self._is_complete = False
@@ -214,19 +214,19 @@ class _Exchange:
         if self.is_gone:
             raise BrokenPipeError("the client is gone")
         kind = event["type"]
-        if kind == "http.response.start" and self._head is None:
+        if kind == "http.response.start" and self.start is None:
             fields = [(bytes(name), bytes(value)) for name, value in event["headers"]]
-            self._head = (event["status"], fields)
+            self.start = (event["status"], fields)
             self._tell()
-        elif kind == "http.response.body" and self._head and not self._is_complete:
+        elif kind == "http.response.body" and self.start and not self._is_complete:
             await self._send_body(event)
         else:
             raise RuntimeError(f"there must be no {kind!r} now")
 
     async def _send_body(self, event: Event) -> None:
-        assert self._head is not None
+        assert self.start is not None
         chunk = bytes(event.get("body", b""))
-        if chunk and self._has_body and self._head[0] not in {204, 304}:
+        if chunk and self._has_body and self.start[0] not in {204, 304}:
             self._chunks.append(chunk)
             self._unread += len(chunk)
         self._is_complete = not event.get("more_body", False)
@@ -234,19 +234,14 @@ class _Exchange:
         while self._unread > UNREAD and not (self.is_gone or self._is_complete):
             await self._changed.wait()
 
-    @property
-    def has_begun(self) -> bool:
-        """Whether there is a head."""
-        return self._head is not None
-
     def end(self, *, is_cut: bool) -> None:
         """Handle the end of the application's call."""
-        if self._head is None and not is_cut:
-            self._head = (500, [(b"content-type", b"text/plain")])
+        if self.start is None and not is_cut:
+            self.start = (500, [(b"content-type", b"text/plain")])
             self._chunks.append(b"Internal Server Error")
             self._is_complete = True
         elif not self._is_complete:
-            self._failure = NO_RESPONSE if self._head is None else CUT_SHORT
+            self._failure = NO_RESPONSE if self.start is None else CUT_SHORT
         self._tell()
 
     # The client's side...
@@ -266,9 +261,9 @@ class _Exchange:
 
     async def head(self) -> tuple[int, list[tuple[bytes, bytes]]]:
         """Wait for the head of the answer; return it."""
-        while self._head is None:
+        while self.start is None:
             await self._progress()
-        return self._head
+        return self.start
 
     async def body(self) -> AsyncIterator[bytes]:
         """Give the body as it comes."""

@@ -6,9 +6,9 @@ starts in some ten milliseconds.
 
 import json
 import os
-import signal
+import signal  # noqa: F401 - for the lines
 import sys
-import time
+import time  # noqa: F401 - for the lines
 from typing import Any, NoReturn
 
 __all__ = [
@@ -109,13 +109,7 @@ def serve(answers: Any) -> NoReturn:
 def run(argv: list[str]) -> None:
     """Run the lines in the first argument; they see the others in ``sys.argv``."""
     lines = compile(argv.pop(1), "<script>", "exec")
-    names = {
-        **globals(),
-        "os": os,
-        "signal": signal,
-        "time": time,
-        "__name__": "script",
-    }
+    names = {**globals(), "__name__": "script"}
     exec(lines, names)  # noqa: S102 - the lines are the test's own
 
 

@@ -466,18 +466,13 @@ class ScriptedPeer:
         for item in value if isinstance(value, list) else [value]:
             message = Message(item, send)
             self.received.append(message)
-            if not (message.is_request and self._answer_by_table(wire, message)):
+            outcome = self.answers.get(message.method or "", self.outcome)
+            if not (message.is_request and self._act(wire, message, outcome)):
                 self._inbox.append((wire, message))
 
     # The table...
 
-    def _answer_by_table(self, wire: Wire, request: Message) -> bool:
-        """Answer a request if it has an outcome; return whether it had."""
-        if request.method in self.answers:
-            return self._act(wire, request, self.answers[request.method])
-        return self._act(wire, request, self._default(request))
-
-    def _default(self, request: Message) -> Any:
+    def outcome(self, request: Message) -> Any:
         """Return the outcome of a method that is not in the table."""
         return SILENCE
 

@@ -53,15 +53,20 @@ def children(pid: int) -> set[int]:
     return found
 
 
+def _stat(pid: int | str) -> list[str]:
+    """Return the fields behind a process's name; OSError: it has just ended."""
+    text = (_PROC / str(pid) / "stat").read_text(errors="replace")
+    return text.rpartition(")")[2].split()
+
+
 def _parents(*, with_ended: bool = False) -> dict[int, int]:
     found = {}
     for folder in _PROC.iterdir():
         if folder.name.isdigit():
             try:
-                text = (folder / "stat").read_text(errors="replace")
-            except OSError:  # it has just ended
+                state, parent = _stat(folder.name)[:2]
+            except OSError:
                 continue
-            state, parent = text.rpartition(")")[2].split()[:2]
             if with_ended or state not in {"Z", "X"}:
                 found[int(folder.name)] = int(parent)
     return found
@@ -155,11 +160,10 @@ def mapped_files(pids: Iterable[int]) -> dict[str, int]:
 def work_of(pid: int) -> tuple[bool, int] | None:
     """Return whether a process would run now, and the ticks that it has run."""
     try:
-        fields = (_PROC / str(pid) / "stat").read_text(errors="replace")
+        fields = _stat(pid)
     except OSError:
         return None
-    parts = fields.rpartition(")")[2].split()
-    return parts[0] in "RD", int(parts[11]) + int(parts[12])
+    return fields[0] in "RD", int(fields[11]) + int(fields[12])
 
 
 def cpu_time(*pids: int, with_own: bool = True) -> int | None:
@@ -178,12 +182,11 @@ def cpu_time(*pids: int, with_own: bool = True) -> int | None:
             if with_own or each not in pids:
                 # The number of `clock_getcpuclockid`: all threads, ended ones too.
                 found += time.clock_gettime_ns((~each << 3) | 2)
-            text = (_PROC / str(each) / "stat").read_text(errors="replace")
+            waited_for = _stat(each)[13:15]
         except OSError:
             if each in pids:
                 return None
             continue
-        waited_for = text.rpartition(")")[2].split()[13:15]
         found += sum(map(int, waited_for)) * tick_ns
     return found
 

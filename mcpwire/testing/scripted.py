@@ -38,6 +38,7 @@ __all__ = [
 
 META: Final = "io.modelcontextprotocol/"
 METHOD_NOT_FOUND: Final = -32601
+INFO: Final = {"name": "scripted", "version": "1"}
 
 CAPABILITIES: Final[Mapping[str, Any]] = {
     "tools": {},
@@ -179,22 +180,19 @@ class ScriptedServer(MemoryPeer):
                 "supportedVersions": list(self.versions),
                 "ttlMs": 0,
                 "cacheScope": "private",
-                "_meta": {META + "serverInfo": {"name": "scripted", "version": "1"}},
+                "_meta": {META + "serverInfo": INFO},
                 **self.members,
             }
         if method == "initialize" and sessions:
             asked = params.get("protocolVersion") if isinstance(params, dict) else None
             return {
                 "protocolVersion": asked if asked in sessions else sessions[-1],
-                "serverInfo": {"name": "scripted", "version": "1"},
+                "serverInfo": INFO,
                 **self.members,
             }
         if method == "ping" and sessions:
             return {}
         return RPCError(f"method not found: {method}", code=METHOD_NOT_FOUND)
-
-    def _default(self, request: Message) -> Any:
-        return self.outcome(request)
 
 
 class ScriptedClient(ScriptedPeer):
@@ -294,19 +292,18 @@ class ScriptedClient(ScriptedPeer):
         Raises:
             AssertionError: No answer came in time, or the server went away.
         """
-        info = {"name": "scripted", "version": "1"}
         declared = plain(capabilities) or {}
         if _is_stateless(version):
             self.meta = {
                 META + "protocolVersion": version,
                 META + "clientCapabilities": declared,
-                META + "clientInfo": info,
+                META + "clientInfo": INFO,
             }
             return await self.request("server/discover", timeout=timeout)
         params = {
             "protocolVersion": version,
             "capabilities": declared,
-            "clientInfo": info,
+            "clientInfo": INFO,
         }
         answer = await self.request("initialize", params, timeout=timeout)
         if answer.error is None:

@@ -258,16 +258,9 @@ class ChannelWire(Wire):
     # What the channel tells (`transports.base.Inbound`)...
 
     def notification(self, *_: Any) -> None:
-        """Never told: what comes passes as bytes."""
+        """Never called, as the others of its kind: what comes passes as bytes."""
 
-    def request(self, *_: Any) -> None:
-        """Never told: what comes passes as bytes."""
-
-    def cancelled(self, *_: Any) -> None:
-        """Never told: what comes passes as bytes."""
-
-    def missed(self) -> None:
-        """Never told: nothing is missed of bytes."""
+    request = cancelled = missed = notification
 
     def lost(self, error: TransportError) -> None:
         """The other side is gone."""

@@ -230,6 +230,17 @@ def test_a_client_that_calls_nothing_is_an_error(cli):
     assert "ended with exit code 0 without a tools/call; it sent no request" in err
 
 
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("a 'b", 'cannot split the command line "a \'b": No closing quotation'),
+        (" ", "the client's command line is empty"),
+    ],
+)
+def test_the_command_line_of_a_client_has_to_have_words(cli, line, problem):
+    assert cli("bench", "client", line) == (2, "", f"mcpwire: {problem}\n")
+
+
 def test_the_floor_of_the_machine_is_shown(cli):
     code, out, _ = cli("bench", "floor", "--for", "0.1s")
     assert code == 0

@@ -349,7 +349,7 @@ def test_the_librarys_log_is_told_with_verbose_only(cli, scripted, monkeypatch):
         logging.getLogger("mcpwire.part").warning("look %s", "here\x1b")
         return 0
 
-    monkeypatch.setattr(commands, "ping", lambda options: in_session(options, work))
+    monkeypatch.setattr(commands, "ping", in_session(work))
     before = logging.getLogger("mcpwire").handlers
     assert cli("ping", scripted().line) == (0, "", "")
     assert "log: look here\\x1b\n" in cli("ping", "-v", scripted().line).err
