@@ -2,11 +2,14 @@
 
 import asyncio
 import contextlib
+import json
 import logging
 import socket
+import ssl
 from types import SimpleNamespace
 
 import pytest
+import trustme
 from clocks import on_a_clock_by_hand
 from hosted import call
 from turns import until
@@ -153,6 +156,58 @@ class SmallWrites(Host):
 
         protocol.connection_made = connection_made
         return protocol
+
+
+# Reading...
+
+
+async def echoes(scope, receive, send):
+    """Answer with the body."""
+    whole, more = b"", True
+    while more:
+        event = await receive()
+        whole += event["body"]
+        more = event["more_body"]
+    await send(start((b"content-length", b"%d" % len(whole))))
+    await send(body(whole))
+
+
+async def test_bodies_that_come_in_turns_are_not_mixed():
+    data = [b"a" * 100_000, b"b" * 300_000]
+    async with (
+        Host(echoes) as host,
+        connected(host.port) as first,
+        connected(host.port) as second,
+    ):
+        both = list(zip(data, (first, second), strict=True))
+        for each, (_, writer) in both:
+            writer.write(POST + b"content-length: %d\r\n\r\n" % len(each))
+        for at in range(0, 300_000, 10_000):
+            for each, (_, writer) in both:
+                writer.write(each[at : at + 10_000])
+                await writer.drain()
+        for each, (reader, _) in both:
+            assert await answer(reader) == (200, each)
+
+
+async def test_requests_and_large_bodies_come_over_tls(tmp_path):
+    authority = trustme.CA()
+    leaf, file = authority.issue_cert("127.0.0.1"), tmp_path / "server.pem"
+    leaf.private_key_and_cert_chain_pem.write_to_path(file)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    authority.configure_trust(context)
+    secure = {"ssl_certfile": str(file)}
+    async with served(Small(), uvicorn=secure) as (url, _), asyncio.timeout(PATIENCE):
+        assert url.startswith("https://")
+        where = "127.0.0.1", port_of(url)
+        reader, writer = await asyncio.open_connection(*where, ssl=context)
+        for message in (call(1), call(2, arguments={"text": "x" * 1_000_000})):
+            writer.write(raw(message, connection="keep-alive"))
+            status, said = await answer(reader)
+            assert status == 200
+            assert json.loads(said)["id"] == message["id"]
+        writer.close()
+        await writer.wait_closed()
 
 
 # Trailers and framing...
