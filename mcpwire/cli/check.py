@@ -140,7 +140,8 @@ def _again(options: Options) -> tuple[str, ...]:
 async def _cases(options: Options, chosen: RunOptions, output: Output) -> Report:
     target = target_of(options, output)
     try:
-        return await run(target, chosen, on_result=_progress(output))
+        with output.waiting(f"connecting to {target} ..."):
+            return await run(target, chosen, on_result=_progress(output))
     except ValueError as error:  # a role that no tool plays
         raise UsageError(str(error)) from error
     except ConnectError as error:

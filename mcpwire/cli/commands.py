@@ -417,7 +417,8 @@ async def _list_all(options: Options, output: Output, signals: Signals) -> int:
             failed[name] = error
 
     try:
-        failed |= (await group.connect_all()).failed
+        with output.waiting(f"connecting to {', '.join(configuration.enabled)} ..."):
+            failed |= (await group.connect_all()).failed
         await asyncio.gather(*map(ask, tuple(group)))
     finally:
         if not signals.is_hurried:

@@ -43,6 +43,9 @@ __all__ = [
 REDRAW_S: Final = 0.05
 """The progress line is rewritten no more often: a terminal is slower than a server."""
 
+WAIT_S: Final = 1.0
+"""What takes longer is named at a terminal while it lasts."""
+
 BAR: Final = 20
 JSON_DEPTH: Final = 10_000
 """Python's own writer recurses, and what was received may be 1,024 levels deep."""
@@ -138,6 +141,22 @@ class Output:
         if self.progress is not None:
             self.progress.clear()
 
+    @contextlib.contextmanager
+    def waiting(self, text: str) -> Iterator[None]:
+        """Show one line at a terminal while something takes longer than `WAIT_S`."""
+        if self.progress is None or self.verbose:  # `-v` tells more
+            yield
+            return
+        import asyncio
+
+        loop = asyncio.get_running_loop()
+        timer = loop.call_later(WAIT_S, self.progress.show_text, text)
+        try:
+            yield
+        finally:
+            timer.cancel()
+            self.clear()
+
     def _say(self, text: str) -> None:
         if sys.stderr is not None:
             sys.stderr.write(text)
@@ -196,8 +215,15 @@ class ProgressLine:
         if self.is_held or is_early:
             return
         self._next = now + REDRAW_S
-        text = _fit(progress_text(progress, total, message), _columns(self._stream) - 1)
-        self._stream.write(f"\r\x1b[K{text}")
+        self._draw(progress_text(progress, total, message))
+
+    def show_text(self, text: str) -> None:
+        """Show a text, unless the line shows progress already."""
+        if not self.is_held and not self._shown:
+            self._draw(one_line(text))
+
+    def _draw(self, text: str) -> None:
+        self._stream.write(f"\r\x1b[K{_fit(text, _columns(self._stream) - 1)}")
         self._stream.flush()
         self._shown = True
 
