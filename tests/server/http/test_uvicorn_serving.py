@@ -277,6 +277,27 @@ async def test_a_signal_ends_it_and_a_second_one_ends_it_at_once():
         assert await child.wait() == 0
 
 
+@on_posix
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_as_soon_as_it_says_where_it_listens(number):
+    pytest.importorskip("uvicorn")
+    program = f"""
+        import os, sys
+        sys.path[:0] = {PATHS!r}
+        import wired
+        from mcpwire.server.http.uvicorn import run_http
+
+        def say(url):
+            os.kill(os.getpid(), {int(number)})
+
+        run_http(wired.Small(), "127.0.0.1:0", announce=say)
+        print("ended")
+    """
+    words = [sys.executable, "-c", textwrap.dedent(program)]
+    done = subprocess.run(words, capture_output=True, timeout=PATIENCE, check=False)
+    assert (done.returncode, done.stdout) == (0, b"ended\n")
+
+
 class Caller:
     """One connection that calls as fast as it can until the server ends it."""
 
