@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from mcpwire.cli.session import Session, Signals
     from mcpwire.client import Client
     from mcpwire.errors import RPCError
-    from mcpwire.group import Group
+    from mcpwire.group import Group, Member
 
 __all__ = [
     "call",
@@ -447,12 +447,14 @@ async def _list_all(options: Options, output: Output, signals: Signals) -> int:
     return Exit.OK
 
 
-def _group(options: Options, members: Mapping[str, Any]) -> Group:
+def _group(options: Options, members: Mapping[str, Member]) -> Group:
     """Return a group of clients that refuse every request, but declare that they may.
 
     Some servers list more for such a client; with many servers a person could not tell
     their questions apart.
     """
+    import attrs
+
     from mcpwire import Recovery, RPCError
     from mcpwire.group import Group
     from mcpwire.protocol.client_features import USER_REJECTED, Elicitation
@@ -463,6 +465,11 @@ def _group(options: Options, members: Mapping[str, Any]) -> Group:
     def refuse(_: object) -> NoReturn:
         raise RPCError("the user only wanted a list", code=USER_REJECTED)
 
+    instead: dict[str, Any] = {}
+    if options.timeout is not None:
+        instead |= {"timeout": options.timeout, "connect_timeout": options.timeout}
+    if options.mode != "auto":
+        instead["mode"] = options.mode
     hosting: dict[str, Any] = {}
     if options.roots:
         hosting["roots"] = [Path(root) for root in options.roots]
@@ -471,11 +478,10 @@ def _group(options: Options, members: Mapping[str, Any]) -> Group:
         hosting["sampling"] = refuse
     try:
         return Group(
-            members,
+            {name: attrs.evolve(each, **instead) for name, each in members.items()},
             on_error="skip",
-            timeout=options.timeout or 30.0,
-            connect_timeout=options.timeout or CONNECT_TIMEOUT_S,
-            mode=options.mode,
+            timeout=30.0,
+            connect_timeout=CONNECT_TIMEOUT_S,
             limits=limits_of(options),
             recovery=Recovery(restart=False),
             **hosting,
