@@ -6,7 +6,7 @@ import signal
 import subprocess
 
 import pytest
-from cli_servers import progress
+from cli_servers import entry, progress
 from terminals import run
 
 from mcpwire.cli.output import Output, ProgressLine, progress_text
@@ -80,32 +80,21 @@ def test_an_interrupt_takes_the_progress_line_away(terminal, demo_target):
 def test_a_slow_connect_is_shown_until_the_server_answers(
     terminal, tool_server, tmp_path
 ):
-    may_start = tmp_path / "go"
     done = {"result": {"content": [{"type": "text", "text": "done"}]}}
-    server = tool_server(done, first=[{"until": str(may_start)}])
-    one = terminal().start("call", server.line, "do", stdout=subprocess.PIPE)
-    one.read_until(r"\r\x1b\[Kconnecting to \S")
-    may_start.touch()
-    assert one.finish() == 0
-    with one.process.stdout:
-        assert one.process.stdout.read() == b"done\n"
-    assert one.written.endswith(b"\r\x1b[K")
-    assert one.written.count(b"connecting") == 1
-
-
-def test_a_slow_connect_of_a_configuration_and_of_a_check_is_shown(
-    terminal, scripted, tmp_path
-):
-    words = scripted(first=[{"until": str(tmp_path / "go")}]).argv
-    servers = tmp_path / "servers.json"
-    entry = {"command": words[0], "args": list(words[1:])}
-    servers.write_text(json.dumps({"mcpServers": {"one": entry}}))
-    for command in (["ls", "--config", str(servers)], ["check", "--", *words]):
-        one = terminal().start(*command)
+    server = tool_server(done, first=[{"until": str(tmp_path / "go")}])
+    config = tmp_path / "servers.json"
+    config.write_text(json.dumps({"mcpServers": {"one": entry(server)}}))
+    for words in (["ls", "--config", str(config)], ["check", server.line]):
+        one = terminal().start(*words)
         one.read_until(r"\r\x1b\[Kconnecting to \S")
         one.process.send_signal(signal.SIGINT)
         assert one.finish() == 130
         assert one.written.endswith(b"\r\x1b[Kmcpwire: interrupted\n")
+    one = terminal().start("call", server.line, "do")
+    one.read_until(r"\r\x1b\[Kconnecting to \S")
+    (tmp_path / "go").touch()
+    assert one.finish() == 0
+    assert one.written.endswith(b"\r\x1b[Kdone\n")
 
 
 def test_binary_contents_are_not_printed_on_a_terminal(terminal, scripted):

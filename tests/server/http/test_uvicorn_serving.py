@@ -281,21 +281,13 @@ async def test_a_signal_ends_it_and_a_second_one_ends_it_at_once():
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it_as_soon_as_it_says_where_it_listens(number):
     pytest.importorskip("uvicorn")
-    program = f"""
-        import os, sys
-        sys.path[:0] = {PATHS!r}
-        import wired
-        from mcpwire.server.http.uvicorn import run_http
-
-        def say(url):
-            os.kill(os.getpid(), {int(number)})
-
-        run_http(wired.Small(), "127.0.0.1:0", announce=say)
-        print("ended")
-    """
-    words = [sys.executable, "-c", textwrap.dedent(program)]
+    program = PROGRAM.format(paths=PATHS).replace(
+        "print(url, file=sys.stderr, flush=True)",
+        f"import os; os.kill(os.getpid(), {int(number)})",
+    )
+    words = [sys.executable, "-c", program]
     done = subprocess.run(words, capture_output=True, timeout=PATIENCE, check=False)
-    assert (done.returncode, done.stdout) == (0, b"ended\n")
+    assert (done.returncode, done.stderr) == (0, b"ended\n")
 
 
 class Caller:
