@@ -1013,7 +1013,7 @@ class Subject:
     def need_tool(self, role: str) -> dict[str, Any]:
         """Return the tool that plays a role."""
         if role not in self.facts.roles:
-            raise Absent(f"a tool for the role {role!r}")
+            raise Absent(f"tool for {role!r} that may be called")
         return self.facts.roles[role]
 
 
