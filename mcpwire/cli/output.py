@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 from mcpwire.cli.failures import OutputError, UsageError, report, sentence
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Iterable, Iterator
 
 
@@ -62,6 +63,7 @@ class Output:
         live = _is_terminal(sys.stderr) and not is_json
         self.progress = ProgressLine(sys.stderr) if live else None
         self._prompt = ""
+        self._waits: asyncio.TimerHandle | None = None
         may_style = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
         self.has_styles = self.is_terminal and may_style
         self._strong = _is_terminal(sys.stderr) and may_style
@@ -137,24 +139,28 @@ class Output:
             self.note(f"mcpwire: {sentence(error)}")
 
     def clear(self) -> None:
-        """Erase the progress line."""
+        """Erase the progress line, and show none of a wait any more."""
+        if self._waits is not None:
+            self._waits.cancel()
         if self.progress is not None:
             self.progress.clear()
 
     @contextlib.contextmanager
     def waiting(self, text: str) -> Iterator[None]:
-        """Show one line at a terminal while something takes longer than `WAIT_S`."""
+        """Show one line at a terminal while something takes longer than `WAIT_S`.
+
+        What is said meanwhile, such as where to log in, takes its place.
+        """
         if self.progress is None or self.verbose:  # `-v` tells more
             yield
             return
         import asyncio
 
         loop = asyncio.get_running_loop()
-        timer = loop.call_later(WAIT_S, self.progress.show_text, text)
+        self._waits = loop.call_later(WAIT_S, self.progress.show_text, text)
         try:
             yield
         finally:
-            timer.cancel()
             self.clear()
 
     def _say(self, text: str) -> None:

@@ -215,7 +215,6 @@ def test_a_case_with_a_connection_of_its_own_gets_one():
         ("role:echo", r"no tool for 'echo' that may .*--map echo=TOOL"),
         ("call:", "no tool that may be called .*--allow-calls"),
         ("token:scope", r"no token 'scope' \(--auth scope=VARIABLE\)"),
-        ("extension:tasks", "no extension 'tasks'"),
     ],
 )
 def test_without_what_it_needs_a_case_is_absent(need, said):

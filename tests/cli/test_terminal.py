@@ -1,15 +1,18 @@
 """On a terminal: progress while a call runs, and nothing that drives the terminal."""
 
+import asyncio
 import io
 import json
 import signal
 import subprocess
+import sys
 
 import pytest
 from cli_servers import entry, progress
 from terminals import run
 
 from mcpwire.cli.output import Output, ProgressLine, progress_text
+from mcpwire.testing import run as run_virtually
 
 CONTENT = [{"type": "text", "text": "a\x1b]0;evil\x07\u202eb\tc\r\nd"}]
 
@@ -95,6 +98,19 @@ def test_a_slow_connect_is_shown_until_the_server_answers(
     (tmp_path / "go").touch()
     assert one.finish() == 0
     assert one.written.endswith(b"\r\x1b[Kdone\n")
+
+
+def test_what_is_said_takes_the_place_of_the_line_for_a_slow_connect(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", stream := io.StringIO())
+    stream.isatty = lambda: True
+
+    async def wait():
+        with (output := Output()).waiting("connecting"):
+            output.note("log in")
+            await asyncio.sleep(2)
+
+    run_virtually(wait())
+    assert stream.getvalue() == "log in\n"
 
 
 def test_binary_contents_are_not_printed_on_a_terminal(terminal, scripted):
