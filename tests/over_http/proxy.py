@@ -81,16 +81,6 @@ class CuttingProxy:
         """End every open connection, on both sides."""
         self._order(lambda: [self._close(line, reset) for line in tuple(self.lines)])
 
-    def cut_after(self, *, down: int, reset: bool = False) -> None:
-        """End each connection once so many bytes more have come down on it."""
-
-        def begin() -> None:
-            self._after, self._resets = {DOWN: down}, reset
-            for line in self.lines:
-                line.bytes = {UP: 0, DOWN: 0}
-
-        self._order(begin)
-
     def black_hole(self) -> None:
         """Pass nothing on any more, and keep the connections."""
         self._is_black_hole = True

@@ -232,10 +232,6 @@ class Connection:
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 0)
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
 
-    def half_close(self) -> None:
-        """Send FIN and go on receiving."""
-        self.sock.shutdown(socket.SHUT_WR)
-
     def close(self, *, notify: bool = True) -> None:
         """Close the connection by FIN, after the goodbye that TLS has if `notify`."""
         with contextlib.suppress(OSError):
