@@ -408,6 +408,7 @@ def log_in(
         metadata,
         stored,
         redirect_uri=redirect_uri,
+        scopes=chosen,
         policy=request.policy,
     )
     fresh = Record(

@@ -16,7 +16,7 @@ from mcpwire.auth.records import Identity
 from mcpwire.wire.urls import is_loopback, mask_url, parse_url
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from mcpwire.auth.config import OAuth
     from mcpwire.auth.records import ClientAuth, ServerMetadata
@@ -66,6 +66,7 @@ def identify(
     stored: Identity | None,
     *,
     redirect_uri: str,
+    scopes: Sequence[str],
     policy: UrlPolicy,
 ) -> Steps[Identity]:
     """Return this client's identity at an authorization server; register if needed."""
@@ -73,7 +74,7 @@ def identify(
     issuer = metadata.issuer
     if config.client_id is not None:
         return _given(config, config.client_id, metadata, stored)
-    if stored is not None and _is_usable(stored, issuer, redirect_uri, now):
+    if stored is not None and _is_usable(stored, issuer, redirect_uri, scopes, now):
         return stored
     url = config.client_metadata_url
     takes_documents = metadata.client_id_metadata_document_supported
@@ -90,7 +91,9 @@ def identify(
             + ("; it does not support client_metadata_url=" if url is not None else "")
         )
     policy.check(endpoint, _WHAT)
-    document = registration_document(config, metadata, redirect_uri=redirect_uri)
+    document = registration_document(
+        config, metadata, redirect_uri=redirect_uri, scopes=scopes
+    )
     answer = yield steps.Fetch(_WHAT, endpoint, document=document)
     return read_registration(answer, issuer, now, asked=document)
 
@@ -119,11 +122,19 @@ def _given(
     return Identity(client_id, config.client_secret, issuer)
 
 
-def _is_usable(stored: Identity, issuer: str, redirect_uri: str, now: float) -> bool:
+def _is_usable(
+    stored: Identity,
+    issuer: str,
+    redirect_uri: str,
+    scopes: Sequence[str],
+    now: float,
+) -> bool:
     """Tell whether a stored identity is good at this very issuer, and now."""
     if stored.kind == "document" or stored.issuer != issuer:
         return False
     if stored.secret_expires_at is not None and stored.secret_expires_at <= now:
+        return False
+    if stored.scopes is not None and not {*scopes} <= {*stored.scopes}:
         return False
     # Servers compare redirect URIs exactly, and some also the port of a loopback one.
     return stored.redirect_uri in {None, redirect_uri}
@@ -133,7 +144,11 @@ def _is_usable(stored: Identity, issuer: str, redirect_uri: str, now: float) -> 
 
 
 def registration_document(
-    config: OAuth, metadata: ServerMetadata, *, redirect_uri: str
+    config: OAuth,
+    metadata: ServerMetadata,
+    *,
+    redirect_uri: str,
+    scopes: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Return the metadata of this client (RFC 7591 section 2)."""
     # 2026-07-28 basic/authorization/client-registration, "Application Type and Redirect
@@ -152,8 +167,8 @@ def registration_document(
         "response_types": ["code"],
         "token_endpoint_auth_method": _wanted_method(kind, metadata),
     }
-    if config.scopes:
-        document["scope"] = " ".join(config.scopes)
+    if scopes:  # some servers refuse a login for others than the registered ones
+        document["scope"] = " ".join(scopes)
     return document
 
 
@@ -196,6 +211,7 @@ def read_registration(
             auth_method=_settled_method(document, asked, has_secret=secret is not None),
             secret_expires_at=_expiry(document.get("client_secret_expires_at"), secret),
             redirect_uri=asked["redirect_uris"][0],
+            scopes=tuple(asked["scope"].split(" ")) if "scope" in asked else None,
         )
     raise RegistrationError(reason, error=error, status=answer.status)
 

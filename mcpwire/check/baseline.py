@@ -86,7 +86,7 @@ def compare(report: Report, baseline: Mapping[Key, Verdict]) -> Comparison:
         for key, verdict in baseline.items()
         if key in seen and seen[key] is not verdict
     )
-    return Comparison(tuple(new), tuple(stale))
+    return Comparison(tuple(sorted(new, key=_key)), tuple(stale))
 
 
 def _key(result: Result) -> Key:

@@ -40,7 +40,9 @@ KEPT: Final = 16 * 1024  # octets of a case that its result shows, each way
 READ: Final = 65_536
 MOST_EVENTS: Final = 100_000  # of one event stream
 _STREAM: Final = 4 * LARGEST  # octets of one event stream
-_CREDENTIALS: Final = re.compile(rb"(?im)^(authorization:[ \t]*\S+[ \t]+)[^\r\n]+")
+_CREDENTIALS: Final = re.compile(
+    rb"(?im)((?:^|, )authorization:[ \t]*\S+[ \t]+)[^\r\n]+"
+)
 _PART: Final = 8  # octets of a secret at the end of a text that was cut
 _LIMITS: Final = Limits()
 _CONNECT_S: Final = 5.0

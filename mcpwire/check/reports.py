@@ -186,7 +186,8 @@ def to_markdown(report: Report) -> str:
     for group in _grouped(report.failures()):
         first = group[0]
         lines += ["", f"## {first.verdict.value}: {first.case} {first.title}", ""]
-        lines += [f"- {first.level.value}, {_where(group)}, {first.source}"]
+        said = (first.level.value, _where(group), first.source)
+        lines += [f"- {', '.join(filter(None, said))}"]
         lines += [
             f"- {name}: `{text.replace('`', ' ')}`" for name, text in _parts(first)
         ]

@@ -507,7 +507,7 @@ class _Run:
             return self._result(run, case, Verdict.UNRUN, "", run.gone)
         missing = next((need for need in case.needs if not _has(run.facts, need)), None)
         if missing is not None:
-            return self._result(run, case, Verdict.ABSENT, "", f"no {missing}")
+            return self._result(run, case, Verdict.ABSENT, "", _lacking(missing))
         try:
             subject = await self._connect(run, case)
         except (Finding, ConnectError) as found:
@@ -709,6 +709,17 @@ def _has(facts: Facts, need: str) -> bool:
         "prompt": facts.prompts,
     }
     return bool(listed[kind])
+
+
+def _lacking(need: str) -> str:
+    """Say what the server lacks, and the option that may help; see `Case.needs`."""
+    kind, _, name = need.partition(":")
+    return {
+        "role": f"no tool for {name!r} that may be called (--map {name}=TOOL)",
+        "call": "no tool that may be called (--allow-calls GLOB allows more)",
+        "token": f"no token {name!r} (--auth {name}=VARIABLE)",
+        "extension": f"no extension {name!r}",
+    }.get(kind, f"no {kind}")
 
 
 async def _listens(url: Url, timeout: float) -> None:

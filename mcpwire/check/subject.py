@@ -595,7 +595,7 @@ class Subject:
         data = message if isinstance(message, bytes) else encode(message)
         if isinstance(message, dict) and "method" in message and "id" in message:
             self._note(message)
-        self.last_sent = data
+        self.last_sent = _with_fields("", headers, data)
         if self.stdio is not None:
             if self.stdio.is_over:
                 raise self.stdio.death()
@@ -877,8 +877,7 @@ class Subject:
         fields = {**self.http_headers(None), **(headers or {})}
         if body is None:
             fields.pop("Content-Type", None)
-        else:
-            self.last_sent = body
+        self.last_sent = _with_fields(method, headers, body)
         response = await self.need_http().exchange(method, fields, body, target=target)
         if complete:
             await self.ended(response)
@@ -1013,13 +1012,24 @@ class Subject:
     def need_tool(self, role: str) -> dict[str, Any]:
         """Return the tool that plays a role."""
         if role not in self.facts.roles:
-            raise Absent(f"a tool for the role {role!r}")
+            raise Absent(f"tool for {role!r} that may be called")
         return self.facts.roles[role]
 
 
 def _typed(id: Any) -> Any:
     """Return an id so that 1, 1.0, true and "1" differ."""
     return type(id).__name__, id
+
+
+def _with_fields(
+    method: str, headers: Mapping[str, HeaderValue] | None, body: bytes | None
+) -> bytes:
+    """Return what was sent, behind the method and fields that its case chose."""
+    said = [method] if body is None else []
+    for name, value in (headers or {}).items():
+        text = value if isinstance(value, str) else " and ".join(value or ("none",))
+        said.append(f"{name}: {text}")
+    return b", ".join([*map(str.encode, said), *filter(None, (body,))])
 
 
 def shown(value: object) -> str:

@@ -100,6 +100,11 @@ def _parse_word(word: str) -> Argument:
     key, equals, text = word.partition("=")
     is_json = key.endswith(":")
     key = key.removesuffix(":") if is_json else key
+    if "://" in key:
+        raise UsageError(
+            f"{word!r} is not an argument: a server's URL stands before them, or "
+            "behind `--` at the end"
+        )
     if not equals or not key:
         raise UsageError(
             f"{word!r} is not an argument: write key=value, key:=json, or - to read "

@@ -138,7 +138,8 @@ def _again(options: Options) -> tuple[str, ...]:
 async def _cases(options: Options, chosen: RunOptions, output: Output) -> Report:
     target = target_of(options, output)
     try:
-        with usage_errors():  # a role that no tool plays
+        # An error of usage is a role that no tool plays.
+        with usage_errors(), output.waiting(f"connecting to {target} ..."):
             return await run(target, chosen, on_result=_progress(output))
     except ConnectError as error:
         if options.is_at_url and (said := _STATUS.search(str(error))):

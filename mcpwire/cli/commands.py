@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from mcpwire.cli.output import Output
     from mcpwire.cli.session import Session, Signals
     from mcpwire.client import Client
-    from mcpwire.group import Group
+    from mcpwire.group import Group, Member
 
 __all__ = [
     "call",
@@ -393,7 +393,8 @@ async def _list_all(options: Options, output: Output, signals: Signals) -> int:
             failed[name] = error
 
     try:
-        failed |= (await group.connect_all()).failed
+        with output.waiting(f"connecting to {', '.join(configuration.enabled)} ..."):
+            failed |= (await group.connect_all()).failed
         await asyncio.gather(*map(ask, tuple(group)))
     finally:
         if not signals.is_hurried:
@@ -418,12 +419,14 @@ async def _list_all(options: Options, output: Output, signals: Signals) -> int:
     return Exit.OK
 
 
-def _group(options: Options, members: Mapping[str, Any]) -> Group:
+def _group(options: Options, members: Mapping[str, Member]) -> Group:
     """Return a group of clients that refuse every request, but declare that they may.
 
     Some servers list more for such a client; with many servers a person could not tell
     their questions apart.
     """
+    import attrs
+
     from mcpwire import Recovery
     from mcpwire.group import Group
     from mcpwire.protocol.client_features import USER_REJECTED, Elicitation
@@ -434,6 +437,11 @@ def _group(options: Options, members: Mapping[str, Any]) -> Group:
     def refuse(_: object) -> NoReturn:
         raise RPCError("the user only wanted a list", code=USER_REJECTED)
 
+    instead: dict[str, Any] = {}
+    if options.timeout is not None:
+        instead |= {"timeout": options.timeout, "connect_timeout": options.timeout}
+    if options.mode != "auto":
+        instead["mode"] = options.mode
     hosting: dict[str, Any] = {}
     if options.roots:
         hosting["roots"] = [Path(root) for root in options.roots]
@@ -442,11 +450,10 @@ def _group(options: Options, members: Mapping[str, Any]) -> Group:
         hosting["sampling"] = refuse
     with usage_errors():
         return Group(
-            members,
+            {name: attrs.evolve(each, **instead) for name, each in members.items()},
             on_error="skip",
-            timeout=options.timeout or 30.0,
-            connect_timeout=options.timeout or CONNECT_TIMEOUT_S,
-            mode=options.mode,
+            timeout=30.0,
+            connect_timeout=CONNECT_TIMEOUT_S,
             limits=limits_of(options),
             recovery=Recovery(restart=False),
             **hosting,

@@ -174,7 +174,7 @@ def sentence(error: BaseException) -> str:
     if code == Exit.INTERNAL and not _is_explained(error):
         detail = f": {error}" if str(error) else ""
         return f"internal error: {type(error).__name__}{detail}; -v shows where"
-    text = str(error)
+    text = str(error).replace('mode="session" connects', "--mode session connects")
     if code == Exit.USAGE:
         # The library's advice to programs is none to people at a prompt.
         text = text.partition("; `client.")[0]

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 from mcpwire.cli.failures import OutputError, UsageError, report, sentence
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Iterable, Iterator
 
 
@@ -43,6 +44,9 @@ __all__ = [
 REDRAW_S: Final = 0.05
 """The progress line is rewritten no more often: a terminal is slower than a server."""
 
+WAIT_S: Final = 1.0
+"""What takes longer is named at a terminal while it lasts."""
+
 BAR: Final = 20
 JSON_DEPTH: Final = 10_000
 """Python's own writer recurses, and what was received may be 1,024 levels deep."""
@@ -59,6 +63,7 @@ class Output:
         live = _is_terminal(sys.stderr) and not is_json
         self.progress = ProgressLine(sys.stderr) if live else None
         self._prompt = ""
+        self._waits: asyncio.TimerHandle | None = None
         may_style = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
         self.has_styles = self.is_terminal and may_style
         self._strong = _is_terminal(sys.stderr) and may_style
@@ -141,9 +146,29 @@ class Output:
             self.note(f"mcpwire: {sentence(error)}")
 
     def clear(self) -> None:
-        """Erase the progress line."""
+        """Erase the progress line, and show none of a wait any more."""
+        if self._waits is not None:
+            self._waits.cancel()
         if self.progress is not None:
             self.progress.clear()
+
+    @contextlib.contextmanager
+    def waiting(self, text: str) -> Iterator[None]:
+        """Show one line at a terminal while something takes longer than `WAIT_S`.
+
+        What is said meanwhile, such as where to log in, takes its place.
+        """
+        if self.progress is None or self.verbose:  # `-v` tells more
+            yield
+            return
+        import asyncio
+
+        loop = asyncio.get_running_loop()
+        self._waits = loop.call_later(WAIT_S, self.progress.show_text, text)
+        try:
+            yield
+        finally:
+            self.clear()
 
     def _say(self, text: str) -> None:
         if sys.stderr is not None:
@@ -203,8 +228,15 @@ class ProgressLine:
         if self.is_held or is_early:
             return
         self._next = now + REDRAW_S
-        text = _fit(progress_text(progress, total, message), _columns(self._stream) - 1)
-        self._stream.write(f"\r\x1b[K{text}")
+        self._draw(progress_text(progress, total, message))
+
+    def show_text(self, text: str) -> None:
+        """Show a text, unless the line shows progress already."""
+        if not self.is_held and not self._shown:
+            self._draw(one_line(text))
+
+    def _draw(self, text: str) -> None:
+        self._stream.write(f"\r\x1b[K{_fit(text, _columns(self._stream) - 1)}")
         self._stream.flush()
         self._shown = True
 

@@ -340,7 +340,8 @@ class Session:
     async def _connect(self) -> None:
         started = time.monotonic()
         try:
-            await self._open()
+            with self.output.waiting(f"connecting to {self.target} ..."):
+                await self._open()
             self._is_connected = True
         except Exception as error:
             at_url = self.options.is_at_url

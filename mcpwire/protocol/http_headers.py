@@ -63,6 +63,12 @@ _VERSION: Final = PROTOCOL_VERSION.lower()
 _SESSION: Final = SESSION_ID.lower()
 _METHOD: Final = METHOD.lower()
 
+# 2025-11-25 basic/transports, "Sending Messages to the Server": both types.
+_POSTED: Final = {
+    "content-type": "application/json",
+    "accept": "application/json, text/event-stream",
+}
+
 # Set by a user, they would break the framing, or what MCP says in the headers.
 _RESERVED: Final = frozenset(
     {"accept", "accept-encoding", "connection", "content-encoding", "content-length"}
@@ -154,14 +160,11 @@ class RequestHeaders:
         """Return the headers of a POST; `version` is for one before the agreement."""
         if version is not None:
             extra = (*extra, (PROTOCOL_VERSION, version))
-        # 2025-11-25 basic/transports, "Sending Messages to the Server": both types.
-        both = "application/json, text/event-stream"
-        more = {"content-type": "application/json", "accept": both}
         if extra:
-            return self._compose("POST", more, extra)
+            return self._compose("POST", _POSTED, extra)
         made_of = self.session_id, self.revision
         if self._post_of != made_of:  # else the same fields: 15 % of a call
-            self._post, self._post_of = self._compose("POST", more, ()), made_of
+            self._post, self._post_of = self._compose("POST", _POSTED, ()), made_of
         return self._post
 
     def get(

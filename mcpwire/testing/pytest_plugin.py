@@ -27,9 +27,9 @@ from mcpwire.testing.clock import VirtualClockLoop
 from mcpwire.testing.leaks import Watch, watch_tasks
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Iterator
 
-__all__ = ["no_leaks", "pytest_pyfunc_call", "virtual_clock", "watch_item"]
+__all__ = ["no_leaks", "pytest_runtest_call", "virtual_clock", "watch_item"]
 
 
 @pytest.fixture
@@ -75,9 +75,11 @@ def watch_item(item: pytest.Function) -> None:
         function.hypothesis.inner_test = watch_tasks(inner)
 
 
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
-    """Watch the tasks of async tests that ask for `no_leaks`."""
-    if "no_leaks" in pyfuncitem.fixturenames:
-        watch_item(pyfuncitem)
-    return (yield)
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> None:
+    """Watch the tasks of async tests that ask for `no_leaks`.
+
+    This is before pytest-asyncio makes a plain function of an async one.
+    """
+    if isinstance(item, pytest.Function) and "no_leaks" in item.fixturenames:
+        watch_item(item)

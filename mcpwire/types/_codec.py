@@ -543,10 +543,10 @@ class _DecoderSource(_Source):
             self.require(fits, path, expected, got)
 
     def check_items(self, item: Kind, value: str, path: str) -> None:
-        index, each, out = self.name("i"), self.name("x"), self.name("out")
+        each, out = self.name("x"), self.name("out")
         self.line(f"{out} = []")
-        with self.block(f"for {index}, {each} in enumerate({value}):"):
-            self.check(item, each, f"{path} + f'[{{{index}}}]'")
+        with self.block(f"for {each} in {value}:"):
+            self.check(item, each, f"{path} + f'[{{len({out})}}]'")
             self.line(f"{out}.append({each})")
         self.line(f"{value} = {out}")
 

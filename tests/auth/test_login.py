@@ -194,7 +194,10 @@ def test_another_port_is_another_registration_and_the_tokens_stay_with_the_first
     world.back = DENIED
     with pytest.raises(ConsentDenied):
         world.run(obtain(OAUTH, wanted(denial=wants_more("b"), used="access-1")))
-    other = registered("new-client-1", redirect_uri="http://127.0.0.1:5005/callback")
+    other = attrs.evolve(
+        registered("new-client-1", redirect_uri="http://127.0.0.1:5005/callback"),
+        scopes=("a", "b"),
+    )
     assert world.record == stored(tokens=GOOD, registered=other)
     assert world.of(Listen) == [Listen(REDIRECT)]
 

@@ -52,6 +52,7 @@ IDENTITY = Identity(
     auth_method="client_secret_post",
     secret_expires_at=1_800_000_000.5,
     redirect_uri="http://127.0.0.1:1/callback",
+    scopes=("a",),
 )
 TOKENS = Tokens("some-token", "DPoP", 1_800_000_000.25, "some-refresh-token", ("a",))
 FULL = Record(

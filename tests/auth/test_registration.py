@@ -41,10 +41,12 @@ def answer(status, document, **fields):
     return Answer(status, fields, body)
 
 
-def outcome(config, known, stored=None, *, answered=None, server=SERVER):
+def outcome(config, known, stored=None, *, answered=None, server=SERVER, scopes=()):
     """Run `identify`; return who it is, and what was sent."""
     policy = UrlPolicy(server)
-    steps = identify(config, known, stored, redirect_uri=REDIRECT, policy=policy)
+    steps = identify(
+        config, known, stored, redirect_uri=REDIRECT, scopes=scopes, policy=policy
+    )
     sent = []
     reply = None
     while True:
@@ -191,7 +193,7 @@ def document_of(config=None, redirect_uri=REDIRECT, **members):
 
 @pytest.mark.rule("REG-07", "REG-08", "REG-13")
 def test_a_client_says_what_it_is():
-    config = OAuth(client_name="Mine", scopes="b a")
+    config = OAuth(client_name="Mine")
     assert document_of(config, token_endpoint_auth_methods_supported=("none",)) == {
         "client_name": "Mine",
         "application_type": "native",
@@ -199,9 +201,16 @@ def test_a_client_says_what_it_is():
         "grant_types": ["authorization_code", "refresh_token"],
         "response_types": ["code"],
         "token_endpoint_auth_method": "none",
-        "scope": "b a",
     }
-    assert "scope" not in document_of()
+
+
+@pytest.mark.parametrize("stored", [None, ("a",), ("c", "b")], ids=str)
+def test_a_client_registers_for_the_scopes_that_it_asks_for(stored):
+    known = stored and attrs.evolve(STORED, scopes=stored)
+    identity, (sent,) = outcome(OAuth(), metadata(), known, scopes=("b", "a"))
+    assert sent.document["scope"] == "b a"
+    assert identity.scopes == ("b", "a")
+    assert outcome(OAuth(), metadata(), identity, scopes=("a",)) == (identity, [])
 
 
 TYPES = {

@@ -76,14 +76,19 @@ async def test_secrets_are_sent_and_not_kept():
         kept = b"".join(octets.data for octets in subject.tape.octets)
         assert b"Authorization: Bearer ***" in kept
         assert TOKEN.encode() not in kept
+        said = b"GET, Authorization: Bearer changed, X: y"
+        assert subject.tape.masked(said) == b"GET, Authorization: Bearer ***"
 
 
 async def test_header_fields_replace_each_other_in_any_case_and_may_be_several():
-    async with serving(STREAM + ANSWER) as (subject, heads):
+    async with serving(STREAM + ANSWER, STREAM) as (subject, heads):
         fields = {"authorization": None, "X-Two": ("a", "b")}
         await subject.request("ping", id=7, headers=fields)
         assert "uthorization" not in heads[0]
         assert "X-Two: a\r\nX-Two: b\r\n" in heads[0]
+        assert subject.last_sent.startswith(b'authorization: none, X-Two: a and b, {"')
+        await subject.exchange("GET", {"Origin": "http://x"})
+        assert subject.last_sent == b"GET, Origin: http://x"
 
 
 async def test_an_exchange_that_is_abandoned_at_once_leaves_no_connection():

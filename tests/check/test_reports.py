@@ -194,6 +194,8 @@ def test_text_and_markdown_have_the_worst_first_and_cells_together():
         assert text.index("RPC-07.a") < text.index("B01.a")
         assert text.count("title of RPC-07.a") == 1
         assert "2025-06-18, 2025-11-25" in text
+    robust = attrs.evolve(result(Verdict.WARN, Level.ROBUST), source="")
+    assert "- ROBUST, stdio 2025-11-25\n" in to_markdown(report(robust))
     assert "\x1b" not in to_text(report(result(Verdict.WARN)))
     assert "\x1b[33m" in to_text(report(result(Verdict.WARN)), colour=True)
 
@@ -234,6 +236,8 @@ def test_a_baseline_accepts_what_it_names_and_nothing_else():
     )
     (new,) = compare(report(result(Verdict.CRASH)), baseline).new
     assert new.verdict is Verdict.CRASH
+    late = [result(Verdict.FAIL, case=case) for case in ("RPC-31.a", "RPC-07.a")]
+    assert compare(report(*late), {}).new == (late[1], late[0])
 
 
 def test_what_did_not_run_is_worse_than_any_baseline():

@@ -161,7 +161,7 @@ def test_timing_is_measured_over_http(cli):
         (reply(403), 4, None),
         (reply(404), 4, "is it the URL of an MCP endpoint, with its path?"),
         (reply(405), 4, "is it the URL of an MCP endpoint, with its path?"),
-        (reply(500), 4, 'mode="session" connects without this probe'),
+        (reply(500), 4, "--mode session connects without this probe"),
         (reply(307, location="https://other.example/mcp"), 4, None),
         (reply(307, location="/mcp/"), 4, "give that URL instead"),
         (

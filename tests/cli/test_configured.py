@@ -239,6 +239,15 @@ def test_the_times_and_folders_of_an_entry_are_those_of_the_client(
     assert "roots" in declared
 
 
+@pytest.mark.parametrize("said", [{"mode": "session"}, {"revision": "2025-11-25"}])
+def test_the_mode_of_an_entry_is_that_of_the_client(cli, configure, tool_server, said):
+    server = tool_server()
+    configure(a={**entry(server), **said})
+    assert cli("ls", "--config", "x.json", "@a").code == 0
+    assert server.requests("server/discover") == []
+    assert cli("ls", "--config", "x.json", "@a", "--mode", "stateless").code == 4
+
+
 def test_a_configured_server_is_one_to_log_in_to(cli, configure):
     configure(a={"url": URL, "auth": "oauth"}, b={"command": "c"})
     done = cli("auth", "status", "@a", "--config", "x.json")
@@ -271,6 +280,18 @@ def test_all_servers_are_listed_and_what_failed_stands_at_the_end(
     assert reasons[0] == "  bad: cannot start 'no-such-program': command not found"
     assert reasons[1].startswith("  odd: cannot start 'c': ")
     assert err == "mcpwire: 2 of 3 servers failed: 'bad', 'odd'\n"
+
+
+def test_options_stand_in_the_place_of_what_the_entries_say(
+    cli, configure, scripted, tool_server
+):
+    server = tool_server()
+    configure(a={**entry(server), "mode": "stateless"})
+    assert cli("ls", "--config", "x.json", "--mode", "session").code == 0
+    silent = scripted({"tools": {}}, tools__list=[])
+    configure(a={**entry(silent), "timeout": 3600, "connect_timeout": 3600})
+    done = cli("ls", "--config", "x.json", "--timeout", "0.5")
+    assert (done.code, "no answer within 0.5 s" in done.out) == (4, True)
 
 
 def test_a_message_of_one_of_all_servers_that_is_too_large_names_the_option(

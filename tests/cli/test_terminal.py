@@ -1,14 +1,18 @@
 """On a terminal: progress while a call runs, and nothing that drives the terminal."""
 
+import asyncio
 import io
+import json
 import signal
 import subprocess
+import sys
 
 import pytest
-from cli_servers import progress
+from cli_servers import entry, progress
 from terminals import run
 
 from mcpwire.cli.output import Output, ProgressLine, progress_text
+from mcpwire.testing import run as run_virtually
 
 CONTENT = [{"type": "text", "text": "a\x1b]0;evil\x07\u202eb\tc\r\nd"}]
 
@@ -76,6 +80,39 @@ def test_an_interrupt_takes_the_progress_line_away(terminal, demo_target):
     assert one.written.endswith(b"\r\x1b[Kmcpwire: interrupted\n")
 
 
+def test_a_slow_connect_is_shown_until_the_server_answers(
+    terminal, tool_server, tmp_path
+):
+    done = {"result": {"content": [{"type": "text", "text": "done"}]}}
+    server = tool_server(done, first=[{"until": str(tmp_path / "go")}])
+    config = tmp_path / "servers.json"
+    config.write_text(json.dumps({"mcpServers": {"one": entry(server)}}))
+    for words in (["ls", "--config", str(config)], ["check", server.line]):
+        one = terminal().start(*words)
+        one.read_until(r"\r\x1b\[Kconnecting to \S")
+        one.process.send_signal(signal.SIGINT)
+        assert one.finish() == 130
+        assert one.written.endswith(b"\r\x1b[Kmcpwire: interrupted\n")
+    one = terminal().start("call", server.line, "do")
+    one.read_until(r"\r\x1b\[Kconnecting to \S")
+    (tmp_path / "go").touch()
+    assert one.finish() == 0
+    assert one.written.endswith(b"\r\x1b[Kdone\n")
+
+
+def test_what_is_said_takes_the_place_of_the_line_for_a_slow_connect(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", stream := io.StringIO())
+    stream.isatty = lambda: True
+
+    async def wait():
+        with (output := Output()).waiting("connecting"):
+            output.note("log in")
+            await asyncio.sleep(2)
+
+    run_virtually(wait())
+    assert stream.getvalue() == "log in\n"
+
+
 def test_binary_contents_are_not_printed_on_a_terminal(terminal, scripted):
     parts = [{"uri": "x:1", "blob": "/wA=", "mimeType": "image/png"}]
     server = scripted(
@@ -87,7 +124,8 @@ def test_binary_contents_are_not_printed_on_a_terminal(terminal, scripted):
         "mcpwire: 'x:1' is binary (image/png, 2 bytes): save it with"
     )
     one = terminal().start("read", server.line, "x:1", "-o", "-")
-    assert (one.finish(), one.written) == (0, b"\xff\x00")
+    assert one.finish() == 0
+    assert one.written.endswith(b"\xff\x00")
 
 
 def test_text_contents_are_escaped_on_a_terminal(terminal, scripted):

@@ -36,7 +36,6 @@ class Line:
     def __init__(self, client: socket.socket, server: socket.socket) -> None:
         self.sources = {UP: client, DOWN: server}
         self.sinks = {UP: server, DOWN: client}
-        self.bytes = {UP: 0, DOWN: 0}
         self.is_closed = False
         self.open_ways = {UP, DOWN}
 
@@ -59,8 +58,6 @@ class CuttingProxy:
     def __init__(self, upstream_port: int) -> None:
         self.upstream_port = upstream_port
         self.lines: list[Line] = []
-        self._after: dict[str, int] = {}
-        self._resets = False
         self._is_black_hole = False
         self._orders: list[Any] = []
         self._lock = threading.Lock()
@@ -81,16 +78,6 @@ class CuttingProxy:
         """End every open connection, on both sides."""
         self._order(lambda: [self._close(line, reset) for line in tuple(self.lines)])
 
-    def cut_after(self, *, down: int, reset: bool = False) -> None:
-        """End each connection once so many bytes more have come down on it."""
-
-        def begin() -> None:
-            self._after, self._resets = {DOWN: down}, reset
-            for line in self.lines:
-                line.bytes = {UP: 0, DOWN: 0}
-
-        self._order(begin)
-
     def black_hole(self) -> None:
         """Pass nothing on any more, and keep the connections."""
         self._is_black_hole = True
@@ -99,7 +86,6 @@ class CuttingProxy:
     def heal(self) -> None:
         """Be an honest proxy again for all that is to come."""
         self._is_black_hole = False
-        self._after = {}
         self._order(lambda: None)
 
     def _order(self, function: Any) -> None:
@@ -159,18 +145,13 @@ class CuttingProxy:
         self.lines.append(Line(client, server))
 
     def _pass_on(self, line: Line, way: str) -> None:
-        left = self._after.get(way, line.bytes[way] + READ_SIZE) - line.bytes[way]
-        size = min(READ_SIZE, max(left, 0))
         try:
-            data = line.sources[way].recv(size) if size else b""
-            line.bytes[way] += len(data)
+            data = line.sources[way].recv(READ_SIZE)
             line.sinks[way].sendall(data)
         except OSError:
             self._close(line, reset=True)
             return
-        if way in self._after and line.bytes[way] >= self._after[way]:
-            self._close(line, self._resets)
-        elif not data:
+        if not data:
             self._half_close(line, way)
 
     def _half_close(self, line: Line, way: str) -> None:

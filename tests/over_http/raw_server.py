@@ -118,6 +118,7 @@ class Connection:
         self.was_reset = False
         self._wake, self._waker = socket.socketpair()
         self._wake.setblocking(False)
+        self._waker.setblocking(False)  # an unread byte wakes as well as two
         self._cut: Exception | None = None
         self._resets = False
         sock.setblocking(False)
@@ -231,10 +232,6 @@ class Connection:
         """Keep what is sent back, so that it leaves together with the FIN."""
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 0)
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
-
-    def half_close(self) -> None:
-        """Send FIN and go on receiving."""
-        self.sock.shutdown(socket.SHUT_WR)
 
     def close(self, *, notify: bool = True) -> None:
         """Close the connection by FIN, after the goodbye that TLS has if `notify`."""

@@ -23,7 +23,6 @@ ALL = tuple(revision.name for revision in REVISIONS)
 SESSION = ALL[:-1]
 BATCHES = ("2025-03-26",)
 STATELESS = ALL[-1:]
-UNAGREED = (None,)
 ERRORS_WITHOUT_ID = (None, "2025-11-25", "2026-07-28")
 NO_ERRORS_WITHOUT_ID = ("2024-11-05", "2025-03-26", "2025-06-18")
 

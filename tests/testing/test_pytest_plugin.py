@@ -4,7 +4,19 @@ import re
 import subprocess
 import sys
 
-CONFTEST = 'pytest_plugins = ["mcpwire.testing.pytest_plugin"]\n'
+CONFTEST = """
+import asyncio
+pytest_plugins = ["mcpwire.testing.pytest_plugin"]
+
+def pytest_itemcollected(item):
+    def runtest(wrapped=item.runtest):  # as pytest-asyncio has it
+        function = item.obj
+        item.obj = lambda: asyncio.run(function())
+        wrapped()
+
+    if item.name == "test_leaky_task":
+        item.runtest = runtest
+"""
 
 TESTS = """
 import asyncio, os
@@ -28,7 +40,6 @@ def test_tidy(no_leaks):
 def test_leaky(no_leaks):
     os.dup(0)
 
-@pytest.mark.anyio
 @pytest.mark.usefixtures("no_leaks")
 async def test_leaky_task():
     test_leaky_task.task = asyncio.create_task(asyncio.Event().wait())

@@ -34,6 +34,7 @@ import struct
 import sys
 import threading
 from collections import deque
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 from urllib.parse import quote, unquote
@@ -927,10 +928,8 @@ async def serve_http(
         scheme = "https" if settings.get("ssl_certfile") else "http"
         url = f"{scheme}://{_spell(listening)}{path}"
         _warn(server, listening)
-        if announce is not None:
-            announce(url)
-        else:
-            say_where(url, server)
+        say = partial(say_where, server=server) if announce is None else announce
+        runner.announce = partial(say, url)
         await _run(runner, listening)
     finally:
         listening.close()
@@ -1015,6 +1014,7 @@ def _runner(
         """Drains first; ends by signals without passing them on."""
 
         should_exit: bool
+        announce: Callable[[], object]
         is_forced = False
         _draining: asyncio.Task[None] | None = None
 
@@ -1022,6 +1022,7 @@ def _runner(
             await super().startup(sockets)
             for each in sockets or ():
                 each.listen(BACKLOG)  # asyncio's `backlog` is also what a turn accepts
+            self.announce()  # from here on signals end it gracefully
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             connections.is_draining = True

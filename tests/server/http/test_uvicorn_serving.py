@@ -277,6 +277,19 @@ async def test_a_signal_ends_it_and_a_second_one_ends_it_at_once():
         assert await child.wait() == 0
 
 
+@on_posix
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_as_soon_as_it_says_where_it_listens(number):
+    pytest.importorskip("uvicorn")
+    program = PROGRAM.format(paths=PATHS).replace(
+        "print(url, file=sys.stderr, flush=True)",
+        f"import os; os.kill(os.getpid(), {int(number)})",
+    )
+    words = [sys.executable, "-c", program]
+    done = subprocess.run(words, capture_output=True, timeout=PATIENCE, check=False)
+    assert (done.returncode, done.stderr) == (0, b"ended\n")
+
+
 class Caller:
     """One connection that calls as fast as it can until the server ends it."""
 
