@@ -13,21 +13,31 @@ from __future__ import annotations
 
 import sys
 from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from bench_server import SESSION, opener
 from harness import machine
 from harness.command import chosen, conclude, parser, tell
 from harness.figures import Budget
+from harness.programs import Served, in_turns, of_slices
+from harness.programs import opened as opened_programs
 from harness.rounds import Plan, Variant, add, opened, reckon
+from harness.servers import Program, python_of
 from large.points import BY_NAME, KIB, LARGE, LISTS, SMALL, TEXTS, ask
-from large.served import PROGRAMS, SDK
+from leg import NAME as TOOL
 from null import build
+
+from mcpwire.bench import Call, Load
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from harness.rounds import Child, Round, Slices
     from large.points import Point
+
+    from mcpwire import Client
 
 NAME = "large"
 SLICES = 3
@@ -48,8 +58,9 @@ class Way(NamedTuple):
 
     name: str
     targets: dict[str, str]
+    """Of clients; none where servers are measured."""
     server: str = ""
-    """The null server; where there is none, the variants' own."""
+    """The null server, where there is one."""
     points: tuple[Point, ...] = (*TEXTS, *LISTS)
 
 
@@ -86,27 +97,31 @@ WAYS += [
         {FLOOR: "large.floors:memory", OURS: "large.ours:memory"},
         points=tuple(TEXTS),
     ),
-    *(
-        Way(
-            f"server, {name}",
-            dict.fromkeys(PROGRAMS, f"large.served:{function}"),
-            points=tuple(TEXTS),
-        )
-        for name, function in (("stdio", "stdio"), ("HTTP", "http"))
-    ),
+    *(Way(f"server, {name}", {}, points=tuple(TEXTS)) for name in ("stdio", "HTTP")),
 ]
 
+FOLDER = Path(__file__).resolve().parent / "large"
+SDK = python_of("python-sdk")
+PROGRAMS = {
+    FLOOR: Program((sys.executable, str(FOLDER / "floor_server.py"))),
+    OURS: Program((sys.executable, str(FOLDER / "mcpwire_server.py"))),
+    PEER: Program((str(SDK), str(FOLDER / "sdk_server.py")), (SDK,)),
+}
+SERVED_S = 0.2
+"""For how long a server is asked at each point, times the slices of a round."""
 
-def variants() -> list[Variant]:
+
+def variants() -> list[Variant | Served]:
     """Return what is measured on each way."""
-    found = []
+    found: list[Variant | Served] = []
     for way in WAYS:
+        if not way.targets:
+            found += served(way)
         for who, target in way.targets.items():
             if who == PEER and not SDK.exists():
                 tell(f"{way.name}: {who} is left out, {SDK} is not installed")
                 continue
             server = str(build.build(way.server)) if way.server else who
-            is_foreign = who == PEER and way.server
             name = f"{way.name}: {who}"
             found.append(
                 Variant(
@@ -114,10 +129,27 @@ def variants() -> list[Variant]:
                     target,
                     ask(server, points_of(name, way)),
                     f"{way.name}: {FLOOR}",
-                    interpreter=(str(SDK), "-m", "harness.child") if is_foreign else (),
+                    interpreter=(str(SDK), "-m", "harness.child")
+                    if who == PEER
+                    else (),
                 )
             )
     return found
+
+
+def served(way: Way) -> list[Served]:
+    """Return the servers of a way that are installed."""
+    return [
+        Served(
+            name=f"{way.name}: {name}",
+            baseline=f"{way.name}: {FLOOR}",
+            leg=way.name,
+            revision=SESSION,
+            opened=partial(opener, program, way.name),
+        )
+        for name, program in PROGRAMS.items()
+        if program.missing() is None
+    ]
 
 
 def points_of(name: str, way: Way) -> list[Point]:
@@ -148,13 +180,47 @@ def measure(way: Way, those: Sequence[Variant], plan: Plan) -> Round:
                 name = child.variant.name
                 take(child, slices, "measure", wanted(name, points[name], plan.calls))
         for child in children:
-            # Of a server there is only the memory of its client.
-            if (
-                "server" not in way.name
-                and BY_NAME[LARGE] in points[child.variant.name]
-            ):
+            if BY_NAME[LARGE] in points[child.variant.name]:
                 take(child, slices, "peak", [LARGE])
     return with_growth(those, reckon(those, slices))
+
+
+async def check_texts(client: Client) -> None:
+    """Fail when a text is not as long as it is to be."""
+    for point in TEXTS:
+        result = await client.call_tool(TOOL, {"kib": point.kib})
+        point.check(len(result.text))
+
+
+def measure_served(those: Sequence[Served], plan: Plan) -> Round:
+    """Return the figures of servers: of all of them, at all points, in turn."""
+    slices: Slices = {each.name: {} for each in those}
+    with opened_programs(those, check_texts) as targets:
+        found = in_turns(
+            {
+                f"{name}, {point.name}": (target, load_of(point, plan))
+                for point in TEXTS
+                for name, target in targets.items()
+            }
+        )
+    for each in those:
+        for point in TEXTS:
+            subject = found[f"{each.name}, {point.name}"]
+            for ours, theirs in (("cpu_us", "cpu"), ("took_us", "mean")):
+                values = of_slices(each.name, subject, theirs)
+                slices[each.name][f"{ours}@{point.name}"] = values
+    return with_growth(those, reckon(those, slices))
+
+
+def load_of(point: Point, plan: Plan) -> Load:
+    """Return the load of one user who asks for such a text."""
+    return Load(
+        calls=(Call.tool(TOOL, {"kib": point.kib}),),
+        seconds=SERVED_S * plan.slices,
+        rounds=1,
+        warm_up=SERVED_S / 2,
+        mode=SESSION,
+    )
 
 
 def take(child: Child, slices: Slices, do: str, what: Any) -> None:
@@ -162,7 +228,7 @@ def take(child: Child, slices: Slices, do: str, what: Any) -> None:
     add(slices[child.variant.name], child.ask(**{"do": do, "with": what}))
 
 
-def with_growth(those: Sequence[Variant], found: Round) -> Round:
+def with_growth(those: Sequence[Variant | Served], found: Round) -> Round:
     """Add by how much a byte costs more at the largest size than at a middling one."""
     times = BY_NAME[LARGE].kib / BY_NAME[SMALL].kib
     small, large = f"cpu_us@{SMALL}", f"cpu_us@{LARGE}"
@@ -204,18 +270,20 @@ def run(options: Any) -> int:
         found: Round = {}
         for way in WAYS:
             here = [each for each in those if each.name.startswith(f"{way.name}: ")]
-            if here:
-                found |= measure(way, here, plan)
+            if clients := [each for each in here if isinstance(each, Variant)]:
+                found |= measure(way, clients, plan)
+            if servers := [each for each in here if isinstance(each, Served)]:
+                found |= measure_served(servers, plan)
         rounds.append(found)
     described = machine.describe() | {
         **notes,
-        "placed": "one call at a time unpinned",
+        "placed": "one call at a time unpinned, servers on one core",
     }
     baselines = {each.name: each.baseline for each in those}
     pairs = [
         (f"{way.name}: {PEER}", f"{way.name}: {OURS}")
         for way in WAYS
-        if PEER in way.targets
+        if PEER in way.targets or not way.targets
     ]
     described["pinned"] = False
     return conclude(options, plan, described, rounds, baselines, budgets(), pairs)

@@ -39,7 +39,11 @@ def numbers(text: str) -> tuple[int, ...]:
 
 
 def parser(
-    name: str, widths: tuple[int, ...] = (), slices: int = SLICES
+    name: str,
+    widths: tuple[int, ...] = (),
+    slices: int = SLICES,
+    *,
+    counts_calls: bool = True,
 ) -> argparse.ArgumentParser:
     """Return what every question understands; without widths one call is in flight."""
     parser = argparse.ArgumentParser(prog=f"bench_{name}.py")
@@ -48,14 +52,16 @@ def parser(
     add("--rounds", type=positive, default=7, help="interleaved rounds (7)")
     text = f"slices in a round ({slices})"
     add("--slices", type=positive, default=slices, help=text)
-    add("--calls", type=positive, default=500, help="calls in a slice (500)")
+    if counts_calls:
+        add("--calls", type=positive, default=500, help="calls in a slice (500)")
     if widths:
         text = f"calls in flight ({','.join(map(str, widths))}); '' for none"
         add("--widths", type=numbers, default=widths, help=text)
     add("--only", action="append", default=[], metavar="TEXT", help="names with TEXT")
     add("--output", type=Path, default=local, help="result file (results/local/)")
     add("--check", action="store_true", help="exit 1 when a budget is not kept")
-    parser.set_defaults(name=name, widths=widths, began=time.monotonic())
+    defaults = {} if counts_calls else {"calls": 0}
+    parser.set_defaults(name=name, widths=widths, began=time.monotonic(), **defaults)
     return parser
 
 
@@ -106,12 +112,14 @@ def run(
     """
     if widths is None:
         widths = () if is_blocking else WIDTHS
-    options = parser(name, widths, slices).parse_args(arguments)
+    counts_calls = any(isinstance(each, Variant) for each in variants)
+    reading = parser(name, widths, slices, counts_calls=counts_calls)
+    options = reading.parse_args(arguments)
     variants = chosen(variants, options.only)
     plan = Plan(
         options.rounds,
         options.slices,
-        0 if all(isinstance(each, Served) for each in variants) else options.calls,
+        options.calls,
         options.widths,
         pinned=not (is_blocking or is_placed),
     )

@@ -20,12 +20,15 @@ from mcpwire import Client, MCPError
 from mcpwire.bench import Call, Load, run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from harness.rounds import Plan, Slices
     from mcpwire import Http, Stdio
-    from mcpwire.bench import Result
+    from mcpwire.bench.results import Subject
+
+    Check = Callable[[Client], Awaitable[None]]
+    """Raises `MCPError` where a server does not answer as it should."""
 
 SLICE_S: Final = 0.5
 WARM_UP_S: Final = 0.5
@@ -53,25 +56,53 @@ class Served:
     """Runs what has to run already, and gives where it is called."""
 
 
+async def check_answer(client: Client) -> None:
+    """Call the tool once."""
+    result = await client.call_tool(NAME, ARGUMENTS)
+    if result.text not in ANSWERS:
+        raise MCPError(f"a call was answered with {result.text!r}")
+
+
 def measure_programs(programs: Sequence[Served], plan: Plan, slices: Slices) -> None:
     """Start the programs of a leg and add the slices of this round."""
     (revision,) = {each.revision for each in programs}
+    with opened(programs) as targets:
+        for width in (None, *plan.widths):
+            load = Load(
+                calls=(Call.tool(NAME, ARGUMENTS),),
+                users=width or 1,
+                seconds=SLICE_S * plan.slices,
+                rounds=1,
+                warm_up=WARM_UP_S,
+                mode=revision,
+            )
+            found = in_turns({name: (targets[name], load) for name in targets})
+            for name, subject in found.items():
+                take(name, subject, width, slices)
+
+
+@contextmanager
+def opened(
+    programs: Sequence[Served], check: Check = check_answer
+) -> Iterator[dict[str, Stdio | Http]]:
+    """Start programs, have their answers checked, and give where they are called."""
     with ExitStack() as stack:
         stack.enter_context(exit_on_sigterm())
         stack.enter_context(on_the_loads_core())
         targets = {}
         for each in programs:
             try:
-                target = stack.enter_context(each.opened())
-                asyncio.run(check_answer(target, revision))
+                targets[each.name] = stack.enter_context(each.opened())
+                asyncio.run(checked(targets[each.name], each.revision, check))
             except (MCPError, OSError) as error:
                 sys.exit(f"{each.name}: {error}")
-            targets[each.name] = target
-        for width in (None, *plan.widths):
-            result = asyncio.run(under_load(targets, plan, revision, width))
-            for note in result.notes:
-                print(note.replace("target", programs[0].name, 1), file=sys.stderr)
-            take(result, list(targets), width, slices)
+        yield targets
+
+
+async def checked(target: Stdio | Http, revision: str, check: Check) -> None:
+    """Fail before anything is measured when a call does not do its work."""
+    async with Client(target, mode=revision) as client:
+        await check(client)
 
 
 @contextmanager
@@ -84,47 +115,44 @@ def exit_on_sigterm() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-async def check_answer(target: Stdio | Http, revision: str) -> None:
-    """Fail before anything is measured when a call does not do its work."""
-    async with Client(target, mode=revision) as client:
-        result = await client.call_tool(NAME, ARGUMENTS)
-    if result.text not in ANSWERS:
-        raise MCPError(f"a call was answered with {result.text!r}")
-
-
-async def under_load(
-    targets: Mapping[str, Stdio | Http], plan: Plan, revision: str, width: int | None
-) -> Result:
-    """Measure all targets in turns, with so many calls in flight, or one at a time."""
-    load = Load(
-        calls=(Call.tool(NAME, ARGUMENTS),),
-        users=width or 1,
-        seconds=SLICE_S * plan.slices,
-        rounds=1,
-        warm_up=WARM_UP_S,
-        mode=revision,
-    )
-    first, *others = targets
-    return await run(
-        targets[first],
+def in_turns(
+    servers: Mapping[str, tuple[Stdio | Http, Load]],
+    on_progress: Callable[[object], None] | None = None,
+) -> dict[str, Subject]:
+    """Measure servers in turns, each under its own load; all calls must succeed."""
+    first, *others = servers
+    target, load = servers[first]
+    running = run(
+        target,
         load,
-        against={name: targets[name] for name in others},
+        against={name: servers[name][0] for name in others},
+        against_load={name: servers[name][1] for name in others},
         with_floor=False,
         with_details=False,
+        on_progress=on_progress,
     )
-
-
-def take(
-    result: Result, names: Sequence[str], width: int | None, slices: Slices
-) -> None:
-    """Add the figures of each slice; programs have the order of the result."""
-    figures = ALONE if width is None else IN_FLIGHT
-    place = "" if width is None else f"@{width}"
-    for name, subject in zip(names, result.targets, strict=True):
+    result = asyncio.run(running)
+    for note in result.notes:
+        print(note.replace("target", first, 1), file=sys.stderr)
+    found = dict(zip(servers, result.targets, strict=True))
+    for name, subject in found.items():
         if subject.errors:
             sys.exit(f"{name}: calls failed: {subject.errors}")
-        for ours, theirs in figures.items():
-            values = subject.figures_of_slices(theirs)
-            if len(values) != len(subject.slices):
-                sys.exit(f"{name}: {theirs} is not known in each slice")
-            slices[name].setdefault(ours + place, []).extend(values)
+    return found
+
+
+def take(name: str, subject: Subject, width: int | None, slices: Slices) -> None:
+    """Add the figures of each slice of a program."""
+    figures = ALONE if width is None else IN_FLIGHT
+    place = "" if width is None else f"@{width}"
+    for ours, theirs in figures.items():
+        values = of_slices(name, subject, theirs)
+        slices[name].setdefault(ours + place, []).extend(values)
+
+
+def of_slices(name: str, subject: Subject, figure: str) -> list[float]:
+    """Return a figure of each slice."""
+    values = subject.figures_of_slices(figure)
+    if len(values) != len(subject.slices):
+        sys.exit(f"{name}: {figure} is not known in each slice")
+    return values

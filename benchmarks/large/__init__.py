@@ -3,6 +3,5 @@
 points     the sizes, and what is measured at each      (everywhere, standard library)
 floors     the least code for each way                  (in the child)
 ours       mcpwire's clients                            (in the child)
-served     servers that are asked for large results     (in the child)
 sdk        the official Python SDK                      (in its environment)
 """

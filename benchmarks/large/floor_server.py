@@ -39,7 +39,11 @@ def stdio() -> None:
             data = data[os.write(1, data) :]
 
 
-async def app(_scope: Any, receive: Any, send: Any) -> None:
+async def app(scope: Any, receive: Any, send: Any) -> None:
+    if scope["method"] != "POST":  # a client that opens the session's stream
+        await send({"type": "http.response.start", "status": 405, "headers": []})
+        await send({"type": "http.response.body"})
+        return
     data = answer((await receive())["body"])
     head = [HEAD, (b"content-length", b"%d" % len(data))]
     status = 200 if data else 202

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-SHORT = "--rounds 1 --slices 2 --calls 200"
+SHORT = "--rounds 1 --slices 2"
 """What every script understands, and what is enough to see that it works."""
 
 PATIENCE = 5

@@ -21,7 +21,14 @@ from mcpwire.transports.http.target import Http
 from mcpwire.transports.targets import Stdio, is_url, parse_command
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+    from collections.abc import (
+        AsyncIterator,
+        Callable,
+        Collection,
+        Iterator,
+        Mapping,
+        Sequence,
+    )
 
     from mcpwire.bench.results import Slice
     from mcpwire.bench.thresholds import Threshold
@@ -95,7 +102,7 @@ async def run(
     load: Load | None = None,
     *,
     against: Stdio | Http | str | Mapping[str, Stdio | Http | str] | None = None,
-    against_load: Load | None = None,
+    against_load: Load | Mapping[str, Load] | None = None,
     with_floor: bool = True,
     with_details: bool = True,
     only_counts: bool = False,
@@ -113,7 +120,9 @@ async def run(
         load: What is asked of it; omitted: ``ping``, by one user.
         against: A second server, to compare the first one with; or several, each by the
             name that the result gives it.
-        against_load: Their load, where that has other calls.
+        against_load: Their load, where that has other calls, or a load for each by its
+            name, so that one server can be measured under several. Time, rounds,
+            warm-up and shape are those of `load`.
         with_floor: Whether the floor is measured too.
         with_details: Whether to count what a call costs in messages and system calls,
             and to find out where its time goes.
@@ -126,7 +135,8 @@ async def run(
         ConnectError: A server does not start, or gives no answer.
         GeneratorFailed: A process that makes load ended unexpectedly.
         LocalProtocolError: The package hdrhistogram is not installed.
-        ValueError: A server of `against` has a name that the run gives itself.
+        ValueError: A server of `against` has a name that the run gives itself, or
+            `against_load` names a server that is not there.
 
     Safe to cancel: processes that were started are ended.
     """
@@ -135,13 +145,12 @@ async def run(
         load = attrs.evolve(load, rounds=1)
     started, began = datetime.now(UTC), monotonic()
     async with contextlib.AsyncExitStack() as stack:
-        subjects = [_Running("target", as_target(target), load, processes)]
         if isinstance(against, str | Stdio | Http):
             against = {"against": against}
-        for name, other in (against or {}).items():
-            if name in {"", "floor", "target"}:
-                raise ValueError(f"a server of against must not be called {name!r}")
-            subjects.append(_Running(name, as_target(other), against_load or load))
+        subjects = [
+            _Running("target", as_target(target), load, processes),
+            *_others(against or {}, against_load or load, load),
+        ]
         if with_floor:
             where = await stack.enter_async_context(_floor_of(subjects[0].target))
             subjects.insert(0, _Running("floor", where, _floor_load(load)))
@@ -150,10 +159,26 @@ async def run(
                 crews = await _start(subjects, load, servers)
                 if not only_counts:
                     await _measure(crews, load, number, on_progress)
-                is_last = number == load.rounds - 1 and load.sessions != "per-call"
+                is_last = number == load.rounds - 1
                 if is_last and (with_details or only_counts):
                     await _look_closer(crews, with_phases=not only_counts)
     return _result(load, subjects, started, began)
+
+
+def _others(
+    against: Mapping[str, Stdio | Http | str],
+    loads: Load | Mapping[str, Load],
+    usual: Load,
+) -> Iterator[_Running]:
+    """Give the servers beside the target, each with its load."""
+    if isinstance(loads, Load):
+        loads = dict.fromkeys(against, loads)
+    if unknown := sorted(loads.keys() - against.keys()):
+        raise ValueError(f"no server of against is called {unknown[0]!r}")
+    for name, other in against.items():
+        if name in {"", "floor", "target"}:
+            raise ValueError(f"a server of against must not be called {name!r}")
+        yield _Running(name, as_target(other), loads.get(name, usual))
 
 
 def as_target(target: Stdio | Http | str) -> Stdio | Http:
@@ -229,6 +254,8 @@ async def _look_closer(
 ) -> None:
     """Count what a call costs, and see where its time goes."""
     for one, crew in crews:
+        if one.load.sessions == "per-call":
+            continue
         one.counts = await crew.counts(_COUNTED_CALLS)
         if with_phases:
             one.phases = await crew.phases(_PHASES_S, is_alone=True)

@@ -61,6 +61,27 @@ def test_several_servers_are_measured_in_turns_under_their_names():
     assert delayed.figures()["p50"] >= 10_000
 
 
+def test_one_server_is_measured_under_several_loads_in_turns():
+    async def measured():
+        async with null_http() as server:
+            url, loads = Http(server.url), {"8": Load(users=8, sessions="per-call")}
+            others = {"8": url, "same": url}
+            load = Load(**SHORT)
+            return await run(url, load, against=others, against_load=loads)
+
+    alone, eight, same = asyncio.run(measured()).targets
+    assert [len(each.slices) for each in (alone, eight, same)] == [1, 1, 1]
+    assert eight.figures()["p50"] > 2 * alone.figures()["p50"]
+    assert (len(eight.connects), len(same.connects)) == (1, 1)
+    assert alone.counts == same.counts
+    assert eight.counts == {}
+
+
+def test_a_load_of_a_server_that_is_not_there_is_refused():
+    with pytest.raises(ValueError, match="no server of against is called 'x'"):
+        measure(null(), Load(**SHORT), against={}, against_load={"x": Load()})
+
+
 @pytest.mark.parametrize("name", ["", "floor", "target"])
 def test_a_server_to_compare_with_has_a_name_of_its_own(name):
     with pytest.raises(ValueError, match=f"must not be called '{name}'"):

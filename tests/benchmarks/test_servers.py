@@ -165,6 +165,21 @@ def test_programs_of_a_leg_are_measured_in_turns_with_each_number_in_flight(
     assert measured["delayed"]["p50_us"]["ratio"] > 1
 
 
+@pytest.mark.parametrize("question", ["server", "gateway"])
+def test_where_only_programs_are_measured_no_calls_are_counted(
+    benchmark_module, question, capsys, monkeypatch
+):
+    monkeypatch.setattr(sys, "argv", ["bench", "--calls", "5"])
+    module = benchmark_module(f"bench_{question}")
+    with pytest.raises(SystemExit):
+        module.run("x", [programs_of_nobody(benchmark_module)])
+    assert "unrecognized arguments: --calls 5" in capsys.readouterr().err
+
+
+def programs_of_nobody(benchmark_module):
+    return benchmark_module("harness.programs").Served("a", "a", "leg", "", null)
+
+
 @on_linux
 @pytest.mark.parametrize("leg", ["stdio", "HTTP"])
 def test_a_floor_is_measured_over_each_transport(bench, leg):

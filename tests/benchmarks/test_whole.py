@@ -78,7 +78,7 @@ def test_a_short_run_is_told_so_and_is_quiet_unless_it_fails(
     two = [parts.Part("quiet", "--rounds 9", 1, "--only x"), parts.Part("bad", "", 1)]
     run.measure(two, tmp_path, folder=tmp_path, is_short=True)
     words = (tmp_path / "quiet.json").read_text()
-    assert words.startswith("--rounds 1 --slices 2 --calls 200 --only x --output")
+    assert words.startswith("--rounds 1 --slices 2 --only x --output")
     shown = capfd.readouterr().out
     assert "what went wrong" in shown
     assert "not to be seen" not in shown
