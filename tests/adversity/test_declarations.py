@@ -8,7 +8,7 @@ from scripted import ECHO_LOOP, scripted
 
 import mcpwire
 
-pytestmark = [pytest.mark.anyio, pytest.mark.fault("F49")]
+pytestmark = pytest.mark.fault("F49")
 
 BOUND_S = 30.0
 TOOLS = {"tools/call": lambda *_: text("ok")}

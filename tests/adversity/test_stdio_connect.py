@@ -13,8 +13,6 @@ from scripted import scripted
 
 import mcpwire
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 30.0
 
 

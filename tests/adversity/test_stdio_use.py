@@ -12,8 +12,6 @@ from shells import Signal
 
 import mcpwire
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 50.0
 """Within what a call must fail once its answer can no longer come."""
 

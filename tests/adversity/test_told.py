@@ -10,8 +10,6 @@ from scripted import scripted
 
 import mcpwire
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 50.0
 IN_FLIGHT = 20
 

@@ -8,8 +8,6 @@ from fakes import FakeServer
 
 import mcpwire
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 30.0
 URI = "file:///a"
 CAPABILITIES = {"tools": {"listChanged": True}, "resources": {"subscribe": True}}

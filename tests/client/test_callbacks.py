@@ -9,8 +9,6 @@ from fakes import SILENCE, FakeServer, text
 
 import mcpwire
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 30.0
 WHO = contextvars.ContextVar("WHO", default="nobody")
 

@@ -8,8 +8,6 @@ from fakes import FakeServer, text
 import mcpwire
 from mcpwire import types
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 30.0
 ERAS = pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
 META = "io.modelcontextprotocol/"

@@ -7,8 +7,6 @@ from fakes import FakeServer, text
 
 import mcpwire
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 30.0
 NAME = "com.example/paint"
 DECLARED = "io.modelcontextprotocol/clientCapabilities"

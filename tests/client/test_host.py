@@ -10,8 +10,6 @@ from fakes import SILENCE, FakeServer, text
 import mcpwire
 from mcpwire import types
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 30.0
 
 

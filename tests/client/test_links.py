@@ -9,8 +9,6 @@ import mcpwire
 import mcpwire.sync
 from mcpwire import resolve_links
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 20
 
 

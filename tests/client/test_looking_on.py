@@ -14,8 +14,6 @@ import mcpwire
 import mcpwire.sync
 from mcpwire import types
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 30.0
 
 

@@ -9,7 +9,7 @@ from fakes import FakeServer
 import mcpwire
 from mcpwire.protocol.output_validation import SchemaValidator
 
-pytestmark = [pytest.mark.anyio, pytest.mark.pain("P37")]
+pytestmark = pytest.mark.pain("P37")
 
 BOUND_S = 30.0
 SCHEMA = {

@@ -11,8 +11,6 @@ from scripted import ECHO_LOOP, scripted
 
 import mcpwire
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 20.0
 
 

@@ -13,8 +13,6 @@ from fakes import SILENCE, FakeServer, text
 import mcpwire
 from mcpwire import errors, types
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 30.0
 
 # Whose fault...

@@ -13,8 +13,6 @@ from turns import until
 
 import mcpwire
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 30.0
 
 

@@ -13,8 +13,6 @@ from turns import until
 import mcpwire
 from mcpwire.protocol import retry
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 20.0
 STATELESS = "2026-07-28"
 ERA = pytest.mark.parametrize("version", ["2025-11-25", STATELESS])

@@ -14,8 +14,6 @@ from mcpwire import errors, types
 from mcpwire.server.demo import demo_dispatcher
 from mcpwire.versions import REVISIONS
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 30.0
 META = "io.modelcontextprotocol/"
 

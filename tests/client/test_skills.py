@@ -17,8 +17,6 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "over_http"))
 
 from hosting import hosted
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 30.0
 COMPLETE = {"resultType": "complete"}
 KEPT = {**COMPLETE, "ttlMs": 0, "cacheScope": "private"}

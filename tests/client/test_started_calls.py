@@ -9,8 +9,6 @@ from turns import until
 
 import mcpwire
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 30.0
 STATELESS = "2026-07-28"
 

@@ -28,8 +28,6 @@ from task_server import (
     standing,
 )
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 30.0
 WORKING = standing("working")
 SLOW = standing("working", pollIntervalMs=3_600_000)

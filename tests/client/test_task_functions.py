@@ -20,8 +20,6 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from task_server import DONE, FORM, TaskServer, client, needs, standing
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 30.0
 NEW, OLD = "2026-07-28", "2025-11-25"
 ID = "t-1"

@@ -9,8 +9,6 @@ from scripted import scripted
 
 import mcpwire
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 30.0
 BYTES = {"read", "written"}
 

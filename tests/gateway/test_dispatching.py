@@ -13,8 +13,6 @@ from mcpwire.server.request import RequestInfo
 from mcpwire.types._base import CLIENT_CAPABILITIES, PROTOCOL_VERSION
 from mcpwire.versions import REVISIONS
 
-pytestmark = pytest.mark.anyio
-
 HTTP = RequestInfo(transport="http")
 
 META = {PROTOCOL_VERSION: "2026-07-28", CLIENT_CAPABILITIES: {}}

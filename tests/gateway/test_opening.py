@@ -24,8 +24,6 @@ from mcpwire.gateway import upstreams as opening
 from mcpwire.gateway.upstream import RelayClient
 from mcpwire.group.member import Member
 
-pytestmark = pytest.mark.anyio
-
 both_eras = pytest.mark.parametrize("era", ERAS)
 
 NOT_THERE = "/nowhere/at/all"

@@ -15,8 +15,6 @@ from mcpwire.gateway.upstreams import UpstreamPool, UpstreamsBusy
 from mcpwire.server.auth import Principal
 from mcpwire.server.request import IN_MEMORY
 
-pytestmark = pytest.mark.anyio
-
 
 def counted(*tools):
     return Counted(named("a", *(tools or ("x",))))

@@ -10,7 +10,6 @@ import mcpwire
 from mcpwire.gateway import Gateway
 
 pytestmark = [
-    pytest.mark.anyio,
     pytest.mark.timeout(180),
     pytest.mark.unchecked_wire("thousands of the same messages"),
 ]

@@ -18,7 +18,7 @@ from mcpwire.gateway import Gateway
 from mcpwire.gateway.upstreams import RETRY_S
 from mcpwire.testing import AsgiTransport
 
-pytestmark = [pytest.mark.anyio, pytest.mark.attack("X06")]
+pytestmark = pytest.mark.attack("X06")
 
 STRANGER, HONEST = "192.0.2.1", "198.51.100.1"
 URL = "https://gateway.example/mcp"

@@ -12,8 +12,6 @@ from turns import until
 import mcpwire
 from mcpwire.group import Backoff, Group
 
-pytestmark = pytest.mark.anyio
-
 NAMES = "abc"
 EXPECTED = (
     mcpwire.UnknownServer,

@@ -13,8 +13,6 @@ import mcpwire
 from mcpwire.auth.errors import AuthRequired
 from mcpwire.group import Backoff, Group, Member, NotConnected
 
-pytestmark = pytest.mark.anyio
-
 
 def lives(*servers):
     return [server.lives for server in servers]

@@ -11,8 +11,6 @@ from turns import until
 import mcpwire
 from mcpwire.group import Group, managed_server
 
-pytestmark = pytest.mark.anyio
-
 
 class Stubborn(mcpwire.Client):
     """Takes its time to close, or fails to."""

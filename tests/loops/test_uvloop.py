@@ -15,8 +15,6 @@ from mcpwire.errors import ConnectionClosed, RequestTimeout
 
 uvloop = pytest.importorskip("uvloop", reason="the platform has no uvloop")
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 30.0
 PROGRAM = str(Path(__file__).with_name("on_uvloop.py"))
 REVISIONS = ("2025-11-25", "2026-07-28")

@@ -11,8 +11,6 @@ import pytest
 import mcpwire
 from mcpwire import types
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 30.0
 
 

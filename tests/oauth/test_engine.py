@@ -19,8 +19,6 @@ from http_bytes import reply
 
 import mcpwire
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 20.0
 
 

@@ -11,7 +11,7 @@ from engine_calls import connected
 
 import mcpwire
 
-pytestmark = [pytest.mark.anyio, pytest.mark.pain("P31")]
+pytestmark = pytest.mark.pain("P31")
 
 BOUND_S = 40.0
 """Far less than a lock would last that is held while something is open."""

@@ -15,7 +15,7 @@ from mcpwire.limits import DEFAULT_LIMITS
 from mcpwire.transports.oauth import authorizer
 from mcpwire.transports.oauth.fetch import Fetcher
 
-pytestmark = [pytest.mark.anyio, pytest.mark.pain("P32"), pytest.mark.fault("F38")]
+pytestmark = [pytest.mark.pain("P32"), pytest.mark.fault("F38")]
 
 SHORT_S = 0.6
 """For who does not answer: less than the second that a call waits for a new token."""

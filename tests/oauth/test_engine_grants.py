@@ -21,8 +21,6 @@ from joserfc.jwk import ECKey, RSAKey
 
 import mcpwire
 
-pytestmark = pytest.mark.anyio
-
 SECRET = f"{SENTINEL}-robot"
 KEYS = {
     "ES256": ECKey.generate_key("P-256"),

@@ -12,7 +12,7 @@ from authorization_server import oauth, protected_server
 import mcpwire
 from mcpwire.transports.oauth import authorizer
 
-pytestmark = [pytest.mark.anyio, pytest.mark.pain("P31"), pytest.mark.fault("F39")]
+pytestmark = [pytest.mark.pain("P31"), pytest.mark.fault("F39")]
 
 BOUND_S = 30.0
 SHORT_S = 0.3

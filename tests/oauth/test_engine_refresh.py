@@ -12,7 +12,7 @@ from engine_calls import BOUND_S, HOUR_S, connected, echo, refreshes, whole
 
 import mcpwire
 
-pytestmark = [pytest.mark.anyio, pytest.mark.pain("P32")]
+pytestmark = pytest.mark.pain("P32")
 
 # From one start to the next...
 

@@ -21,7 +21,7 @@ from http_bytes import reply
 import mcpwire
 from mcpwire.transports.oauth import authorizer
 
-pytestmark = [pytest.mark.anyio, pytest.mark.pain("P35")]
+pytestmark = pytest.mark.pain("P35")
 
 EARLY_S = 2.0
 """Even a busy machine asks for a token within that time."""

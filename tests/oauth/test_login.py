@@ -15,8 +15,6 @@ from engine_calls import BOUND_S, connected, echo
 
 import mcpwire
 
-pytestmark = pytest.mark.anyio
-
 
 @pytest.fixture(params=["stateless"])
 def server(request, auth):

@@ -13,7 +13,7 @@ from http_bytes import reply
 
 import mcpwire
 
-pytestmark = [pytest.mark.anyio, pytest.mark.fault("F39")]
+pytestmark = pytest.mark.fault("F39")
 
 THINKS_S = 60.0
 """How long the user of these tests takes, by clocks that are put forward."""

@@ -17,8 +17,6 @@ from authorization_server import (
 import mcpwire
 from mcpwire.auth.records import credential_key, dump, load, pending_key
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 20.0
 
 

@@ -28,8 +28,6 @@ import mcpwire
 import mcpwire.sync
 from mcpwire.auth.errors import UrlRefused
 
-pytestmark = pytest.mark.anyio
-
 # As a program of the user's would be: nothing is given but where the server is.
 PROGRAMS = {
     "asyncio": """

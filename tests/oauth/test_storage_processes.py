@@ -137,7 +137,6 @@ def test_one_that_dies_before_it_stores_leaves_what_one_login_recovers(world):
 # The loser of a race.
 
 
-@pytest.mark.anyio
 async def test_whoever_loses_the_race_takes_what_the_winner_stored(world):
     world.end_access()
 
@@ -168,7 +167,6 @@ async def test_whoever_loses_the_race_takes_what_the_winner_stored(world):
 # A store that fails.
 
 
-@pytest.mark.anyio
 @pytest.mark.fault("F40")
 async def test_a_login_that_cannot_be_stored_is_used_and_renewed_all_the_same(
     tmp_path, monkeypatch, caplog

@@ -141,7 +141,6 @@ def test_what_is_no_http2_is_refused(trust):
 # Many at once...
 
 
-@pytest.mark.anyio
 async def test_calls_at_the_same_time_share_a_connection(trust):
     waiting = []
 
@@ -167,7 +166,6 @@ async def test_calls_at_the_same_time_share_a_connection(trust):
         assert server.connections == 1
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("begins", [False, True])
 @pytest.mark.parametrize("how", ["cancel", "abort"])
 async def test_a_call_that_ends_early_ends_no_other(trust, begins, how):
@@ -204,7 +202,6 @@ async def test_a_call_that_ends_early_ends_no_other(trust, begins, how):
         assert server.connections == 1
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("has_client", [False, True])
 @pytest.mark.parametrize("writes", [1, 2, 3, 4])
 async def test_a_call_that_ends_while_it_writes_ends_no_other(
@@ -242,7 +239,6 @@ async def test_a_call_that_ends_while_it_writes_ends_no_other(
         assert server.connections == 1
 
 
-@pytest.mark.anyio
 async def test_a_call_of_a_blocking_client_that_ends_early_ends_no_other(trust):
     waiting = []
 
@@ -279,7 +275,6 @@ async def test_a_call_of_a_blocking_client_that_ends_early_ends_no_other(trust):
         assert server.connections == 1
 
 
-@pytest.mark.anyio
 async def test_calls_cancelled_at_any_moment_leave_room_for_others(trust):
     def answer(stream):
         stream.answer(stream.json)

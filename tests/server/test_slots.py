@@ -10,7 +10,7 @@ from single import client_at
 from mcpwire import Server
 from mcpwire.server.calling import SlotPool
 
-pytestmark = [pytest.mark.attack("X07"), pytest.mark.anyio]
+pytestmark = pytest.mark.attack("X07")
 
 PATIENCE = 30.0
 

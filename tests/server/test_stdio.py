@@ -346,7 +346,6 @@ def state_of(*fds):
     ]
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("is_blocking", [True, False])
 async def test_both_descriptors_are_given_back_as_they_were(is_blocking):
     with pipes() as (theirs_in, theirs_out, ours_in, ours_out):
@@ -361,7 +360,6 @@ async def test_both_descriptors_are_given_back_as_they_were(is_blocking):
         assert [m["id"] for m in messages(read_from(ours_in, 1))] == [0]
 
 
-@pytest.mark.anyio
 async def test_cancelling_it_ends_the_handlers_and_gives_the_descriptors_back():
     started, ended = asyncio.Event(), asyncio.Event()
 
@@ -392,7 +390,6 @@ async def test_cancelling_it_ends_the_handlers_and_gives_the_descriptors_back():
         os.close(ours_out)
 
 
-@pytest.mark.anyio
 @pytest.mark.attack("S13")
 async def test_a_line_over_the_limit_ends_the_connection_with_a_word_in_the_log(caplog):
     with pipes() as (theirs_in, theirs_out, _, ours_out):
@@ -408,7 +405,6 @@ async def test_a_line_over_the_limit_ends_the_connection_with_a_word_in_the_log(
     assert "Limits.message" in record.getMessage()
 
 
-@pytest.mark.anyio
 async def test_what_comes_after_the_close_runs_nothing():
     wire = Hand(server({"tools/call": None}, {"tools": {}}), "2025-11-25")
     wire.receive(lines(request(1, "tools/call"))[:-1])
@@ -419,7 +415,6 @@ async def test_what_comes_after_the_close_runs_nothing():
 # With the real client...
 
 
-@pytest.mark.anyio
 async def test_the_client_starts_it_talks_to_it_and_ends_it():
     heard = []
     async with Client(Stdio(DEMO[0], DEMO[1:])) as client:

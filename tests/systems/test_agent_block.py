@@ -13,8 +13,6 @@ from mcpwire import types
 from mcpwire.client.tasks import start_task
 from mcpwire.group import Group
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 20
 
 NO_OBJECTS = pytest.mark.parametrize(

@@ -12,8 +12,6 @@ from mcpwire.gateway import Gateway
 from mcpwire.gateway.splicing import PendingBatch
 from mcpwire.transports.custom import Reverse
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 20
 SESSION, STATELESS = "2025-11-25", "2026-07-28"
 MODES = pytest.mark.parametrize("mode", [SESSION, STATELESS])

@@ -10,8 +10,6 @@ from raw_server import reply
 import mcpwire
 from mcpwire import types
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 20
 ERA = pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
 

@@ -11,8 +11,6 @@ import mcpwire
 from mcpwire import types
 from mcpwire.group import Group
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 20
 
 SCHEMA = {

@@ -7,8 +7,6 @@ import pytest
 
 from mcpwire.testing import AsgiTransport
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 30.0
 URL = "http://localhost/mcp"
 START = {"type": "http.response.start", "status": 200, "headers": []}

@@ -10,8 +10,6 @@ import mcpwire
 from mcpwire import Context
 from mcpwire.testing import AsgiTransport, VirtualClockLoop, leak_check
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 30.0
 URL = "http://localhost/mcp"
 

@@ -10,8 +10,6 @@ import mcpwire
 from mcpwire.server.demo import demo_dispatcher
 from mcpwire.testing import SILENCE, ScriptedClient, ScriptedServer, later, text
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 30.0
 
 DEMO = mcpwire.Stdio(sys.executable, ["-m", "mcpwire", "demo-server"])

@@ -13,10 +13,7 @@ from mcpwire.testing import ScriptedClient, child, scripted_command
 
 BOUND_S = 30.0
 
-anyio_test = pytest.mark.anyio
 
-
-@anyio_test
 @pytest.mark.parametrize("version", ["2024-11-05", "2025-11-25", "2026-07-28"])
 async def test_it_agrees_and_serves(version):
     target = scripted_command(
@@ -38,7 +35,6 @@ async def test_it_agrees_and_serves(version):
             await client.request("x/z")
 
 
-@anyio_test
 async def test_it_sends_bytes_notifications_requests_and_errors():
     target = scripted_command(
         """
@@ -65,7 +61,6 @@ async def test_it_sends_bytes_notifications_requests_and_errors():
     assert (client.exit_code, client.stderr_tail) == (3, "bye")
 
 
-@anyio_test
 async def test_it_ends_with_its_input_and_takes_the_options_of_stdio(tmp_path):
     target = scripted_command(
         "handshake(); send({'cwd': os.getcwd(), 'x': os.environ['X']}); recv()",
@@ -79,7 +74,6 @@ async def test_it_ends_with_its_input_and_takes_the_options_of_stdio(tmp_path):
     assert client.exit_code == 0
 
 
-@anyio_test
 async def test_installed_packages_can_be_imported_where_that_is_asked_for(tmp_path):
     (tmp_path / "of_mine.py").write_text("name = 'mine'")
     script = "import orjson, of_mine; handshake(); send(of_mine.name); recv()"

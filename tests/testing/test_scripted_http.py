@@ -14,8 +14,6 @@ from mcp_server import scripted_mcp
 import mcpwire
 from mcpwire.testing import FaultyStdio, Noise, ScriptedClient, Split
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 30.0
 ECHO = {"name": "echo", "arguments": {"text": "hi"}}
 

@@ -20,8 +20,6 @@ from mcpwire.testing import (
 )
 from mcpwire.types import CallToolResult, TextContent
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 30.0
 ERAS = pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
 

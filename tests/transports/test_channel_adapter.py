@@ -14,8 +14,6 @@ from mcpwire.transports import CallHandle
 from mcpwire.transports import channel_adapter as module
 from mcpwire.transports.channel_adapter import ChannelAdapter
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 30.0
 
 

@@ -10,8 +10,6 @@ import mcpwire
 from mcpwire.limits import Limits, Recovery
 from mcpwire.transports import Stream
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 30.0
 
 

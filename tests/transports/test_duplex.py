@@ -22,8 +22,6 @@ from mcpwire.transports.base import CallHandle, Pending, Timeouts
 from mcpwire.transports.memory import memory_pair
 from mcpwire.versions import REVISIONS
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 30.0
 SESSION = REVISIONS[3]
 

@@ -11,8 +11,6 @@ import pytest
 from mcpwire.errors import InternalError
 from mcpwire.transports.handlers import Delivery, InboundTasks, Newest
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 30.0
 
 

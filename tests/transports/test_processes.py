@@ -15,8 +15,6 @@ import mcpwire
 from mcpwire.transports import process
 from mcpwire.transports.process import StderrTail, describe_exit
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 30.0
 
 

@@ -25,8 +25,6 @@ from schedule import cancel_everywhere
 import mcpwire
 from mcpwire import ConnectionClosed, types
 
-pytestmark = pytest.mark.anyio
-
 ANSWER = types.CreateMessageResult("assistant", types.TextContent("fine"), "m")
 
 

@@ -10,8 +10,6 @@ from raw_server import reply
 import mcpwire
 from mcpwire import HTTPError, NegotiationError
 
-pytestmark = pytest.mark.anyio
-
 MISMATCH = refusing(-32020, "Header mismatch: Mcp-Param-Region")
 
 

@@ -11,7 +11,7 @@ import mcpwire
 from mcpwire import LocalProtocolError, types
 from mcpwire.protocol.deadline import Deadline
 
-pytestmark = [pytest.mark.anyio, pytest.mark.pain("P27")]
+pytestmark = pytest.mark.pain("P27")
 
 ANSWER = types.CreateMessageResult("assistant", types.TextContent("fine"), "m")
 

@@ -17,8 +17,6 @@ from raw_server import json_reply, reply, sse_head
 import mcpwire
 from mcpwire import ConnectionClosed, HTTPError, RequestTimeout
 
-pytestmark = pytest.mark.anyio
-
 
 def texts(server):
     """Return how often the body of each call ran."""

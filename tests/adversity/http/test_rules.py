@@ -10,8 +10,6 @@ from mcp_server import scripted_mcp, tool
 
 import mcpwire
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 20.0
 
 VERSION = "mcp-protocol-version"

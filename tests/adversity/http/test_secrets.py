@@ -13,7 +13,7 @@ from raw_server import reply
 import mcpwire
 from mcpwire import types
 
-pytestmark = [pytest.mark.anyio, pytest.mark.attack("S02")]
+pytestmark = pytest.mark.attack("S02")
 
 SECRET = "sentinel-3f9c1d"
 ANSWER = types.CreateMessageResult("assistant", types.TextContent("fine"), "m")

@@ -27,8 +27,6 @@ from raw_server import json_reply, reply
 import mcpwire
 from mcpwire import ConnectionClosed, HTTPError, NegotiationError, SessionExpired
 
-pytestmark = pytest.mark.anyio
-
 FORGOTTEN = answering(reply(404))
 STUCK = "notifications/roots/list_changed"
 

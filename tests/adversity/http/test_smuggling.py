@@ -12,8 +12,6 @@ from raw_server import json_reply
 import mcpwire
 from mcpwire import MCPError
 
-pytestmark = pytest.mark.anyio
-
 # Headers...
 
 

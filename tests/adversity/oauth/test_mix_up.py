@@ -20,8 +20,6 @@ import mcpwire
 import mcpwire.sync
 from mcpwire.auth.errors import ResponseRefused
 
-pytestmark = pytest.mark.anyio
-
 # Whose answer it is...
 
 # tests/auth/test_authorization.py has each way to spell another issuer.

@@ -12,7 +12,7 @@ from stealing import BOUND_S, GOOD, good_and_evil, protected_server, stolen, use
 import mcpwire
 import mcpwire.sync
 
-pytestmark = [pytest.mark.anyio, pytest.mark.attack("S02")]
+pytestmark = pytest.mark.attack("S02")
 
 STATUSES = (301, 302, 303, 307, 308)
 PLACES = {

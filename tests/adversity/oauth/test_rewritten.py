@@ -15,7 +15,7 @@ from stealing import BOUND_S, GOOD, good_and_evil, protected_server
 
 import mcpwire
 
-pytestmark = [pytest.mark.anyio, pytest.mark.attack("S02")]
+pytestmark = pytest.mark.attack("S02")
 
 TOKEN = f"{GOOD}-given"
 CREDENTIALS = {

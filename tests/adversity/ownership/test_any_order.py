@@ -11,7 +11,7 @@ from schedule import Remains
 
 import mcpwire
 
-pytestmark = [pytest.mark.anyio, pytest.mark.pain("P01")]
+pytestmark = pytest.mark.pain("P01")
 
 BOUND_S = 30.0
 

@@ -8,7 +8,7 @@ from schedule import Remains, cancel_everywhere
 
 import mcpwire
 
-pytestmark = [pytest.mark.anyio, pytest.mark.fault("F42")]
+pytestmark = pytest.mark.fault("F42")
 
 BOUND_S = 60.0
 URI = "file:///a"

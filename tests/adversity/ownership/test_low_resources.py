@@ -15,7 +15,7 @@ import mcpwire
 import mcpwire.sync
 from mcpwire.testing.leaks import open_descriptors
 
-pytestmark = [pytest.mark.anyio, pytest.mark.fault("F47")]
+pytestmark = pytest.mark.fault("F47")
 
 BOUND_S = 30.0
 

@@ -9,8 +9,6 @@ from schedule import Remains
 
 import mcpwire
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 60.0
 
 

@@ -10,8 +10,6 @@ from scripted import ECHO_LOOP, scripted
 import mcpwire
 from mcpwire.testing.leaks import children
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 30.0
 SHORT = mcpwire.Limits(close_grace=0.2, terminate_grace=0.2)
 STUBBORN = "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"

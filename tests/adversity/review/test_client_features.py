@@ -12,8 +12,6 @@ from mcpwire.errors import RPCError
 from mcpwire.limits import Limits
 from mcpwire.transports.handlers import InboundTasks
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 30.0
 SOON_S = 30.0
 """Within what something ends that waits for nobody: a machine may stall for long."""

@@ -9,8 +9,6 @@ from by_hand import Hand, modern
 from mcpwire import Client, Context, Depends, Server
 from mcpwire.server.extensions.tasks import Tasks
 
-pytestmark = pytest.mark.anyio
-
 CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 
 

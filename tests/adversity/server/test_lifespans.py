@@ -112,7 +112,6 @@ def test_two_loops_at_once_share_one():
     assert log.words == ["begin", "end"]
 
 
-@pytest.mark.anyio
 async def test_one_that_is_cancelled_from_inside_fails_those_who_wait():
     @asynccontextmanager
     async def enter():
@@ -125,7 +124,6 @@ async def test_one_that_is_cancelled_from_inside_fails_those_who_wait():
             await lifespan.start()
 
 
-@pytest.mark.anyio
 async def test_whoever_does_not_want_to_wait_ends_the_beginning():
     begins, ended = asyncio.Event(), asyncio.Event()
 
@@ -148,7 +146,6 @@ async def test_whoever_does_not_want_to_wait_ends_the_beginning():
         await ended.wait()
 
 
-@pytest.mark.anyio
 async def test_a_client_in_memory_leaves_one_that_hangs():
     @asynccontextmanager
     async def hang(_):
@@ -167,7 +164,6 @@ async def test_a_client_in_memory_leaves_one_that_hangs():
                 await client.call_tool("value", timeout=0.05)
 
 
-@pytest.mark.anyio
 async def test_one_that_dies_early_is_told_of_at_once_and_begins_anew():
     die = asyncio.Event()
     begun = []
@@ -201,7 +197,6 @@ async def test_one_that_dies_early_is_told_of_at_once_and_begins_anew():
     assert told.empty()
 
 
-@pytest.mark.anyio
 async def test_the_end_of_one_takes_nothing_from_the_next():
     may_end = asyncio.Event()
 

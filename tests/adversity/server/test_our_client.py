@@ -9,8 +9,6 @@ from victim import build
 
 import mcpwire
 
-pytestmark = pytest.mark.anyio
-
 PATIENCE = 30.0
 
 

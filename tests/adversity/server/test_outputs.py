@@ -11,8 +11,6 @@ from ways import WAYS, frame, opened, works
 import mcpwire
 from mcpwire import Limits
 
-pytestmark = pytest.mark.anyio
-
 PATIENCE = 30.0
 MIB = 2**20
 

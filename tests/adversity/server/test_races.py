@@ -12,8 +12,6 @@ from wires import events
 
 import mcpwire
 
-pytestmark = pytest.mark.anyio
-
 PATIENCE = 30.0
 
 TURNS = range(14)

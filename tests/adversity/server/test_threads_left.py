@@ -4,12 +4,9 @@ import asyncio
 import contextlib
 import threading
 
-import pytest
 from turns import until
 
 from mcpwire import Client, Server
-
-pytestmark = pytest.mark.anyio
 
 PATIENCE = 30
 

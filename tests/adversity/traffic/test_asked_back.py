@@ -9,8 +9,6 @@ from scripted import ECHO_LOOP, scripted
 import mcpwire
 from mcpwire import types
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 30.0
 LIMIT = mcpwire.Limits().inbound
 

@@ -10,8 +10,6 @@ from scripted import ECHO_LOOP, scripted
 import mcpwire
 from mcpwire.wire.jsonrpc import LineDecoder
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 40.0
 MIB = 2**20
 

@@ -10,8 +10,6 @@ from shells import Signal
 
 import mcpwire
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 30.0
 CALLS = 50
 

@@ -10,7 +10,7 @@ from scripted import ECHO_LOOP, scripted
 
 import mcpwire
 
-pytestmark = [pytest.mark.anyio, pytest.mark.fault("F46")]
+pytestmark = pytest.mark.fault("F46")
 
 BOUND_S = 30.0
 MINUTES_S = 600.0

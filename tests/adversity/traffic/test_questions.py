@@ -23,7 +23,7 @@ from legacy_server import legacy_server
 from mcp_methods import SAMPLING
 from mcp_server import scripted_mcp
 
-pytestmark = [pytest.mark.anyio, pytest.mark.attack("X08")]
+pytestmark = pytest.mark.attack("X08")
 
 BOUND_S = 50.0
 FEW = 7

@@ -10,7 +10,7 @@ from scripted import scripted
 
 import mcpwire
 
-pytestmark = [pytest.mark.anyio, pytest.mark.pain("P04")]
+pytestmark = pytest.mark.pain("P04")
 
 BOUND_S = 30.0
 

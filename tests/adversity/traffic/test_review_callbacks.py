@@ -13,8 +13,6 @@ import mcpwire
 from mcpwire.transports import process
 from mcpwire.transports.handlers import InboundTasks
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 30.0
 
 

@@ -15,8 +15,6 @@ import mcpwire
 from mcpwire.gateway import Gateway
 from mcpwire.testing import AsgiTransport
 
-pytestmark = pytest.mark.anyio
-
 URL = "https://gateway.example/mcp"
 BEHIND = "https://up.example/mcp"
 JSON = {

@@ -19,8 +19,6 @@ from mcpwire.gateway.downstream import (
 )
 from mcpwire.server.request import RequestInfo
 
-pytestmark = pytest.mark.anyio
-
 ELICIT = "elicitation/create"
 CAN = {"elicitation": {"form": {}, "url": {}}, "roots": {}, "sampling": {}}
 ASK = {"name": "up_t", "arguments": {"ask": [[ELICIT, FORM]]}}

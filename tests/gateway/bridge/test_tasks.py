@@ -13,8 +13,6 @@ from mcpwire import Context
 from mcpwire.gateway import Gateway
 from mcpwire.versions import LATEST_SESSION
 
-pytestmark = pytest.mark.anyio
-
 TASKS = "io.modelcontextprotocol/tasks"
 
 ERAS = ("2025-11-25", "2026-07-28")

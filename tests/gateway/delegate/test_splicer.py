@@ -13,8 +13,6 @@ from mcpwire.gateway import Gateway, PendingBatch, Splicer, token_of, tokens_in
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-pytestmark = pytest.mark.anyio
-
 TOKEN = "0f9d3c1e-5a6b-4c7d-8e9f-0123456789ab"
 NOTIFICATIONS = "org.pypi.pymcpwire/notifications"
 

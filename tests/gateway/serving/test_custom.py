@@ -11,8 +11,6 @@ from mcpwire import Context
 from mcpwire.gateway import Gateway
 from mcpwire.transports import Messages, Reverse, Stream
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 20
 
 FORM = {"type": "object", "properties": {"name": {"type": "string"}}}

@@ -16,9 +16,6 @@ from mcpwire.gateway.serving import Mounts
 from mcpwire.server.auth import ResourceServer, StaticTokens
 from mcpwire.testing import AsgiTransport
 
-pytestmark = pytest.mark.anyio
-
-
 # Paths...
 
 

@@ -19,8 +19,6 @@ from mcpwire.gateway.serving import marks_of, watch
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.anyio
-
 
 def write(path: Path, **servers: Any) -> str:
     path.write_text(json.dumps({"mcpServers": servers}))

@@ -12,8 +12,6 @@ from world import SESSIONS, A, B, a_world, chosen, fields_of
 from mcpwire.gateway import Gateway, HandleIds, SealedIds
 from mcpwire.server.auth import ResourceServer, StaticTokens
 
-pytestmark = pytest.mark.anyio
-
 KEY, OTHER = b"k" * 32, b"x" * 32
 BOTH = ["a-example_fail", "a-example_whoami", "b-example_fail", "b-example_whoami"]
 

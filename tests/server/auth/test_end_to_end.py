@@ -19,8 +19,6 @@ from guarded import (
 import mcpwire
 from mcpwire.server.auth import StaticTokens
 
-pytestmark = pytest.mark.anyio
-
 ERAS = ["stateless", "session"]
 READ, WRITE = "files:read", "files:write"
 

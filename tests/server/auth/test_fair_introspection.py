@@ -19,7 +19,7 @@ from mcpwire.server.auth.resource_server import client_address
 from mcpwire.server.auth.verifiers import MOST, MOST_AT_ONCE
 from mcpwire.testing import AsgiTransport
 
-pytestmark = [pytest.mark.attack("X07"), pytest.mark.anyio]
+pytestmark = pytest.mark.attack("X07")
 
 GREEDY, HONEST = "192.0.2.1", "198.51.100.1"
 PATIENCE = 30.0

@@ -23,8 +23,6 @@ from mcpwire.testing import (
     scripted_command,
 )
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 30.0
 
 ECHO = scripted_command(

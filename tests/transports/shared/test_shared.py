@@ -12,8 +12,6 @@ from facing import GROUNDS
 import mcpwire
 from mcpwire.limits import Limits
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 30.0
 
 

@@ -12,7 +12,7 @@ from shells import Signal
 
 import mcpwire
 
-pytestmark = [pytest.mark.anyio, pytest.mark.fault("F38")]
+pytestmark = pytest.mark.fault("F38")
 
 BOUND_S = 30.0
 HANG_S = 100.0

@@ -12,8 +12,6 @@ from authorization_server import browse, oauth, protected_server
 
 import mcpwire
 
-pytestmark = [pytest.mark.anyio]
-
 BOUND_S = 30.0
 
 

@@ -11,8 +11,6 @@ from engine_calls import connected, echo
 
 import mcpwire
 
-pytestmark = [pytest.mark.anyio]
-
 BOUND_S = 30.0
 
 

@@ -9,7 +9,7 @@ from authorization_server import oauth, protected_server
 
 import mcpwire
 
-pytestmark = [pytest.mark.anyio, pytest.mark.fault("F38"), pytest.mark.pain("P32")]
+pytestmark = [pytest.mark.fault("F38"), pytest.mark.pain("P32")]
 
 BOUND_S = 30.0
 

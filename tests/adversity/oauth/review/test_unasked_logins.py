@@ -11,7 +11,7 @@ from shells import Signal
 
 import mcpwire
 
-pytestmark = [pytest.mark.anyio, pytest.mark.fault("F39")]
+pytestmark = pytest.mark.fault("F39")
 
 BOUND_S = 30.0
 
