@@ -354,8 +354,7 @@ async def test_both_descriptors_are_given_back_as_they_were(is_blocking):
         before = state_of(theirs_in, theirs_out)
         os.write(ours_out, opened())
         os.close(ours_out)
-        async with asyncio.timeout(PATIENCE):
-            await serve_stdio(server(), stdin_fd=theirs_in, stdout_fd=theirs_out)
+        await serve_stdio(server(), stdin_fd=theirs_in, stdout_fd=theirs_out)
         assert state_of(theirs_in, theirs_out) == before
         assert [m["id"] for m in messages(read_from(ours_in, 1))] == [0]
 
@@ -380,11 +379,10 @@ async def test_cancelling_it_ends_the_handlers_and_gives_the_descriptors_back():
         os.write(
             ours_out, opened(request(1, "tools/call")) + lines(request(2, "ping"))[:-1]
         )
-        async with asyncio.timeout(PATIENCE):
-            await started.wait()
-            serving.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await serving
+        await started.wait()
+        serving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await serving
         assert ended.is_set()
         assert state_of(theirs_in, theirs_out) == before
         os.close(ours_out)
@@ -394,12 +392,11 @@ async def test_cancelling_it_ends_the_handlers_and_gives_the_descriptors_back():
 async def test_a_line_over_the_limit_ends_the_connection_with_a_word_in_the_log(caplog):
     with pipes() as (theirs_in, theirs_out, _, ours_out):
         os.write(ours_out, b"x" * 2_000)
-        async with asyncio.timeout(PATIENCE):
-            await serve_stdio(
-                server(limits=Limits(message=1_000)),
-                stdin_fd=theirs_in,
-                stdout_fd=theirs_out,
-            )
+        await serve_stdio(
+            server(limits=Limits(message=1_000)),
+            stdin_fd=theirs_in,
+            stdout_fd=theirs_out,
+        )
         os.close(ours_out)
     [record] = caplog.records
     assert "Limits.message" in record.getMessage()

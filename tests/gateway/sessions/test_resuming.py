@@ -203,7 +203,7 @@ async def test_what_changes_is_told_to_a_session_that_was_gone_on_with(
         )
         assert await after.tools(session) == BOTH[:2]
         heard = after.http.stream("GET", "/mcp", headers=fields_of(session))
-        async with asyncio.timeout(30), heard as stream:
+        async with heard as stream:
 
             @world.a.server.tool
             async def later() -> str:
