@@ -34,7 +34,8 @@ sys.path.insert(0, str(TESTS))
 if importlib.util.find_spec("sniffio") is None:
     sys.modules["sniffio"] = None  # type: ignore[assignment] # that is how it is said
 
-import command_line  # noqa: E402 - found through the line above
+import bounds  # noqa: E402 - found through the line above
+import command_line  # noqa: E402 - as above
 import grounds  # noqa: E402 - as above
 import leaks  # noqa: E402 - as above
 import run_tests  # noqa: E402 - as above
@@ -131,7 +132,7 @@ def spec_dir() -> Path:
 
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
-    """Run async tests (`pytestmark = pytest.mark.anyio`) on asyncio only."""
+    """Run async tests on asyncio only."""
     return "asyncio"
 
 
@@ -232,7 +233,8 @@ def pytest_runtest_protocol(item):
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem):
-    """Fail the async test that leaves a task running."""
+    """Fail the async test that hangs, or that leaves a task running."""
+    bounds.bound_item(pyfuncitem)
     if leaks.acts_on(pyfuncitem.path, TESTS):
         leaks.watch_item(pyfuncitem)
     if unmeasured.is_measured_elsewhere(pyfuncitem, TESTS):

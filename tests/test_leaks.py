@@ -27,7 +27,6 @@ def test_only_the_pure_folders_are_left_out(path, acts):
     assert leaks.acts_on(TESTS / path, TESTS) is acts
 
 
-@pytest.mark.anyio
 async def test_async_tests_run_on_asyncio_with_the_watch_around_them(request):
     assert asyncio.get_running_loop().is_running()
     assert request.node.obj.__wrapped__ is not None

@@ -241,14 +241,12 @@ async def pair(anyio_backend):
     await far.aclose()
 
 
-@pytest.mark.anyio
 async def test_both_ends_of_a_real_connection_are_watched(spec_dir, wire_check, pair):
     await pair.call("ping", None, deadline=None)
     assert wire_check.checked == 2
     assert wire_check.violations == []
 
 
-@pytest.mark.anyio
 async def test_a_bad_message_on_a_real_connection_is_caught_on_both_ends(
     spec_dir, wire_check, pair
 ):
@@ -259,7 +257,6 @@ async def test_a_bad_message_on_a_real_connection_is_caught_on_both_ends(
     assert found[1].startswith("server at 2025-11-25: $.result.tools: 3 is not of")
 
 
-@pytest.mark.anyio
 @pytest.mark.unchecked_wire("shows that the marker switches the check off")
 async def test_a_test_may_say_why_it_is_not_checked(wire_check, pair):
     assert wire_check is None

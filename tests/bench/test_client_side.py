@@ -11,8 +11,6 @@ from mcpwire.bench.client_side import client_command, measure_client
 from mcpwire.errors import ConnectError, RequestTimeout
 from mcpwire.testing.procfs import is_alive
 
-pytestmark = pytest.mark.anyio
-
 TYPED = """
 import sys
 from mcpwire.sync import Client

@@ -15,7 +15,6 @@ import pytest
 from mcpwire.bench.floor import KINDS, floor_loop, measure_floor, one_core
 from mcpwire.bench.null_process import null_command
 
-pytestmark = pytest.mark.anyio
 BUILD = Path(__file__).parents[2] / "benchmarks/null/build.py"
 CALLS = 100
 needs_proc = pytest.mark.skipif(

@@ -13,7 +13,6 @@ from mcpwire.bench.null import LEGACY_VERSION, MODERN_VERSION, find_request
 from mcpwire.bench.null_process import null_command, null_http, null_process
 from mcpwire.versions import LATEST, LATEST_SESSION
 
-pytestmark = pytest.mark.anyio
 META = '"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}'
 STAMP = {"io.modelcontextprotocol/serverInfo": {"name": "null", "version": "1"}}
 HELLO = [{"type": "text", "text": "hello"}]

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
-pytestmark = pytest.mark.anyio
 
 ECHO = """
 import json, sys

@@ -3,12 +3,9 @@
 import asyncio
 import os
 
-import pytest
 from paths import echoing_target
 
 import mcpwire
-
-pytestmark = pytest.mark.anyio
 
 BOUND_S = 30.0
 

@@ -11,8 +11,6 @@ from mcpwire.check.subject import Subject
 from mcpwire.versions import LATEST_SESSION
 from mcpwire.wire.urls import parse_url
 
-pytestmark = pytest.mark.anyio
-
 OK = b"HTTP/1.1 200 OK\r\n"
 STREAM = OK + b"Content-Type: text/event-stream\r\nConnection: close\r\n\r\n"
 ANSWER = b'data: {"jsonrpc":"2.0","id":7,"result":{}}\n\n'

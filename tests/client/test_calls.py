@@ -8,8 +8,6 @@ from fakes import FakeServer, text
 import mcpwire
 from mcpwire import types
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 30.0
 ERAS = pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
 META = "io.modelcontextprotocol/"
@@ -29,7 +27,7 @@ async def test_a_call_sends_name_arguments_and_what_the_era_demands(version):
     server = FakeServer(
         {"tools/call": lambda p, _: text(p["arguments"]["a"])}, version=version
     )
-    async with asyncio.timeout(BOUND_S), client(server) as c:
+    async with client(server) as c:
         result = await c.call_tool("echo", {"a": "hi"})
         await c.call_tool("echo", {"a": "hi"}, meta={"traceparent": "00-1"})
     assert result.text == "hi"
@@ -51,7 +49,7 @@ async def test_a_call_sends_name_arguments_and_what_the_era_demands(version):
 @pytest.mark.system("V20")
 async def test_a_tool_without_arguments_gets_none():
     server = FakeServer({"tools/call": lambda *_: text("")})
-    async with asyncio.timeout(BOUND_S), client(server) as c:
+    async with client(server) as c:
         await c.call_tool("x")
     assert server.requests("tools/call") == [{"name": "x"}]
 
@@ -59,7 +57,7 @@ async def test_a_tool_without_arguments_gets_none():
 @pytest.mark.system("A22")
 async def test_a_tool_that_reports_failure_is_a_result_or_an_error_as_asked():
     server = FakeServer({"tools/call": lambda *_: {**text("no"), "isError": True}})
-    async with asyncio.timeout(BOUND_S), client(server) as c:
+    async with client(server) as c:
         result = await c.call_tool("x")
         assert result.is_error
         with pytest.raises(mcpwire.ToolError, match="no") as caught:
@@ -81,7 +79,7 @@ async def test_a_tool_that_reports_failure_is_a_result_or_an_error_as_asked():
 @pytest.mark.rule("RPC-25", "RPC-28")
 async def test_an_error_answer_is_raised_as_what_its_code_means(code, cls):
     server = FakeServer({"tools/call": lambda *_: mcpwire.RPCError("no", code=code)})
-    async with asyncio.timeout(BOUND_S), client(server) as c:
+    async with client(server) as c:
         with pytest.raises(mcpwire.RPCError) as caught:
             await c.call_tool("x")
     assert type(caught.value) is cls
@@ -94,7 +92,7 @@ async def test_an_answer_of_the_wrong_shape_names_the_path():
     server = FakeServer(
         {"tools/call": lambda *_: {"content": [{"type": "text", "text": 1}]}}
     )
-    async with asyncio.timeout(BOUND_S), client(server) as c:
+    async with client(server) as c:
         with pytest.raises(mcpwire.InvalidMessage) as caught:
             await c.call_tool("x")
     assert caught.value.path == "CallToolResult.content[0].text"
@@ -102,7 +100,7 @@ async def test_an_answer_of_the_wrong_shape_names_the_path():
 
 async def test_arguments_that_are_no_json_are_refused_and_nothing_is_lost():
     server = FakeServer({"tools/call": lambda *_: text("ok")})
-    async with asyncio.timeout(BOUND_S), client(server) as c:
+    async with client(server) as c:
         with pytest.raises(mcpwire.LocalProtocolError, match=r"arguments\.a") as caught:
             await c.call_tool("x", {"a": float("nan")})
         assert str(caught.value)
@@ -111,7 +109,7 @@ async def test_arguments_that_are_no_json_are_refused_and_nothing_is_lost():
 
 
 async def test_a_notification_with_headers_is_refused_where_there_is_no_http():
-    async with asyncio.timeout(BOUND_S), client(FakeServer()) as c:
+    async with client(FakeServer()) as c:
         with pytest.raises(mcpwire.LocalProtocolError, match="HTTP only"):
             await c.notify("x", headers={"a": "b"})
 
@@ -152,7 +150,7 @@ async def test_lists_come_whole_by_page_and_one_by_one(method, key, verb, item):
 
     server = FakeServer({method: page})
     names = [f"{at}-{i}" for at in (None, "", "2") for i in range(2)]
-    async with asyncio.timeout(BOUND_S), client(server) as c:
+    async with client(server) as c:
         whole = await getattr(c, f"list_{verb}")()
         assert [entry.name for entry in whole] == names
         one_by_one = [entry.name async for entry in getattr(c, f"iter_{verb}")()]
@@ -175,7 +173,7 @@ async def test_iterating_fetches_no_page_before_it_is_needed():
             }
         }
     )
-    async with asyncio.timeout(BOUND_S), client(server) as c:
+    async with client(server) as c:
         async for _ in c.iter_prompts():
             break
     assert len(server.requests("prompts/list")) == 1
@@ -185,7 +183,7 @@ async def test_iterating_fetches_no_page_before_it_is_needed():
 @pytest.mark.fault("F48")
 async def test_a_list_that_never_ends_is_refused():
     server = FakeServer({"tools/list": lambda *_: {"tools": [], "nextCursor": "again"}})
-    async with asyncio.timeout(BOUND_S), client(server) as c:
+    async with client(server) as c:
         with pytest.raises(mcpwire.RemoteProtocolError, match="came twice"):
             await c.list_tools()
         with pytest.raises(mcpwire.RemoteProtocolError, match="came twice"):
@@ -193,7 +191,7 @@ async def test_a_list_that_never_ends_is_refused():
     page = lambda p, _: {"tools": [], "nextCursor": p.get("cursor", "") + "x"}  # noqa: E731 - short
     endless = FakeServer({"tools/list": page})
     limits = mcpwire.Limits(pages=3)
-    async with asyncio.timeout(BOUND_S), client(endless, limits=limits) as c:
+    async with client(endless, limits=limits) as c:
         with pytest.raises(mcpwire.RemoteProtocolError, match="3 pages"):
             await c.list_tools()
         with pytest.raises(mcpwire.RemoteProtocolError, match="3 pages"):
@@ -213,7 +211,7 @@ async def test_resources_are_read_as_results_as_text_and_as_bytes():
     server = FakeServer(
         {"resources/read": lambda p, _: {"contents": [contents[p["uri"]]]}}
     )
-    async with asyncio.timeout(BOUND_S), client(server) as c:
+    async with client(server) as c:
         assert (await c.read_resource("a:text")).contents[0].text == "hé"
         assert await c.read_text("a:text") == "hé"
         assert await c.read_bytes("a:text") == "hé".encode()
@@ -233,7 +231,7 @@ async def test_a_prompt_is_filled_in():
             }
         }
     )
-    async with asyncio.timeout(BOUND_S), client(server) as c:
+    async with client(server) as c:
         bare = await c.get_prompt("p")
         filled = await c.get_prompt("p", {"a": "b"})
     assert bare.messages[0].content.text == "{'name': 'p'}"
@@ -245,7 +243,7 @@ async def test_completion_sends_reference_argument_and_context():
     server = FakeServer(
         {"completion/complete": lambda *_: {"completion": {"values": ["ab"]}}}
     )
-    async with asyncio.timeout(BOUND_S), client(server) as c:
+    async with client(server) as c:
         result = await c.complete(types.PromptReference("p"), "arg", "a")
         assert result.completion.values == ["ab"]
         template = types.ResourceTemplateReference("a:{x}")
@@ -268,12 +266,12 @@ async def test_completion_sends_reference_argument_and_context():
 
 async def test_ping_and_discover_follow_the_era():
     session, stateless = FakeServer(), FakeServer(version="2026-07-28")
-    async with asyncio.timeout(BOUND_S), client(session) as c:
+    async with client(session) as c:
         assert 0 <= await c.ping() < BOUND_S
         with pytest.raises(mcpwire.LocalProtocolError, match="2025-11-25"):
             await c.discover()
     assert [m["method"] for m in session.received][-1] == "ping"
-    async with asyncio.timeout(BOUND_S), client(stateless) as c:
+    async with client(stateless) as c:
         assert 0 <= await c.ping() < BOUND_S
         found = await c.discover()
         assert found.supported_versions == ["2026-07-28"]
@@ -283,7 +281,7 @@ async def test_ping_and_discover_follow_the_era():
 @pytest.mark.rule("LIFE-02", "LIFE-04", "LIFE-07", "VER-12", "VER-14")
 async def test_the_handshake_with_a_legacy_server_is_word_for_word():
     server = FakeServer(instructions="be nice")
-    async with asyncio.timeout(BOUND_S), client(server) as c:
+    async with client(server) as c:
         assert c.protocol_version == "2025-11-25"
         assert c.server_info == types.Implementation("fake", "1")
         assert c.capabilities.tools is not None
@@ -327,7 +325,7 @@ async def test_a_verb_the_server_did_not_declare_is_refused_before_it_is_sent():
     server = FakeServer(
         {"prompts/list": lambda *_: {"prompts": []}}, capabilities={"resources": {}}
     )
-    async with asyncio.timeout(BOUND_S), client(server) as c:
+    async with client(server) as c:
         with pytest.raises(mcpwire.LocalProtocolError, match="'tools'"):
             await c.call_tool("x")
         for refused in (c.list_prompts, c.list_prompts_page):
@@ -344,7 +342,7 @@ async def test_a_verb_the_server_did_not_declare_is_refused_before_it_is_sent():
 @ERAS
 async def test_raw_requests_and_notifications_go_out_as_given(version):
     server = FakeServer({"x/y": lambda p, _: {"got": p}}, version=version)
-    async with asyncio.timeout(BOUND_S), client(server) as c:
+    async with client(server) as c:
         params = {"a": 1, "_meta": {"k": "v"}}
         result = await c.request("x/y", params, meta={"l": "w"})
         assert params == {"a": 1, "_meta": {"k": "v"}}
@@ -374,10 +372,7 @@ async def test_notifications_come_typed_and_bad_ones_are_dropped(caplog):
 
     heard = []
     server = FakeServer({"tools/call": say})
-    async with (
-        asyncio.timeout(BOUND_S),
-        client(server, on_notification=heard.append) as c,
-    ):
+    async with client(server, on_notification=heard.append) as c:
         await c.call_tool("x")
         assert c.stats.invalid_messages == 1
     message, unknown, changed = heard
@@ -411,7 +406,7 @@ async def test_a_slow_notification_callback_drops_what_is_over_the_limit():
         "on_notification": slowly,
         "limits": mcpwire.Limits(notifications=10),
     }
-    async with asyncio.timeout(BOUND_S), client(server, **options) as c:
+    async with client(server, **options) as c:
         await c.call_tool("x")
         await drained.wait()
         assert len(heard) + c.stats.dropped_notifications == 100
@@ -429,7 +424,7 @@ async def test_a_result_that_needs_only_its_state_back_is_carried_through():
         return {"resultType": "input_required", "requestState": "s1 \u00e9"}
 
     server = FakeServer({"tools/call": call}, version="2026-07-28")
-    async with asyncio.timeout(BOUND_S), client(server) as c:
+    async with client(server) as c:
         result = await c.call_tool("x", {"a": 1})
     assert result.text == "s1 \u00e9"
     first, second = (m for m in server.received if m["method"] == "tools/call")
@@ -443,6 +438,6 @@ async def test_an_unknown_result_type_is_an_invalid_answer():
     server = FakeServer(
         {"tools/call": lambda *_: {"resultType": "riddle"}}, version="2026-07-28"
     )
-    async with asyncio.timeout(BOUND_S), client(server) as c:
+    async with client(server) as c:
         with pytest.raises(mcpwire.InvalidMessage, match="riddle"):
             await c.call_tool("x")

@@ -7,8 +7,6 @@ from fakes import FakeServer, text
 
 import mcpwire
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 30.0
 NAME = "com.example/paint"
 DECLARED = "io.modelcontextprotocol/clientCapabilities"
@@ -44,10 +42,7 @@ async def test_nothing_is_declared_that_was_not_switched_on():
 @pytest.mark.parametrize("version", ["2024-11-05", "2025-11-25"])
 async def test_a_session_knows_of_no_extensions(version):
     server = FakeServer({"tools/call": lambda *_: text("ok")}, version=version)
-    async with (
-        asyncio.timeout(BOUND_S),
-        mcpwire.Client(server, extensions=[NAME]) as client,
-    ):
+    async with mcpwire.Client(server, extensions=[NAME]) as client:
         assert (await client.call_tool("x")).text == "ok"
     (opened,) = server.requests("initialize")
     assert "extensions" not in opened["capabilities"]
@@ -69,10 +64,7 @@ async def test_capabilities_of_ones_own_are_declared_in_each_request():
 @pytest.mark.parametrize("version", ["2024-11-05", "2025-11-25"])
 async def test_capabilities_of_ones_own_are_declared_to_a_session(version):
     server = FakeServer({"tools/call": lambda *_: text("ok")}, version=version)
-    async with (
-        asyncio.timeout(BOUND_S),
-        mcpwire.Client(server, experimental=OWN) as client,
-    ):
+    async with mcpwire.Client(server, experimental=OWN) as client:
         assert (await client.call_tool("x")).text == "ok"
     (opened,) = server.requests("initialize")
     assert opened["capabilities"] == {"experimental": OWN}

@@ -10,8 +10,6 @@ from turns import until
 
 import mcpwire
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 30.0
 STATELESS = "2026-07-28"
 ERA = pytest.mark.parametrize("version", ["2025-11-25", STATELESS])
@@ -81,10 +79,7 @@ class Telling(FakeServer):
 async def test_subscribe_hears_of_a_resource_until_unsubscribe(version):
     server = Telling(version)
     heard = asyncio.Queue()
-    async with (
-        asyncio.timeout(BOUND_S),
-        mcpwire.Client(server, on_notification=heard.put_nowait) as client,
-    ):
+    async with mcpwire.Client(server, on_notification=heard.put_nowait) as client:
         await client.subscribe(URI)
         server.tell(UPDATED, uri=URI)
         notification = await heard.get()
@@ -105,7 +100,7 @@ async def test_subscribe_hears_of_a_resource_until_unsubscribe(version):
 @ERA
 async def test_two_that_subscribe_to_the_same_are_one_for_the_server(version):
     server = Telling(version)
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         await asyncio.gather(client.subscribe(URI), client.subscribe(URI))
         await client.unsubscribe(URI)
         if version == STATELESS:
@@ -119,7 +114,7 @@ async def test_two_that_subscribe_to_the_same_are_one_for_the_server(version):
 @ERA
 async def test_subscribing_where_the_server_does_not_offer_it_is_refused(version):
     server = Telling(version, capabilities={"resources": {}})
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         with pytest.raises(mcpwire.LocalProtocolError, match="did not declare"):
             await client.subscribe(URI)
     assert "subscriptions/listen" not in server.methods_received()
@@ -129,7 +124,7 @@ async def test_subscribing_where_the_server_does_not_offer_it_is_refused(version
 @pytest.mark.rule("SUB-08")
 async def test_a_subscription_the_server_leaves_out_is_refused():
     server = Telling(STATELESS, refused={"resourceSubscriptions"})
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         with pytest.raises(mcpwire.LocalProtocolError, match="acknowledged no"):
             await client.subscribe(URI)
 
@@ -139,7 +134,7 @@ async def test_what_refuses_to_listen_refuses_a_subscription():
     server.methods["subscriptions/listen"] = lambda *_: mcpwire.RPCError(
         "Method not found", code=-32601
     )
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         with pytest.raises(mcpwire.MethodNotFound):
             await client.subscribe(URI)
         stream = client.events()
@@ -167,7 +162,7 @@ async def test_a_subscription_that_is_not_acknowledged_in_time_is_taken_back():
 async def test_listen_says_what_the_server_will_tell_and_gives_only_that(version):
     server = Telling(version, refused={"resourcesListChanged"})
     wanted = mcpwire.Filter(tools=True, prompts=True, resources=True, uris={URI})
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         listening = client.listen([URI], tools=True, prompts=True, resources=True)
         async with listening as changes:
             told = mcpwire.Filter(tools=True, resources=True, uris={URI})
@@ -190,17 +185,16 @@ async def test_listen_says_what_the_server_will_tell_and_gives_only_that(version
 @ERA
 async def test_events_bring_every_notification_and_end_with_the_client(version):
     server = Telling(version)
-    async with asyncio.timeout(BOUND_S):
-        async with mcpwire.Client(server) as client:
-            stream = client.events()
-            server.notify("notifications/message", level="info", data=1)
-            assert (await anext(stream)).params.data == 1
-            server.tell("notifications/tools/list_changed")
-            assert (await anext(stream)).method == "notifications/tools/list_changed"
-            last = asyncio.ensure_future(anext(stream))
-            await asyncio.sleep(0)  # a turn of the loop
-        with pytest.raises(StopAsyncIteration):
-            await last
+    async with mcpwire.Client(server) as client:
+        stream = client.events()
+        server.notify("notifications/message", level="info", data=1)
+        assert (await anext(stream)).params.data == 1
+        server.tell("notifications/tools/list_changed")
+        assert (await anext(stream)).method == "notifications/tools/list_changed"
+        last = asyncio.ensure_future(anext(stream))
+        await asyncio.sleep(0)  # a turn of the loop
+    with pytest.raises(StopAsyncIteration):
+        await last
 
 
 @pytest.mark.system("L-A10")
@@ -208,10 +202,7 @@ async def test_events_bring_every_notification_and_end_with_the_client(version):
 async def test_what_a_slow_consumer_did_not_take_is_bounded_and_changes_are_not_lost():
     server = Telling("2025-11-25")
     limits = mcpwire.Limits(notifications=5)
-    async with (
-        asyncio.timeout(BOUND_S),
-        mcpwire.Client(server, limits=limits) as client,
-    ):
+    async with mcpwire.Client(server, limits=limits) as client:
         await client.subscribe(URI)
         stream = client.events()
         server.notify(UPDATED, uri=URI)
@@ -239,10 +230,7 @@ async def test_a_callback_loses_progress_first_and_changes_never():
         seen.append(notification.method)
 
     limits = mcpwire.Limits(notifications=3)
-    async with (
-        asyncio.timeout(BOUND_S),
-        mcpwire.Client(server, limits=limits, on_notification=slowly) as client,
-    ):
+    async with mcpwire.Client(server, limits=limits, on_notification=slowly) as client:
         server.notify("notifications/x")
         for _ in range(50):
             server.notify("notifications/tools/list_changed")
@@ -257,7 +245,7 @@ async def test_a_callback_loses_progress_first_and_changes_never():
 
 async def test_a_malformed_notification_is_skipped_and_counted(caplog):
     server = Telling("2025-11-25")
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         stream = client.events()
         task = asyncio.ensure_future(anext(stream))
         await asyncio.sleep(0)  # a turn of the loop
@@ -277,7 +265,7 @@ async def test_watch_yields_what_a_resource_holds_now_and_after_each_change(vers
         {"contents": [{"uri": URI, "text": str(next(reads))}]}
         | ({"resultType": "complete"} if version == STATELESS else {})
     )
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         async with client.watch(URI) as contents:
             assert (await anext(contents)).text == "0"
             server.tell(UPDATED, uri=URI)
@@ -294,7 +282,7 @@ async def test_watch_yields_what_a_resource_holds_now_and_after_each_change(vers
 
 async def test_a_stream_that_is_forgotten_keeps_nothing_alive():
     server = Telling(STATELESS)
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         changes = client.listen([URI])
         await changes.__aenter__()
         assert server.wanted() == [{"resourceSubscriptions": [URI]}]
@@ -309,7 +297,7 @@ async def test_a_stream_that_is_forgotten_keeps_nothing_alive():
 @pytest.mark.rule("SUB-09")
 async def test_while_wants_change_the_server_always_has_one_subscription():
     server = Telling(STATELESS)
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         counts = []
         listen = server.methods["subscriptions/listen"]
 
@@ -330,7 +318,7 @@ async def test_while_wants_change_the_server_always_has_one_subscription():
 @pytest.mark.rule("SUB-13")
 async def test_a_subscription_that_the_server_ends_ends_its_streams():
     server = Telling(STATELESS)
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         async with client.listen(tools=True) as changes:
             id = next(iter(server.open))
             server.send(
@@ -351,7 +339,7 @@ async def test_a_subscription_that_the_server_ends_ends_its_streams():
 @pytest.mark.rule("LOG-05")
 async def test_a_session_is_asked_for_the_log_level():
     server = Telling("2025-11-25")
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         await client.set_log_level("warning")
         with pytest.raises(mcpwire.LocalProtocolError, match="one of debug, info"):
             await client.set_log_level("loud")
@@ -362,7 +350,7 @@ async def test_a_session_is_asked_for_the_log_level():
 async def test_without_a_session_each_request_carries_the_log_level():
     server = Telling(STATELESS)
     server.methods["tools/call"] = lambda *_: {"resultType": "complete", **text("x")}
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         await client.call_tool("x")
         await client.set_log_level("warning")
         await client.call_tool("x")
@@ -375,7 +363,7 @@ async def test_without_a_session_each_request_carries_the_log_level():
 @ERA
 async def test_a_server_that_does_not_log_is_not_asked_to(version):
     server = Telling(version, capabilities={"tools": {}})
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         with pytest.raises(mcpwire.LocalProtocolError, match="logging"):
             await client.set_log_level("info")
 
@@ -392,7 +380,7 @@ async def test_verbs_of_hearing_need_a_connection():
 
 async def test_the_next_notification_is_waited_for_as_long_as_one_says():
     server = Telling("2025-11-25")
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         stream = client.events()
         assert await stream.next(timeout=0.01) is None
         assert not stream.is_closed
@@ -407,7 +395,7 @@ async def test_the_next_notification_is_waited_for_as_long_as_one_says():
 
 async def test_a_cache_wants_to_hear_of_changed_lists():
     server = Telling(STATELESS)
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server, cache=True) as client:
+    async with mcpwire.Client(server, cache=True) as client:
         await client.ping()
         assert server.wanted() == [
             {"toolsListChanged": True, "resourcesListChanged": True}

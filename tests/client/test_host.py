@@ -10,8 +10,6 @@ from fakes import SILENCE, FakeServer, text
 import mcpwire
 from mcpwire import types
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 30.0
 
 
@@ -149,10 +147,7 @@ async def test_without_a_session_a_server_that_asks_all_the_same_is_not_answered
         return {"resultType": "complete", **text("done")}
 
     server = FakeServer({"tools/call": ask}, version=STATELESS)
-    async with (
-        asyncio.timeout(BOUND_S),
-        mcpwire.Client(server, sampling=asked.append) as client,
-    ):
+    async with mcpwire.Client(server, sampling=asked.append) as client:
         assert (await client.call_tool("x")).text == "done"
         await client.ping()
         assert client.stats.invalid_messages == 1
@@ -242,10 +237,7 @@ async def test_a_handler_that_is_withdrawn_is_cancelled_and_answers_nothing():
             ended.set()
 
     server = FakeServer()
-    async with (
-        asyncio.timeout(BOUND_S),
-        mcpwire.Client(server, sampling=hang) as client,
-    ):
+    async with mcpwire.Client(server, sampling=hang) as client:
         question = {"method": "sampling/createMessage", "params": SAMPLE}
         server.send({"jsonrpc": "2.0", "id": 1, **question})
         await running.wait()
@@ -267,13 +259,12 @@ async def test_closing_ends_handlers_that_still_run():
             ended.set()
 
     server = Asking("sampling/createMessage", SAMPLE)
-    async with asyncio.timeout(BOUND_S):
-        async with mcpwire.Client(server, sampling=hang) as client:
-            call = asyncio.create_task(client.call_tool("x"))
-            await running.wait()
-        with pytest.raises(mcpwire.ConnectionClosed):
-            await call
-        assert ended.is_set()
+    async with mcpwire.Client(server, sampling=hang) as client:
+        call = asyncio.create_task(client.call_tool("x"))
+        await running.wait()
+    with pytest.raises(mcpwire.ConnectionClosed):
+        await call
+    assert ended.is_set()
 
 
 async def test_a_handler_may_use_and_close_its_own_client():
@@ -285,11 +276,10 @@ async def test_a_handler_may_use_and_close_its_own_client():
     server = Asking("sampling/createMessage", SAMPLE)
     server.methods["tools/list"] = lambda *_: {"tools": []}
     client = mcpwire.Client(server, sampling=sample)
-    async with asyncio.timeout(BOUND_S):
-        await client.connect()
-        with pytest.raises(mcpwire.ConnectionClosed):
-            await client.call_tool("x")
-        await client.aclose()
+    await client.connect()
+    with pytest.raises(mcpwire.ConnectionClosed):
+        await client.call_tool("x")
+    await client.aclose()
     assert heard == [[]]
 
 
@@ -313,10 +303,7 @@ async def test_options_that_are_none_are_refused_at_construction(option):
 async def test_a_server_is_told_of_changed_roots_in_a_session_only():
     for version, count in (("2025-11-25", 1), (STATELESS, 0)):
         server = FakeServer(version=version)
-        async with (
-            asyncio.timeout(BOUND_S),
-            mcpwire.Client(server, roots=["file:///a"]) as client,
-        ):
+        async with mcpwire.Client(server, roots=["file:///a"]) as client:
             await client.notify_roots_changed()
             await client.ping()
         told = [m["method"] for m in server.received]
@@ -324,7 +311,7 @@ async def test_a_server_is_told_of_changed_roots_in_a_session_only():
 
 
 async def test_changed_roots_of_a_client_without_roots_are_a_mistake():
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(FakeServer()) as client:
+    async with mcpwire.Client(FakeServer()) as client:
         with pytest.raises(mcpwire.LocalProtocolError, match="without roots"):
             await client.notify_roots_changed()
 
@@ -361,10 +348,7 @@ async def test_only_open_elicitations_can_be_completed():
             )
 
     server = Server({"tools/call": call})
-    async with (
-        asyncio.timeout(BOUND_S),
-        mcpwire.Client(server, on_notification=done.append) as client,
-    ):
+    async with mcpwire.Client(server, on_notification=done.append) as client:
         with pytest.raises(mcpwire.UrlElicitationRequired):
             await client.call_tool("x")
         done.append("the call failed")

@@ -1,17 +1,11 @@
 """Links of a result lead to what they name, where the server lists it."""
 
-import asyncio
-
 import pytest
 from fakes import FakeServer
 
 import mcpwire
 import mcpwire.sync
 from mcpwire import resolve_links
-
-pytestmark = pytest.mark.anyio
-
-BOUND_S = 20
 
 
 def link(uri):
@@ -53,7 +47,7 @@ def shown(result):
 @pytest.mark.system("O87")
 async def test_a_link_to_what_is_listed_becomes_its_contents():
     server = linking()
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         before = await client.call_tool("x")
         after = await resolve_links(client, before)
     one, two = "text of a:1", "text of a:2"
@@ -73,7 +67,7 @@ async def test_where_nothing_is_listed_every_link_stays(lists):
     )
     if not lists:
         server.members["capabilities"] = {"tools": {}}
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         result = await client.call_tool("x")
         assert await resolve_links(client, result) is result
     assert len(server.requests("resources/list")) == lists
@@ -82,7 +76,7 @@ async def test_where_nothing_is_listed_every_link_stays(lists):
 
 async def test_a_result_without_links_asks_for_nothing():
     server = linking([SAID])
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         result = await client.call_tool("x")
         assert await resolve_links(client, result) is result
     assert server.requests("resources/list") == []
@@ -90,7 +84,7 @@ async def test_a_result_without_links_asks_for_nothing():
 
 async def test_what_breaks_meanwhile_is_raised():
     server = linking(**{"resources/read": lambda *_: {"contents": 7}})
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         result = await client.call_tool("x")
         with pytest.raises(mcpwire.RemoteProtocolError, match="contents"):
             await resolve_links(client, result)

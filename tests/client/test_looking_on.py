@@ -14,8 +14,6 @@ import mcpwire
 import mcpwire.sync
 from mcpwire import types
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 30.0
 
 
@@ -42,7 +40,7 @@ async def test_an_observer_hears_what_comes_with_its_size_and_sees_each_turn():
     server = FakeServer()
     client, observer, _ = looking_on(server)
     assert client.lost is None
-    async with asyncio.timeout(BOUND_S), client:
+    async with client:
         assert observer.seen == [(True, True)]
         server.notify("notifications/message", level="info", data="x" * 50)
         await client.ping()
@@ -61,7 +59,7 @@ async def test_an_observer_hears_what_comes_with_its_size_and_sees_each_turn():
 async def test_a_lost_connection_is_not_opened_again_for_who_only_looks_on():
     server = FakeServer()
     client, observer, _ = looking_on(server)
-    async with asyncio.timeout(BOUND_S), client:
+    async with client:
         server.channel._other._hang_up()
         await asyncio.sleep(0)  # a turn of the loop
         assert client.stats.connections == 1
@@ -75,7 +73,7 @@ async def test_who_looks_on_hears_of_changed_lists_at_the_stateless_revision():
         capabilities={"tools": {"listChanged": True}},
     )
     client, _, _ = looking_on(server)
-    async with asyncio.timeout(BOUND_S), client:
+    async with client:
         await until(lambda: server.requests("subscriptions/listen"))
 
 
@@ -84,7 +82,7 @@ async def test_an_observer_may_leave_and_comes_before_the_first_connection_only(
     client, observer, undo = looking_on(server)
     undo()
     undo()
-    async with asyncio.timeout(BOUND_S), client:
+    async with client:
         assert observer.seen == []
         with pytest.raises(mcpwire.LocalProtocolError, match="before it connects"):
             client.observe(observer)
@@ -95,7 +93,7 @@ async def test_what_is_subscribed_to_is_known():
         {"resources/subscribe": lambda *_: {}, "resources/unsubscribe": lambda *_: {}},
         capabilities={"resources": {"subscribe": True}},
     )
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         await client.subscribe("file:///a")
         assert client.subscribed == {"file:///a"}
         await client.unsubscribe("file:///a")
@@ -119,7 +117,7 @@ def model(said):
 async def test_a_handler_that_is_replaced_answers_the_next_question(version):
     server = Asking("sampling/createMessage", SAMPLE, version=version)
     client = mcpwire.Client(server, sampling=model("old"))
-    async with asyncio.timeout(BOUND_S), client:
+    async with client:
         await client.call_tool("ask")
         assert server.answered["result"]["content"]["text"] == "old"
         client.set_handlers(sampling=model("new"))
@@ -131,7 +129,7 @@ async def test_a_handler_that_is_replaced_answers_the_next_question(version):
 async def test_a_handler_that_is_taken_away_answers_nothing_more():
     server = Asking("sampling/createMessage", SAMPLE)
     client = mcpwire.Client(server, sampling=model("x"), roots=[])
-    async with asyncio.timeout(BOUND_S), client:
+    async with client:
         client.set_handlers(sampling=None)
         await client.call_tool("ask")
         assert server.answered["error"]["code"] == -32601
@@ -149,7 +147,7 @@ async def test_a_handler_that_is_taken_away_answers_nothing_more():
 async def test_a_handler_given_late_is_declared_with_the_next_request_or_handshake():
     key = "io.modelcontextprotocol/clientCapabilities"
     server = FakeServer({"tools/call": lambda *_: text("x")}, version=STATELESS)
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         await client.call_tool("x")
         client.set_handlers(sampling=model("x"))
         await client.call_tool("x")
@@ -172,7 +170,7 @@ async def test_a_handler_that_is_none_changes_nothing():
 @pytest.mark.rule("CAN-12")
 async def test_a_call_is_cancelled_by_its_id_on_the_wire():
     server = FakeServer({"tools/call": lambda *_: SILENCE})
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         waiting = asyncio.ensure_future(client.call_tool("x"))
         await until(lambda: server.requests("tools/call"))
         id = server.current["id"]
@@ -190,7 +188,7 @@ async def test_an_id_that_is_none_of_ours_sends_nothing(id):
     server = FakeServer({"tools/call": lambda *_: SILENCE})
     client = mcpwire.Client(server)
     client.cancel(id)
-    async with asyncio.timeout(BOUND_S), client:
+    async with client:
         call = await client.start_call("x")
         client.cancel(id)
         await client.ping()
@@ -234,13 +232,12 @@ async def test_a_client_that_was_closed_as_it_was_opened_stays_closed():
     ends = set()
     for turns in range(1, 25):  # before, in the midst of, and after the handshake
         client = mcpwire.Client(server)
-        async with asyncio.timeout(BOUND_S):
-            connecting = asyncio.ensure_future(client.connect())
-            for _ in range(turns):
-                await asyncio.sleep(0)  # a turn of the loop
-            await client.aclose()
-            await asyncio.wait([connecting])
-            ends.add(type(connecting.exception()))
-            with pytest.raises(mcpwire.LocalProtocolError, match="not connected"):
-                await client.call_tool("x")
+        connecting = asyncio.ensure_future(client.connect())
+        for _ in range(turns):
+            await asyncio.sleep(0)  # a turn of the loop
+        await client.aclose()
+        await asyncio.wait([connecting])
+        ends.add(type(connecting.exception()))
+        with pytest.raises(mcpwire.LocalProtocolError, match="not connected"):
+            await client.call_tool("x")
     assert ends == {mcpwire.ConnectionClosed, type(None)}

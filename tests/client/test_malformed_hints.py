@@ -7,8 +7,6 @@ from fakes import FakeServer
 
 import mcpwire
 
-pytestmark = pytest.mark.anyio
-
 TOOL = {"name": "a", "inputSchema": {"type": "object"}}
 MALFORMED = {
     **TOOL,

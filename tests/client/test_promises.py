@@ -13,8 +13,6 @@ from fakes import SILENCE, FakeServer, text
 import mcpwire
 from mcpwire import errors, types
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 30.0
 
 # Whose fault...
@@ -32,7 +30,7 @@ async def test_a_question_nobody_may_ask_is_the_servers_fault_and_no_error_of_it
     server = FakeServer(
         {"tools/call": lambda *_: asking(inputRequests=ROOTS)}, version="2026-07-28"
     )
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         with pytest.raises(mcpwire.RemoteProtocolError, match="roots/list"):
             await client.call_tool("x")
     assert len(server.requests("tools/call")) == 1
@@ -131,10 +129,7 @@ async def test_input_rounds_end_at_the_clients_limit():
         {"tools/call": lambda *_: asking(requestState="again")}, version="2026-07-28"
     )
     limits = mcpwire.Limits(input_rounds=1)
-    async with (
-        asyncio.timeout(BOUND_S),
-        mcpwire.Client(server, limits=limits) as client,
-    ):
+    async with mcpwire.Client(server, limits=limits) as client:
         with pytest.raises(mcpwire.RemoteProtocolError, match="after 1 rounds"):
             await client.call_tool("x")
     assert len(server.requests("tools/call")) == 2
@@ -155,10 +150,7 @@ async def test_progress_beyond_the_limit_is_dropped_while_a_callback_is_slow():
 
     limits = mcpwire.Limits(notifications=10)
     server = FakeServer({"tools/call": flood})
-    async with (
-        asyncio.timeout(BOUND_S),
-        mcpwire.Client(server, limits=limits) as client,
-    ):
+    async with mcpwire.Client(server, limits=limits) as client:
         await client.call_tool("x", on_progress=slowly)
     assert seen == [0, *range(90, 100)]  # the first, and the newest ten behind it
 
@@ -249,7 +241,7 @@ async def test_every_verb_takes_meta_progress_and_a_timeout(verb):
         return result
 
     server = FakeServer({method: handle})
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         call = getattr(client, verb)
         await call(*args, meta={"k": "v"}, on_progress=lambda *p: seen.append(p))
         server.methods[method] = lambda *_: SILENCE
@@ -265,7 +257,7 @@ async def test_every_verb_takes_meta_progress_and_a_timeout(verb):
 async def test_every_verb_refuses_headers_elsewhere_than_over_http(verb):
     method, args, result = VERBS[verb]
     server = FakeServer({method: lambda *_: result})
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         with pytest.raises(mcpwire.LocalProtocolError, match="HTTP only"):
             await getattr(client, verb)(*args, headers={"x": "y"})
     assert server.requests(method) == []
@@ -277,7 +269,7 @@ async def test_iterating_takes_the_options_too(noun):
         {"tools/list": lambda *_: SILENCE, "resources/list": lambda *_: SILENCE}
         | {"resources/templates/list": lambda *_: SILENCE}
     )
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         with pytest.raises(mcpwire.RequestTimeout) as caught:
             _ = [x async for x in getattr(client, f"iter_{noun}")(timeout=0.01)]
     assert caught.value.timeout == 0.01
@@ -287,10 +279,7 @@ async def test_iterating_takes_the_options_too(noun):
 async def test_it_introduces_itself_as_it_is_told_and_hears_instructions():
     server = FakeServer(instructions="be kind")
     who = types.Implementation("mine", "7", title="Mine")
-    async with (
-        asyncio.timeout(BOUND_S),
-        mcpwire.Client(server, client_info=who, mode="session") as client,
-    ):
+    async with mcpwire.Client(server, client_info=who, mode="session") as client:
         assert client.instructions == "be kind"
         assert client.server_info == types.Implementation("fake", "1")
         assert client.session_id is None
@@ -322,7 +311,7 @@ async def test_without_a_connect_timeout_connecting_waits():
 
 @pytest.mark.system("A29")
 async def test_ping_returns_the_seconds_that_passed():
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(FakeServer()) as client:
+    async with mcpwire.Client(FakeServer()) as client:
         started = client._connection.time()
         seconds = await client.ping()
         assert 0 < seconds <= client._connection.time() - started
@@ -340,7 +329,7 @@ async def test_stats_count_over_all_connections():
     client = mcpwire.Client(server, mode="session")
     sent = 0
     for connections in (1, 2):
-        async with asyncio.timeout(BOUND_S), client:
+        async with client:
             await client.call_tool("x")
             sent += client._connection.channel.bytes_sent
             during = client.stats

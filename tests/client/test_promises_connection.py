@@ -13,23 +13,20 @@ from turns import until
 
 import mcpwire
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 30.0
 
 
 async def test_connecting_while_it_closes_waits_and_then_connects():
     client = mcpwire.Client(scripted("handshake()\n" + ECHO_LOOP))
-    async with asyncio.timeout(BOUND_S):
-        await client.connect()
-        first = client._connection.channel.pid
-        closing = asyncio.create_task(client.aclose())
-        await asyncio.sleep(0)  # a turn of the loop
-        await client.connect()
-        assert closing.done()
-        assert client._connection.channel.pid != first
-        assert (await client.call_tool("x", {"text": "hi"})).text == "hi"
-        await client.aclose()
+    await client.connect()
+    first = client._connection.channel.pid
+    closing = asyncio.create_task(client.aclose())
+    await asyncio.sleep(0)  # a turn of the loop
+    await client.connect()
+    assert closing.done()
+    assert client._connection.channel.pid != first
+    assert (await client.call_tool("x", {"text": "hi"})).text == "hi"
+    await client.aclose()
 
 
 async def test_closing_waits_until_a_callback_it_cancelled_has_ended():
@@ -46,38 +43,36 @@ async def test_closing_waits_until_a_callback_it_cancelled_has_ended():
 
     server = FakeServer()
     client = mcpwire.Client(server, on_notification=callback)
-    async with asyncio.timeout(BOUND_S):
-        await client.connect()
-        server.notify("notifications/tools/list_changed")
-        await entered.wait()
-        await client.aclose()
-        assert left.is_set()
+    await client.connect()
+    server.notify("notifications/tools/list_changed")
+    await entered.wait()
+    await client.aclose()
+    assert left.is_set()
 
 
 async def test_a_client_forgotten_in_another_thread_is_let_go_on_its_own():
     client = mcpwire.Client(scripted("handshake()\n" + ECHO_LOOP))
-    async with asyncio.timeout(BOUND_S):
-        await client.connect()
-        channel = client._connection.channel
-        threads = []
-        abandon = channel.abandon
-        done = asyncio.Event()
+    await client.connect()
+    channel = client._connection.channel
+    threads = []
+    abandon = channel.abandon
+    done = asyncio.Event()
 
-        def noted():
-            threads.append(threading.current_thread())
-            abandon()
-            done.set()
+    def noted():
+        threads.append(threading.current_thread())
+        abandon()
+        done.set()
 
-        channel.abandon = noted
-        with pytest.warns(ResourceWarning, match="unclosed"):
-            await asyncio.to_thread(client.__del__)
-        await done.wait()
+    channel.abandon = noted
+    with pytest.warns(ResourceWarning, match="unclosed"):
+        await asyncio.to_thread(client.__del__)
+    await done.wait()
     assert threads == [threading.current_thread()]
 
 
 async def test_noise_before_the_agreement_is_told_in_the_log(caplog):
     target = scripted("raw(b'Welcome!\\n'); handshake()\n" + ECHO_LOOP)
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+    async with mcpwire.Client(target) as client:
         assert client.stats.noise == ("Welcome!",)
     assert "1 line(s) that are no messages" in caplog.text
     assert "Welcome!" in caplog.text
@@ -103,7 +98,7 @@ async def test_a_child_gets_arguments_folder_and_variables_exactly_as_given(tmp_
         "text(m, json.dumps([sys.argv[1:], os.getcwd(), os.environ['LANG']])); recv()"
     )
     target = scripted(body, *odd, cwd=tmp_path, env={"LANG": "mine"})
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+    async with mcpwire.Client(target) as client:
         result = await client.call_tool("x")
         assert "\n" not in repr(client)
     assert json.loads(result.text) == [odd, str(tmp_path), "mine"]
@@ -129,7 +124,7 @@ async def test_no_url_in_a_command_shows_its_secrets():
 
 async def test_a_connection_that_is_lost_shows_no_url_s_secrets():
     target = scripted("handshake()\nrecv()", "https://me:hush@example.com/?hush")
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+    async with mcpwire.Client(target) as client:
         with pytest.raises(mcpwire.ConnectionClosed) as caught:
             await client.call_tool("x")
     assert "example.com" in caught.value.target
@@ -148,21 +143,20 @@ async def test_nothing_but_the_handshake_is_sent_before_there_is_an_agreement():
         return SILENCE
 
     server.methods["initialize"] = opening
-    async with asyncio.timeout(BOUND_S):
-        connecting = asyncio.create_task(client.connect())
-        await opened.wait()
-        early = (
-            lambda: client.call_tool("x"),
-            lambda: client.request("tools/call", {"name": "x"}),
-            lambda: client.notify("notifications/mine"),
-            client.ping,
-        )
-        for use in early:
-            with pytest.raises(mcpwire.LocalProtocolError, match="not connected"):
-                await use()
-        await client.aclose()
-        with pytest.raises(mcpwire.ConnectionClosed):
-            await connecting
+    connecting = asyncio.create_task(client.connect())
+    await opened.wait()
+    early = (
+        lambda: client.call_tool("x"),
+        lambda: client.request("tools/call", {"name": "x"}),
+        lambda: client.notify("notifications/mine"),
+        client.ping,
+    )
+    for use in early:
+        with pytest.raises(mcpwire.LocalProtocolError, match="not connected"):
+            await use()
+    await client.aclose()
+    with pytest.raises(mcpwire.ConnectionClosed):
+        await connecting
     assert [message["method"] for message in server.received] == ["initialize"]
 
 
@@ -170,7 +164,7 @@ async def test_each_connection_has_a_record_of_its_own_in_order():
     client = mcpwire.Client(FakeServer())
     records = []
     for _ in range(2):
-        async with asyncio.timeout(BOUND_S), client:
+        async with client:
             records.append(client.negotiation)
     first, second = ([step.event for step in record.steps] for record in records)
     assert first == second
@@ -191,7 +185,7 @@ async def test_a_notification_from_another_loop_is_refused_too():
         except mcpwire.LocalProtocolError as error:
             refusals.append(str(error))
 
-    async with asyncio.timeout(BOUND_S), client:
+    async with client:
         await asyncio.to_thread(lambda: asyncio.run(misuse()))
     assert len(refusals) == 1
     assert "another event loop" in refusals[0]
@@ -199,7 +193,7 @@ async def test_a_notification_from_another_loop_is_refused_too():
 
 async def test_errors_of_a_connection_name_its_target():
     target = scripted("handshake()\nrecv(); recv()", "the-one")
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+    async with mcpwire.Client(target) as client:
         call = asyncio.create_task(client.call_tool("x"))
         await asyncio.sleep(0)  # a turn of the loop
         await client.aclose()
@@ -215,7 +209,7 @@ async def test_no_more_of_stderr_is_kept_than_the_limit():
     target = scripted("os.write(2, b'x' * 5000 + b'end')\nhandshake()\nsys.exit(1)")
     limits = mcpwire.Limits(stderr_tail=100)
     client = mcpwire.Client(target, limits=limits)
-    async with asyncio.timeout(BOUND_S), client:
+    async with client:
         with pytest.raises(mcpwire.ConnectionClosed) as caught:
             await client.call_tool("x")
     assert caught.value.stderr_tail == "x" * 97 + "end"
@@ -223,7 +217,7 @@ async def test_no_more_of_stderr_is_kept_than_the_limit():
 
 async def test_an_error_has_what_stderr_holds_at_that_very_moment():
     target = scripted("handshake()\nrecv()\nos.write(2, b'now')\nrecv()")
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+    async with mcpwire.Client(target) as client:
         channel = client._connection.channel
         channel.notify_nowait("notifications/mine")
         # No turn of the loop lies between its writing and our asking.
@@ -237,10 +231,9 @@ async def test_the_trace_gives_messages_as_bytes_without_their_newline():
         "handshake()\nm = recv()\n"
         'raw(b\'{"jsonrpc":"2.0","id":%d,"result":{}}\\r\\n\' % m["id"]); recv()'
     )
-    async with (
-        asyncio.timeout(BOUND_S),
-        mcpwire.Client(target, trace=lambda *event: events.append(event)) as client,
-    ):
+    async with mcpwire.Client(
+        target, trace=lambda *event: events.append(event)
+    ) as client:
         await client.request("x/y")
     lines = [data for event, data in events if event in {"send", "receive"}]
     assert all(type(line) is bytes for line in lines)

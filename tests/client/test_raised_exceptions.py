@@ -8,8 +8,6 @@ import pytest
 
 import mcpwire
 
-pytestmark = pytest.mark.anyio
-
 
 @pytest.fixture
 def server():

@@ -13,8 +13,6 @@ from turns import until
 import mcpwire
 from mcpwire.protocol import retry
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 20.0
 STATELESS = "2026-07-28"
 ERA = pytest.mark.parametrize("version", ["2025-11-25", STATELESS])
@@ -80,7 +78,7 @@ async def lost(client):
 @pytest.mark.rule("TR-STDIO-14")
 async def test_the_next_call_opens_a_lost_connection_again(version):
     server = Mortal(version)
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         await client.call_tool("x")
         server.die()
         await lost(client)
@@ -93,10 +91,7 @@ async def test_the_next_call_opens_a_lost_connection_again(version):
 async def test_without_restart_a_lost_connection_stays_lost_until_connect():
     server = Mortal()
     recovery = mcpwire.Recovery(restart=False)
-    async with (
-        asyncio.timeout(BOUND_S),
-        mcpwire.Client(server, recovery=recovery) as client,
-    ):
+    async with mcpwire.Client(server, recovery=recovery) as client:
         server.die()
         await lost(client)
         with pytest.raises(mcpwire.ConnectionClosed) as caught:
@@ -110,7 +105,7 @@ async def test_without_restart_a_lost_connection_stays_lost_until_connect():
 @pytest.mark.pain("P04")
 async def test_a_call_that_may_have_run_is_not_made_again():
     server = Mortal()
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         with pytest.raises(mcpwire.ConnectionClosed) as caught:
             await client.call_tool("die")
         assert caught.value.sent is True
@@ -120,7 +115,7 @@ async def test_a_call_that_may_have_run_is_not_made_again():
 
 async def test_a_call_is_made_again_where_the_caller_allows_it():
     server = Mortal()
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         assert (await client.call_tool("die", idempotent=True)).text == "alive"
     assert server.calls() == ["die", "die"]
 
@@ -134,7 +129,7 @@ async def test_a_call_is_made_again_where_the_tool_says_that_it_may(hint):
         "annotations": {hint: True},
     }
     server = Mortal(**{"tools/list": lambda *_: {"tools": [tool]}})
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         await client.list_tools()
         if hint == "openWorldHint":
             with pytest.raises(mcpwire.ConnectionClosed):
@@ -154,7 +149,7 @@ async def test_what_only_reads_is_asked_again():
         return {"tools": []}
 
     server = Mortal(**{"tools/list": reading})
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         assert await client.list_tools() == []
         assert client.stats.connections == 2
 
@@ -164,7 +159,7 @@ async def test_what_only_reads_is_asked_again():
 @pytest.mark.rule("TR-STDIO-15", "SUB-14")
 async def test_a_new_connection_is_told_what_the_old_one_knew(version):
     server = Mortal(version)
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         await client.set_log_level("error")
         await client.subscribe(URI)
         server.die()
@@ -190,7 +185,7 @@ async def test_a_new_connection_is_told_what_the_old_one_knew(version):
 @pytest.mark.rule("VER-08")
 async def test_what_proved_to_be_a_session_server_is_not_probed_again():
     server = Mortal()
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         server.die()
         await lost(client)
         await client.call_tool("x")
@@ -209,12 +204,11 @@ async def test_what_proved_to_be_a_session_server_is_not_probed_again():
 async def test_closing_forgets_what_the_server_was_told():
     server = Mortal()
     client = mcpwire.Client(server)
-    async with asyncio.timeout(BOUND_S):
-        async with client:
-            await client.set_log_level("error")
-            await client.subscribe(URI)
-        async with client:
-            await client.ping()
+    async with client:
+        await client.set_log_level("error")
+        await client.subscribe(URI)
+    async with client:
+        await client.ping()
     methods = [m.get("method") for m in server.lives[1]]
     assert "logging/setLevel" not in methods
     assert "resources/subscribe" not in methods
@@ -224,11 +218,7 @@ async def test_closing_forgets_what_the_server_was_told():
 @pytest.mark.rule("TR-STDIO-14", "TR-STDIO-15")
 async def test_who_listens_hears_on_after_a_loss_though_nobody_calls(version):
     server = Mortal(version)
-    async with (
-        asyncio.timeout(BOUND_S),
-        mcpwire.Client(server) as client,
-        client.listen([URI]) as changes,
-    ):
+    async with mcpwire.Client(server) as client, client.listen([URI]) as changes:
         server.die()
         await lost(client)
         await until(lambda: len(server.lives) == 2 and client.is_connected)
@@ -245,11 +235,7 @@ async def test_a_watch_reads_again_after_a_loss(version):
         return done | {"contents": [{"uri": URI, "text": life}]}
 
     server = Mortal(version, **{"resources/read": read})
-    async with (
-        asyncio.timeout(BOUND_S),
-        mcpwire.Client(server) as client,
-        client.watch(URI) as contents,
-    ):
+    async with mcpwire.Client(server) as client, client.watch(URI) as contents:
         assert (await anext(contents)).text == "1"
         server.die()
         assert (await anext(contents)).text == "2"
@@ -269,10 +255,7 @@ class Failing(Mortal):
 
 async def test_opening_again_is_tried_as_often_as_recovery_says():
     server = Failing()
-    async with (
-        asyncio.timeout(BOUND_S),
-        mcpwire.Client(server, recovery=AT_ONCE) as client,
-    ):
+    async with mcpwire.Client(server, recovery=AT_ONCE) as client:
         await client.call_tool("x")
         server.failures = 4
         server.die()
@@ -313,10 +296,7 @@ async def test_after_all_attempts_it_rests_and_then_tries_again():
 async def test_connect_does_not_wait_for_the_rest_between_attempts():
     server = Failing()
     recovery = mcpwire.Recovery(backoff_max=1000, attempts=1)
-    async with (
-        asyncio.timeout(BOUND_S),
-        mcpwire.Client(server, recovery=recovery) as client,
-    ):
+    async with mcpwire.Client(server, recovery=recovery) as client:
         await client.call_tool("x")
         server.failures = 1
         server.die()
@@ -330,7 +310,7 @@ async def test_connect_does_not_wait_for_the_rest_between_attempts():
 async def test_a_deadline_holds_while_the_connection_is_opened_again(monkeypatch):
     monkeypatch.setattr(retry.Restarts, "delay", lambda *_: 1000.0)
     server = Mortal()
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         server.die()
         await lost(client)
         with pytest.raises(mcpwire.RequestTimeout, match="opened again"):
@@ -342,7 +322,7 @@ async def test_a_deadline_holds_while_the_connection_is_opened_again(monkeypatch
 async def test_closing_ends_the_opening_again_and_who_waits_for_it(monkeypatch):
     monkeypatch.setattr(retry.Restarts, "delay", lambda *_: 1000.0)
     server = Mortal()
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         server.die()
         await lost(client)
         call = asyncio.create_task(client.call_tool("x"))
@@ -362,24 +342,23 @@ async def test_closing_in_any_turn_of_opening_again_leaves_no_connection(
     monkeypatch.setattr(retry.Restarts, "delay", lambda *_: 1000.0)
     server = Mortal()
     client = mcpwire.Client(server)
-    async with asyncio.timeout(BOUND_S):
-        await client.connect()
-        server.die()
-        await lost(client)
-        connecting = asyncio.create_task(client.connect())
-        for _ in range(turns):
-            await asyncio.sleep(0)  # a turn of the loop
-        closing = asyncio.create_task(client.aclose())
-        calls = []
-        for turn in range(4):
-            calls.append(asyncio.create_task(client.call_tool("x")))
-            await asyncio.sleep(0)  # a turn of the loop
-            if turn and (near := server.channel._other) is not None:
-                near._hang_up()
-        await closing
-        names = {task.get_name() for task in asyncio.all_tasks()}
-        assert "mcpwire-reconnect" not in names
-        await asyncio.gather(connecting, *calls, return_exceptions=True)
+    await client.connect()
+    server.die()
+    await lost(client)
+    connecting = asyncio.create_task(client.connect())
+    for _ in range(turns):
+        await asyncio.sleep(0)  # a turn of the loop
+    closing = asyncio.create_task(client.aclose())
+    calls = []
+    for turn in range(4):
+        calls.append(asyncio.create_task(client.call_tool("x")))
+        await asyncio.sleep(0)  # a turn of the loop
+        if turn and (near := server.channel._other) is not None:
+            near._hang_up()
+    await closing
+    names = {task.get_name() for task in asyncio.all_tasks()}
+    assert "mcpwire-reconnect" not in names
+    await asyncio.gather(connecting, *calls, return_exceptions=True)
     assert not client.is_connected
 
 
@@ -388,7 +367,7 @@ async def test_closing_in_any_turn_of_opening_again_leaves_no_connection(
 @pytest.mark.rule("TR-STDIO-14")
 async def test_a_killed_child_is_started_again_for_the_next_call():
     target = scripted("handshake()\n" + ECHO_LOOP)
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+    async with mcpwire.Client(target) as client:
         for text_ in ("a", "b", "c"):
             result = await client.call_tool("echo", {"text": text_})
             assert result.text == text_
@@ -414,10 +393,7 @@ async def test_side_effects_happen_once_whatever_dies_when(tmp_path):
         str(ledger),
     )
     answered, unsure = [], []
-    async with (
-        asyncio.timeout(BOUND_S),
-        mcpwire.Client(target, recovery=AT_ONCE) as client,
-    ):
+    async with mcpwire.Client(target, recovery=AT_ONCE) as client:
         for n in range(1, 10):
             try:
                 answered.append((await client.call_tool("x", {"n": n})).text)
@@ -522,7 +498,7 @@ async def test_a_server_that_says_something_and_dies_each_time_is_no_storm(monke
 
     server = Chatty()
     heard = []
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         stream = client.events()
         server.notify("notifications/x")
         await anext(stream)

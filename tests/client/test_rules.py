@@ -14,19 +14,13 @@ from mcpwire import errors, types
 from mcpwire.server.demo import demo_dispatcher
 from mcpwire.versions import REVISIONS
 
-pytestmark = pytest.mark.anyio
-
-BOUND_S = 30.0
 META = "io.modelcontextprotocol/"
 
 
 @pytest.mark.parametrize("mode", [revision.name for revision in REVISIONS])
 @pytest.mark.rule("RPC-22", "RPC-23")
 async def test_each_revision_is_spoken_from_the_opening_to_the_end(mode):
-    async with (
-        asyncio.timeout(BOUND_S),
-        mcpwire.Client(demo_dispatcher(), mode=mode) as client,
-    ):
+    async with mcpwire.Client(demo_dispatcher(), mode=mode) as client:
         assert client.protocol_version == mode
         assert [tool.name for tool in await client.list_tools()][:2] == ["echo", "add"]
         assert (await client.call_tool("add", {"a": 1, "b": 2})).text == '{"sum":3}'
@@ -38,7 +32,7 @@ async def test_each_revision_is_spoken_from_the_opening_to_the_end(mode):
 @pytest.mark.rule("TR-STDIO-06")
 async def test_a_server_is_started_and_spoken_to_over_stdio():
     target = mcpwire.Stdio(sys.executable, ["-m", "mcpwire.server.demo"])
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+    async with mcpwire.Client(target) as client:
         assert (await client.call_tool("echo", {"message": "hi"})).text == "hi"
 
 
@@ -68,10 +62,7 @@ ODD_REQUESTS = [
 @pytest.mark.parametrize(("method", "params"), ODD_REQUESTS)
 @pytest.mark.rule("RPC-32")
 async def test_each_error_of_ours_is_one_concise_sentence(method, params, mode):
-    async with (
-        asyncio.timeout(BOUND_S),
-        mcpwire.Client(demo_dispatcher(), mode=mode) as client,
-    ):
+    async with mcpwire.Client(demo_dispatcher(), mode=mode) as client:
         with pytest.raises(mcpwire.RPCError) as caught:
             await client.request(method, params)
     message = caught.value.message
@@ -84,9 +75,8 @@ async def test_each_error_of_ours_is_one_concise_sentence(method, params, mode):
 async def test_a_version_we_do_not_speak_ends_the_connection_with_the_reason():
     server = FakeServer(version="2099-01-01")
     client = mcpwire.Client(server)
-    async with asyncio.timeout(BOUND_S):
-        with pytest.raises(mcpwire.NegotiationError, match="2099-01-01") as caught:
-            await client.connect()
+    with pytest.raises(mcpwire.NegotiationError, match="2099-01-01") as caught:
+        await client.connect()
     assert caught.value.supported == ("2099-01-01",)
     assert not client.is_connected
     assert server.channel.lost is not None
@@ -98,7 +88,7 @@ async def test_a_version_we_do_not_speak_ends_the_connection_with_the_reason():
 @pytest.mark.rule("LIFE-17")
 async def test_a_capability_the_server_lacks_is_named_and_nothing_is_sent():
     server = FakeServer(capabilities={"tools": {}})
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         with pytest.raises(mcpwire.LocalProtocolError, match="'prompts'"):
             await client.list_prompts()
     assert server.requests("prompts/list") == []
@@ -120,7 +110,7 @@ async def test_who_the_server_says_it_is_changes_nothing():
             version="2026-07-28",
             _meta=named(name),
         )
-        async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        async with mcpwire.Client(server) as client:
             await client.call_tool("x")
             assert client.server_info.name == name
         sent.append(server.received)
@@ -132,7 +122,7 @@ async def test_who_the_server_says_it_is_changes_nothing():
 async def test_values_at_reserved_keys_are_kept_whatever_they_are(value):
     meta = {META + "something-new": value}
     server = FakeServer({"tools/call": lambda *_: {**text("x"), "_meta": meta}})
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         result = await client.call_tool("x")
     assert result.meta == meta
     assert types.encode(result)["_meta"] == meta
@@ -149,10 +139,7 @@ async def test_what_a_server_writes_to_stderr_is_no_error(caplog):
         "sys.stderr.flush()\n"
     )
     caplog.set_level(logging.INFO, "mcpwire")
-    async with (
-        asyncio.timeout(BOUND_S),
-        mcpwire.Client(scripted(body + ECHO_LOOP)) as client,
-    ):
+    async with mcpwire.Client(scripted(body + ECHO_LOOP)) as client:
         assert (await client.call_tool("x", {"text": "hi"})).text == "hi"
         assert client.stats.noise_lines == 0
     assert caplog.records == []
@@ -172,7 +159,7 @@ async def test_without_headers_their_annotations_are_left_alone():
             "tools/call": lambda *_: text("x"),
         }
     )
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         (tool,) = await client.list_tools()
         await client.call_tool("x", {"region": "north"})
     assert tool.input_schema == HEADED
@@ -191,7 +178,7 @@ async def test_over_stdio_credentials_travel_in_the_environment_only():
         "        text(m, os.environ['A_TOKEN'])\n"
     )
     target = scripted(body, env={"A_TOKEN": "s3cret"})
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+    async with mcpwire.Client(target) as client:
         assert (await client.call_tool("x")).text == "s3cret"
         assert "s3cret" not in repr(client)
     assert "s3cret" not in repr(target)
@@ -212,7 +199,7 @@ async def test_progress_may_be_a_fraction_and_lack_total_and_message():
         return text("x")
 
     server = FakeServer({"tools/call": call})
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         await client.call_tool("x", on_progress=lambda *step: heard.append(step))
     assert heard == [(0.5, None, None), (1, 2.5, "m")]
 
@@ -233,7 +220,7 @@ async def test_progress_after_the_answer_reaches_nobody():
         return text("x")
 
     server = FakeServer({"tools/call": call, "resources/list": lambda *_: {}})
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         await client.call_tool("x", on_progress=lambda *step: heard.append(step))
         await client.ping()  # so that all before its answer has been read
     assert heard == [(1, None, None)]
@@ -247,7 +234,7 @@ async def test_a_tool_that_failed_gives_its_text_and_a_refused_call_its_error():
         return mcpwire.InvalidParams("there is no such tool")
 
     server = FakeServer({"tools/call": call})
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         result = await client.call_tool("x")
         assert (result.is_error, result.text) == (True, "the file is gone")
         with pytest.raises(mcpwire.InvalidParams, match="there is no such tool"):
@@ -261,10 +248,10 @@ async def test_prompts_come_from_all_pages_and_only_where_they_are_declared():
         "2": {"prompts": [{"name": "b"}]},
     }
     server = FakeServer({"prompts/list": lambda p, _: pages[p.get("cursor")]})
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         assert [prompt.name for prompt in await client.list_prompts()] == ["a", "b"]
     without = FakeServer(capabilities={})
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(without) as client:
+    async with mcpwire.Client(without) as client:
         with pytest.raises(mcpwire.LocalProtocolError):
             await client.get_prompt("a")
     assert without.requests("prompts/get") == []
@@ -274,7 +261,7 @@ async def test_prompts_come_from_all_pages_and_only_where_they_are_declared():
 async def test_completion_sends_what_is_decided_and_takes_a_part_of_the_values():
     part = {"completion": {"values": ["utc"], "total": 400, "hasMore": True}}
     server = FakeServer({"completion/complete": lambda *_: part})
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         result = await client.complete(
             types.PromptReference("p"), "zone", "u", context={"region": "north"}
         )

@@ -9,15 +9,13 @@ from turns import until
 
 import mcpwire
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 30.0
 STATELESS = "2026-07-28"
 
 
 async def test_a_started_call_is_sent_at_once_and_awaited_as_often_as_one_likes():
     server = FakeServer({"tools/call": lambda params, _: text(params["name"])})
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         call = await client.start_call("x", {"a": 1})
         assert type(call.request_id) is int
         assert server.requests("tools/call") == [] or not call.done
@@ -33,7 +31,7 @@ async def test_a_started_call_is_sent_at_once_and_awaited_as_often_as_one_likes(
 @pytest.mark.pain("P09")
 async def test_cancelling_a_started_call_tells_the_server_with_its_id():
     server = FakeServer({"tools/call": lambda *_: SILENCE})
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         call = await client.start_call("x")
         call.cancel("enough")
         call.cancel("twice")
@@ -52,7 +50,7 @@ async def test_cancelling_a_started_call_tells_the_server_with_its_id():
 async def test_a_call_that_fails_after_a_cancelled_wait_fails_for_the_next_alone():
     """A loop that hears of the error as well would end this test with it."""
     server = FakeServer({"tools/call": lambda *_: SILENCE})
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         call = await client.start_call("x")
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0):
@@ -82,7 +80,7 @@ def test_a_call_is_awaited_on_its_own_loop_alone():
 @pytest.mark.system("U34", "A31")
 async def test_a_call_ends_by_its_task_its_handle_or_its_id_and_the_server_is_told():
     server = FakeServer({"tools/call": lambda *_: SILENCE})
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         task = asyncio.create_task(client.call_tool("x"))
         await until(lambda: server.requests("tools/call"))
         ids = [server.current["id"]]
@@ -105,7 +103,7 @@ async def test_a_call_ends_by_its_task_its_handle_or_its_id_and_the_server_is_to
 async def test_who_waits_for_a_started_call_may_stop_waiting():
     release = []
     server = FakeServer({"tools/call": lambda *_: release or SILENCE})
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         call = await client.start_call("x")
         waiting = asyncio.ensure_future(call)
         await asyncio.sleep(0)  # a turn of the loop
@@ -140,10 +138,7 @@ async def test_a_call_cancelled_while_its_handler_is_asked_ends_without_a_reques
         },
         version=STATELESS,
     )
-    async with (
-        asyncio.timeout(BOUND_S),
-        mcpwire.Client(server, elicitation=hang) as client,
-    ):
+    async with mcpwire.Client(server, elicitation=hang) as client:
         call = await client.start_call("x")
         await asked.wait()
         call.cancel()
@@ -157,7 +152,7 @@ async def test_starting_raises_what_keeps_a_call_from_being_sent():
     client = mcpwire.Client(server)
     with pytest.raises(mcpwire.LocalProtocolError, match="not connected"):
         await client.start_call("x")
-    async with asyncio.timeout(BOUND_S), client:
+    async with client:
         with pytest.raises(mcpwire.LocalProtocolError, match="did not declare 'tools'"):
             await client.start_call("x")
         with pytest.raises(ValueError, match="timeout"):
@@ -166,7 +161,7 @@ async def test_starting_raises_what_keeps_a_call_from_being_sent():
 
 async def test_cancelling_the_start_of_a_call_cancels_the_call(monkeypatch):
     server = FakeServer({"tools/call": lambda *_: SILENCE})
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         starting = asyncio.create_task(client.start_call("x"))
         await asyncio.sleep(0)  # a turn of the loop
         starting.cancel()
@@ -178,13 +173,12 @@ async def test_cancelling_the_start_of_a_call_cancels_the_call(monkeypatch):
 
 async def test_closing_ends_started_calls_that_nobody_waits_for():
     server = FakeServer({"tools/call": lambda *_: SILENCE})
-    async with asyncio.timeout(BOUND_S):
-        async with mcpwire.Client(server) as client:
-            call = await client.start_call("x")
-            await client.start_call("forgotten")
-            gc.collect()
-        with pytest.raises(mcpwire.ConnectionClosed):
-            await call
+    async with mcpwire.Client(server) as client:
+        call = await client.start_call("x")
+        await client.start_call("forgotten")
+        gc.collect()
+    with pytest.raises(mcpwire.ConnectionClosed):
+        await call
 
 
 # Results held against what their tool promised...
@@ -209,7 +203,7 @@ def promising(structured, **schema):
 @pytest.mark.rule("TOOL-12")
 async def test_a_result_that_breaks_its_promise_is_refused_where_asked(caplog):
     server = promising({"structuredContent": {"n": "one"}})
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         await client.call_tool("x")
         assert server.requests("tools/list") == []
         with pytest.raises(
@@ -237,7 +231,7 @@ async def test_a_result_that_breaks_its_promise_is_refused_where_asked(caplog):
 )
 async def test_what_a_schema_binds(structured, good):
     server = promising(structured)
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         if good:
             await client.call_tool("x", validate="error")
         else:
@@ -247,7 +241,7 @@ async def test_what_a_schema_binds(structured, good):
 
 async def test_a_way_to_validate_that_is_none_is_refused_before_anything_is_sent():
     server = promising(None)
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         with pytest.raises(ValueError, match="validate"):
             await client.call_tool("x", validate="strict")
     assert server.requests("tools/call") == []
@@ -255,7 +249,7 @@ async def test_a_way_to_validate_that_is_none_is_refused_before_anything_is_sent
 
 async def test_a_started_call_may_be_checked_and_validated():
     server = promising({"structuredContent": {"n": "one"}})
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         call = await client.start_call("x", validate="error")
         with pytest.raises(mcpwire.RemoteProtocolError, match="output schema"):
             await call

@@ -7,8 +7,6 @@ import pytest
 
 import mcpwire
 
-pytestmark = pytest.mark.anyio
-
 SERVER = """
 import mcpwire
 

@@ -28,8 +28,6 @@ from task_server import (
     standing,
 )
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 30.0
 WORKING = standing("working")
 SLOW = standing("working", pollIntervalMs=3_600_000)
@@ -44,7 +42,7 @@ LOOK = ["tasks/get"]
 @pytest.mark.rule("TX-03", "TX-11")
 async def test_a_call_that_becomes_a_task_gives_the_result_all_the_same():
     server = TaskServer(WORKING, WORKING, DONE)
-    async with asyncio.timeout(BOUND_S), client(server) as c:
+    async with client(server) as c:
         result = await c.call_tool("train", {"epochs": 3})
 
     assert result.text == "done"
@@ -56,7 +54,7 @@ async def test_a_call_that_becomes_a_task_gives_the_result_all_the_same():
 async def test_a_call_that_becomes_no_task_is_answered_as_ever():
     server = TaskServer(DONE)
     server.begun = DONE["result"]
-    async with asyncio.timeout(BOUND_S), client(server) as c:
+    async with client(server) as c:
         assert (await c.call_tool("train")).text == "done"
 
     assert server.methods_received == CALL
@@ -64,7 +62,7 @@ async def test_a_call_that_becomes_no_task_is_answered_as_ever():
 
 async def test_a_started_call_gives_the_result_of_its_task():
     server = TaskServer(WORKING, DONE)
-    async with asyncio.timeout(BOUND_S), client(server) as c:
+    async with client(server) as c:
         call = await c.start_call("train")
         assert (await call).text == "done"
 
@@ -72,7 +70,7 @@ async def test_a_started_call_gives_the_result_of_its_task():
 async def test_each_look_carries_what_the_call_was_given_and_wants_no_progress():
     server = TaskServer(WORKING, DONE)
     meta = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
-    async with asyncio.timeout(BOUND_S), client(server) as c:
+    async with client(server) as c:
         await c.call_tool("train", meta=meta, on_progress=print, idempotent=False)
 
     looks = [params["_meta"] for params in server.requests("tasks/get")]
@@ -86,7 +84,7 @@ async def test_each_look_carries_what_the_call_was_given_and_wants_no_progress()
 
 async def test_a_tool_that_failed_in_its_task_is_a_result_or_the_error_asked_for():
     failed = standing("completed", result={**DONE["result"], "isError": True})
-    async with asyncio.timeout(BOUND_S), client(TaskServer(failed)) as c:
+    async with client(TaskServer(failed)) as c:
         assert (await c.call_tool("train")).is_error
         with pytest.raises(mcpwire.ToolError, match="done"):
             await c.call_tool("train", check=True)
@@ -95,7 +93,7 @@ async def test_a_tool_that_failed_in_its_task_is_a_result_or_the_error_asked_for
 async def test_a_task_that_failed_raises_the_error_of_the_call():
     error = {"code": -32602, "message": "no such model", "data": [1]}
     server = TaskServer(standing("failed", error=error))
-    async with asyncio.timeout(BOUND_S), client(server) as c:
+    async with client(server) as c:
         with pytest.raises(mcpwire.InvalidParams, match="no such model") as caught:
             await c.call_tool("train")
 
@@ -105,7 +103,7 @@ async def test_a_task_that_failed_raises_the_error_of_the_call():
 
 async def test_a_task_that_somebody_else_cancelled_is_a_cancelled_call():
     server = TaskServer(CANCELLED)
-    async with asyncio.timeout(BOUND_S), client(server) as c:
+    async with client(server) as c:
         with pytest.raises(mcpwire.CallCancelled, match="the task was cancelled"):
             await c.call_tool("train")
 
@@ -122,7 +120,7 @@ async def test_a_task_outlives_the_connection_it_was_made_on():
         return SILENCE
 
     server.methods["tasks/get"] = lose
-    async with asyncio.timeout(BOUND_S), client(server) as c:
+    async with client(server) as c:
         assert (await c.call_tool("train")).text == "done"
 
     assert server.methods_received.count("tools/call") == 1
@@ -138,7 +136,7 @@ async def test_a_task_outlives_the_connection_it_was_made_on():
 )
 async def test_a_task_that_was_not_agreed_on_is_an_invalid_answer(options, declares):
     server = TaskServer(DONE, declares=declares)
-    async with asyncio.timeout(BOUND_S), client(server, **options) as c:
+    async with client(server, **options) as c:
         with pytest.raises(mcpwire.RemoteProtocolError, match=TASKS):
             await c.call_tool("train")
 
@@ -150,7 +148,7 @@ async def test_a_task_that_was_not_agreed_on_is_an_invalid_answer(options, decla
 async def test_a_task_in_answer_to_another_request_is_an_invalid_answer():
     server = TaskServer(DONE)
     server.methods["prompts/get"] = lambda *_: server.begun
-    async with asyncio.timeout(BOUND_S), client(server) as c:
+    async with client(server) as c:
         with pytest.raises(mcpwire.InvalidMessage, match="'task' for prompts/get"):
             await c.get_prompt("x")
 
@@ -162,7 +160,7 @@ async def test_a_task_in_answer_to_another_request_is_an_invalid_answer():
 async def test_what_would_be_a_task_is_none_in_a_session():
     capabilities = {"tools": {}, "extensions": {TASKS: {}}}
     server = TaskServer(DONE, version="2025-11-25", capabilities=capabilities)
-    async with asyncio.timeout(BOUND_S), client(server) as c:
+    async with client(server) as c:
         assert (await c.call_tool("train")).content == []
 
     assert server.told("tasks/get") == []
@@ -172,7 +170,7 @@ async def test_what_would_be_a_task_is_none_in_a_session():
 @pytest.mark.parametrize("version", ["2025-06-18", "2025-11-25"])
 async def test_a_call_of_a_session_asks_for_no_task_by_itself(version):
     server = FakeServer({"tools/call": lambda *_: {"content": []}}, version=version)
-    async with asyncio.timeout(BOUND_S), client(server) as c:
+    async with client(server) as c:
         await c.call_tool("train")
 
     assert server.requests("tools/call") == [{"name": "train"}]
@@ -193,10 +191,7 @@ def fill_in(asked):
 async def test_what_a_task_asks_is_answered_once_by_the_handler_of_any_call():
     asked = []
     server = TaskServer(needs(a=FORM), needs(a=FORM), WORKING, DONE)
-    async with (
-        asyncio.timeout(BOUND_S),
-        client(server, elicitation=fill_in(asked)) as c,
-    ):
+    async with client(server, elicitation=fill_in(asked)) as c:
         assert (await c.call_tool("train")).text == "done"
 
     assert asked == ["Who?"]
@@ -215,10 +210,7 @@ async def test_a_task_may_ask_no_more_than_the_client_declared():
     }
     asked = []
     server = TaskServer(needs(a=sampling))
-    async with (
-        asyncio.timeout(BOUND_S),
-        client(server, elicitation=fill_in(asked)) as c,
-    ):
+    async with client(server, elicitation=fill_in(asked)) as c:
         with pytest.raises(mcpwire.RemoteProtocolError, match="did not declare"):
             await c.call_tool("train")
         await until(lambda: server.told("tasks/cancel"))
@@ -233,10 +225,7 @@ async def test_a_task_that_asks_for_ever_is_bounded_as_calls_are():
     asked = []
     limits = mcpwire.Limits(input_rounds=2)
     server = TaskServer(*endless)
-    async with (
-        asyncio.timeout(BOUND_S),
-        client(server, elicitation=fill_in(asked), limits=limits) as c,
-    ):
+    async with client(server, elicitation=fill_in(asked), limits=limits) as c:
         with pytest.raises(mcpwire.RemoteProtocolError, match="after 2 rounds"):
             await c.call_tool("train")
         await until(lambda: server.told("tasks/cancel"))
@@ -250,7 +239,7 @@ async def test_a_handler_that_refuses_ends_the_call_and_takes_the_task_back():
         raise mcpwire.RPCError("not now", code=-1)
 
     server = TaskServer(needs(a=FORM))
-    async with asyncio.timeout(BOUND_S), client(server, elicitation=refuse) as c:
+    async with client(server, elicitation=refuse) as c:
         with pytest.raises(mcpwire.CallCancelled, match="not now"):
             await c.call_tool("train")
         await until(lambda: server.told("tasks/cancel"))
@@ -260,10 +249,7 @@ async def test_a_handler_that_refuses_ends_the_call_and_takes_the_task_back():
 
 async def test_an_answer_that_may_not_leave_ends_the_call_and_takes_the_task_back():
     server = TaskServer(needs(a=FORM))
-    async with (
-        asyncio.timeout(BOUND_S),
-        client(server, elicitation=lambda _: {"name": 7}) as c,
-    ):
+    async with client(server, elicitation=lambda _: {"name": 7}) as c:
         with pytest.raises(mcpwire.LocalProtocolError, match="name"):
             await c.call_tool("train")
         await until(lambda: server.told("tasks/cancel"))
@@ -305,7 +291,7 @@ async def test_who_cancels_a_call_takes_its_task_back_and_does_not_wait():
 @pytest.mark.rule("TX-16")
 async def test_who_cancels_during_a_look_takes_back_the_look_and_the_task():
     server = TaskServer(SILENCE)
-    async with asyncio.timeout(BOUND_S), client(server) as c:
+    async with client(server) as c:
         call = asyncio.ensure_future(c.call_tool("train"))
         await until(lambda: server.told("tasks/get"))
         look = server.received[-1]["id"]
@@ -341,7 +327,7 @@ async def test_a_task_is_taken_back_also_where_the_client_is_closed_at_once(
     with contextlib.ExitStack() as stack:
         target = server if mode is None else stack.enter_context(hosted(server, mode))
         target = getattr(target, "url", target)
-        async with asyncio.timeout(BOUND_S), client(target) as c:
+        async with client(target) as c:
             call = asyncio.ensure_future(c.call_tool("train"))
             await until(lambda: server.told("tasks/get"), 0.001)
             call.cancel()
@@ -354,7 +340,7 @@ async def test_a_task_is_taken_back_also_where_the_client_is_closed_at_once(
 @pytest.mark.parametrize("shown", [SLOW, SILENCE])
 async def test_a_started_call_that_is_cancelled_takes_its_task_back(shown):
     server = TaskServer(shown)
-    async with asyncio.timeout(BOUND_S), client(server) as c:
+    async with client(server) as c:
         call = await c.start_call("train")
         await until(lambda: server.told("tasks/get"))
         call.cancel("no longer needed")

@@ -20,8 +20,6 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from task_server import DONE, FORM, TaskServer, client, needs, standing
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 30.0
 NEW, OLD = "2026-07-28", "2025-11-25"
 ID = "t-1"
@@ -265,10 +263,7 @@ async def test_input_rounds_before_a_task_are_run_and_the_task_is_handed_out():
     server.methods["tools/call"] = lambda params, _: (
         server.begun if "inputResponses" in params else rounds
     )
-    async with (
-        asyncio.timeout(BOUND_S),
-        client(server, elicitation=lambda _: {"name": "Ada"}) as c,
-    ):
+    async with client(server, elicitation=lambda _: {"name": "Ada"}) as c:
         task = await mcpwire.start_task(c, "train")
 
     assert task.task_id == ID
@@ -279,10 +274,9 @@ async def test_waiting_is_bounded_like_a_call():
     endless = [needs(**{f"q-{number}": FORM}) for number in range(9)]
     server = TaskServer(*endless)
     limits = mcpwire.Limits(input_rounds=1)
-    async with (
-        asyncio.timeout(BOUND_S),
-        client(server, elicitation=lambda _: {"name": "Ada"}, limits=limits) as c,
-    ):
+    async with client(
+        server, elicitation=lambda _: {"name": "Ada"}, limits=limits
+    ) as c:
         with pytest.raises(mcpwire.RemoteProtocolError, match="after 1 rounds"):
             await mcpwire.wait_for_task(c, ID)
 
@@ -345,7 +339,7 @@ def old_server(support="optional", *, capabilities=TAKES_TASKS, answer=None):
 async def test_a_call_asks_to_be_a_task_as_the_tool_is_listed(support, ttl, asked):
     answer = None if asked else {"content": []}
     server = old_server(support, answer=answer)
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as c:
+    async with mcpwire.Client(server) as c:
         await mcpwire.start_task(c, "train", {"epochs": 1}, ttl=ttl)
         await mcpwire.start_task(c, "train", {"epochs": 1}, ttl=ttl)
 
@@ -359,7 +353,7 @@ async def test_a_call_asks_to_be_a_task_as_the_tool_is_listed(support, ttl, aske
 async def test_no_call_asks_a_server_that_takes_no_tasks(capabilities):
     answer = {"content": []}
     server = old_server("required", capabilities=capabilities, answer=answer)
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as c:
+    async with mcpwire.Client(server) as c:
         assert (await mcpwire.start_task(c, "train")).content == []
 
     assert server.requests("tools/call") == [{"name": "train"}]
@@ -369,7 +363,7 @@ async def test_no_call_asks_a_server_that_takes_no_tasks(capabilities):
 @pytest.mark.rule("T11-02")
 async def test_a_tool_that_is_not_listed_is_not_asked_to_be_a_task():
     server = old_server(answer={"content": []})
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as c:
+    async with mcpwire.Client(server) as c:
         await mcpwire.start_task(c, "hidden")
 
     assert server.requests("tools/call") == [{"name": "hidden"}]
@@ -377,7 +371,7 @@ async def test_a_tool_that_is_not_listed_is_not_asked_to_be_a_task():
 
 @pytest.mark.rule("T11-12")
 async def test_all_pages_of_tasks_are_listed():
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(old_server()) as c:
+    async with mcpwire.Client(old_server()) as c:
         found = await mcpwire.list_tasks(c)
 
     assert [task.task_id for task in found] == ["t-1", "t-2"]

@@ -8,8 +8,6 @@ from fakes import SILENCE, FakeServer, text
 
 import mcpwire
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 30.0
 ERAS = pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
 
@@ -44,7 +42,7 @@ async def test_a_call_has_the_clients_timeout_its_own_or_none():
 
 @pytest.mark.parametrize("timeout", [0, -1, float("nan"), "1", True])
 async def test_a_timeout_out_of_range_is_refused(timeout):
-    async with asyncio.timeout(BOUND_S), client(FakeServer()) as c:
+    async with client(FakeServer()) as c:
         with pytest.raises(ValueError, match="timeout"):
             await c.call_tool("x", timeout=timeout)
         with pytest.raises(ValueError, match="timeout"):
@@ -95,7 +93,7 @@ async def test_progress_comes_in_order_and_before_the_result(version):
 
     server = FakeServer({"tools/call": slow}, version=version)
     expected = [(1, 3, "at 1"), (2.5, 3, "at 2.5"), (3, None, None)]
-    async with asyncio.timeout(BOUND_S), client(server) as c:
+    async with client(server) as c:
         await c.call_tool("x", on_progress=lambda *args: seen.append(args))
         assert seen == expected
         await c.call_tool("x", on_progress=tardily)
@@ -131,7 +129,7 @@ async def test_a_progress_callback_that_raises_is_logged(caplog):
     async def fail_later(*_):
         raise RuntimeError("mine too")
 
-    async with asyncio.timeout(BOUND_S), client(FakeServer({"tools/call": slow})) as c:
+    async with client(FakeServer({"tools/call": slow})) as c:
         for callback in (fail, fail_later):
             result = await c.call_tool("x", on_progress=callback)
             assert result.text == "done"

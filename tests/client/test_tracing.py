@@ -9,9 +9,6 @@ from scripted import scripted
 
 import mcpwire
 
-pytestmark = pytest.mark.anyio
-
-BOUND_S = 30.0
 BYTES = {"read", "written"}
 
 
@@ -19,10 +16,7 @@ BYTES = {"read", "written"}
 async def test_the_hook_sees_opening_messages_agreement_and_close():
     seen = []
     server = FakeServer({"tools/call": lambda *_: text("ok")})
-    async with (
-        asyncio.timeout(BOUND_S),
-        mcpwire.Client(server, trace=lambda *args: seen.append(args)) as client,
-    ):
+    async with mcpwire.Client(server, trace=lambda *args: seen.append(args)) as client:
         await client.call_tool("x")
     messages = [(event, data) for event, data in seen if event not in BYTES]
     assert [event for event, _ in messages] == [
@@ -41,10 +35,7 @@ async def test_the_hook_sees_opening_messages_agreement_and_close():
 async def test_the_hook_hears_when_bytes_have_left_and_when_some_came():
     seen = []
     server = FakeServer({"tools/call": lambda *_: text("ok")})
-    async with (
-        asyncio.timeout(BOUND_S),
-        mcpwire.Client(server, trace=lambda *args: seen.append(args)) as client,
-    ):
+    async with mcpwire.Client(server, trace=lambda *args: seen.append(args)) as client:
         seen.clear()
         sent = client.stats.bytes_sent
         await client.call_tool("x")
@@ -58,12 +49,9 @@ async def test_a_message_has_been_written_once_its_reader_took_it_all():
     seen = []
     program = "handshake()\nm = recv()\ntext(m, 'ok')\nrecv()"
     big = {"x": "y" * 1_000_000}
-    async with (
-        asyncio.timeout(BOUND_S),
-        mcpwire.Client(
-            scripted(program), trace=lambda *args: seen.append(args)
-        ) as client,
-    ):
+    async with mcpwire.Client(
+        scripted(program), trace=lambda *args: seen.append(args)
+    ) as client:
         await client.call_tool("x", big)
     total = 0
     for event, data in seen:
@@ -79,10 +67,7 @@ async def test_a_message_has_been_written_once_its_reader_took_it_all():
 async def test_the_hook_hears_of_a_lost_connection():
     seen = []
     server = FakeServer()
-    async with (
-        asyncio.timeout(BOUND_S),
-        mcpwire.Client(server, trace=lambda *args: seen.append(args)) as client,
-    ):
+    async with mcpwire.Client(server, trace=lambda *args: seen.append(args)) as client:
         call = asyncio.create_task(client.call_tool("x"))
         await asyncio.sleep(0)  # a turn of the loop
         await server.channel.aclose()
@@ -98,6 +83,6 @@ async def test_a_hook_that_raises_is_logged_and_nothing_else(caplog):
         raise RuntimeError("mine")
 
     server = FakeServer({"tools/call": lambda *_: text("ok")})
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server, trace=hook) as client:
+    async with mcpwire.Client(server, trace=hook) as client:
         assert (await client.call_tool("x")).text == "ok"
     assert "trace hook" in caplog.text

@@ -13,8 +13,6 @@ import mcpwire
 from mcpwire.config import ConfigError
 from mcpwire.server.demo import demo_dispatcher
 
-pytestmark = pytest.mark.anyio
-
 TELL = (
     PRELUDE
     + r"""

@@ -9,7 +9,6 @@ from types import SimpleNamespace
 import pytest
 from turns import until
 
-pytestmark = pytest.mark.anyio
 PATIENCE = 30.0
 FOLDER = Path(__file__).parents[2] / "conformance"
 

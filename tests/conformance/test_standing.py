@@ -8,7 +8,6 @@ from types import SimpleNamespace
 import pytest
 from turns import until
 
-pytestmark = pytest.mark.anyio
 PATIENCE = 30.0
 
 # Listens until it is told to end.

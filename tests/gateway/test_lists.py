@@ -12,8 +12,6 @@ from mcpwire.gateway import Gateway, Static, catalog, merging
 from mcpwire.group.member import Member
 from mcpwire.tools.names import NamePolicy
 
-pytestmark = pytest.mark.anyio
-
 both_eras = pytest.mark.parametrize("era", ERAS)
 
 

@@ -6,7 +6,6 @@ import pytest
 from clocks import on_a_virtual_clock
 from gated import (
     ERAS,
-    PATIENCE,
     Counted,
     client_of,
     fake,
@@ -23,8 +22,6 @@ from mcpwire.gateway import dispatcher as dispatching
 from mcpwire.gateway import upstreams as opening
 from mcpwire.gateway.upstream import RelayClient
 from mcpwire.group.member import Member
-
-pytestmark = pytest.mark.anyio
 
 both_eras = pytest.mark.parametrize("era", ERAS)
 
@@ -268,42 +265,39 @@ async def test_the_gateways_own_server_shares_its_name_with_none():
         def plan(self, info, params):
             return Static({"local": named("a", "x")}).plan()
 
-    async with asyncio.timeout(PATIENCE):
-        with pytest.raises(mcpwire.MCPError, match="two servers are named 'local'"):
-            async with mcpwire.Client(Gateway(Named(), local=own), mode="2025-11-25"):
-                pass
+    with pytest.raises(mcpwire.MCPError, match="two servers are named 'local'"):
+        async with mcpwire.Client(Gateway(Named(), local=own), mode="2025-11-25"):
+            pass
 
 
 @pytest.mark.parametrize("turns", [1, 5, 9, 13, 17])
 async def test_who_is_replaced_while_a_session_opens_is_not_connected_to(turns):
     servers = {name: Counted(named(name, "x")) for name in "abc"}
-    async with asyncio.timeout(PATIENCE):
-        async with Gateway(servers, concurrency=1) as gateway:
-            client = mcpwire.Client(gateway, mode="2025-11-25")
-            connecting = asyncio.create_task(client.connect())
-            for _ in range(turns):
-                await asyncio.sleep(0)  # a turn of the loop
-            await gateway.replace({"a": servers["a"]})
-            await connecting
-            assert tool_names(await client.list_tools()) == ["a_x"]
-            assert [each.open for each in servers.values()] == [1, 0, 0]
-            await client.aclose()
+    async with Gateway(servers, concurrency=1) as gateway:
+        client = mcpwire.Client(gateway, mode="2025-11-25")
+        connecting = asyncio.create_task(client.connect())
+        for _ in range(turns):
+            await asyncio.sleep(0)  # a turn of the loop
+        await gateway.replace({"a": servers["a"]})
+        await connecting
+        assert tool_names(await client.list_tools()) == ["a_x"]
+        assert [each.open for each in servers.values()] == [1, 0, 0]
+        await client.aclose()
     assert [each.open for each in servers.values()] == [0, 0, 0]
 
 
 async def test_a_gateway_that_is_closed_connects_to_no_more_servers():
     servers = {name: Counted(named(name, "x")) for name in "abcd"}
     gateway = Gateway(servers, concurrency=1)
-    async with asyncio.timeout(PATIENCE):
-        client = mcpwire.Client(gateway, mode="2025-11-25")
-        connecting = asyncio.create_task(client.connect())
-        await until(lambda: servers["a"].opened)
-        await gateway.aclose()
-        with pytest.raises(mcpwire.MCPError, match="were closed as they opened"):
-            await connecting
-        assert [each.open for each in servers.values()] == [0, 0, 0, 0]
-        assert servers["d"].opened == 0
-        await client.aclose()
+    client = mcpwire.Client(gateway, mode="2025-11-25")
+    connecting = asyncio.create_task(client.connect())
+    await until(lambda: servers["a"].opened)
+    await gateway.aclose()
+    with pytest.raises(mcpwire.MCPError, match="were closed as they opened"):
+        await connecting
+    assert [each.open for each in servers.values()] == [0, 0, 0, 0]
+    assert servers["d"].opened == 0
+    await client.aclose()
 
 
 def test_two_servers_of_one_name_are_no_plan():
@@ -379,7 +373,7 @@ async def test_one_server_alone_has_its_own_names_and_can_be_replaced_too():
         def open_in_memory(self, client, limits):
             return gateway.dispatcher_for("b").open_in_memory(client, limits)
 
-    async with asyncio.timeout(PATIENCE), gateway, mcpwire.Client(One()) as client:
+    async with gateway, mcpwire.Client(One()) as client:
         assert tool_names(await client.list_tools()) == ["x"]
         assert (await client.call_tool("x")).text == "b.x()"
         await gateway.replace({"b": named("b", "y")})

@@ -138,7 +138,6 @@ UNREADABLE = {
 }
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("raw", UNREADABLE.values(), ids=UNREADABLE)
 async def test_a_result_that_cannot_be_passed_on_fails_that_call_alone(era, raw):
@@ -167,7 +166,6 @@ async def test_a_result_that_cannot_be_passed_on_fails_that_call_alone(era, raw)
         assert (await client.call_tool("a_x", {"n": 3})).structured_content["n"] == 3
 
 
-@pytest.mark.anyio
 async def test_integers_beyond_64_bit_are_floats_on_the_other_side():
     def call(params, server):
         return {"content": [], "structuredContent": {"n": 2**70}}

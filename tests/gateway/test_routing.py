@@ -11,8 +11,6 @@ from mcpwire.group.member import Member
 from mcpwire.tools.transforms import ToolTransform
 from mcpwire.types import PromptReference, ResourceTemplateReference
 
-pytestmark = pytest.mark.anyio
-
 both_eras = pytest.mark.parametrize("era", ERAS)
 
 

@@ -18,7 +18,7 @@ from mcpwire.gateway import Gateway
 from mcpwire.gateway.upstreams import RETRY_S
 from mcpwire.testing import AsgiTransport
 
-pytestmark = [pytest.mark.anyio, pytest.mark.attack("X06")]
+pytestmark = pytest.mark.attack("X06")
 
 STRANGER, HONEST = "192.0.2.1", "198.51.100.1"
 URL = "https://gateway.example/mcp"
@@ -281,7 +281,7 @@ async def test_while_a_server_fails_sessions_are_described_for_a_while():
 async def test_discovery_opens_no_connections_where_the_servers_are_known():
     server = Counted(named("a", "x"))
     gateway = Gateway({"a": server}, idle=0.01)
-    async with asyncio.timeout(PATIENCE), gateway:
+    async with gateway:
         for _ in range(2):
             async with mcpwire.Client(gateway, mode="2026-07-28") as client:
                 assert client.capabilities.tools is not None

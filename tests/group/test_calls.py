@@ -13,8 +13,6 @@ import mcpwire
 from mcpwire import types
 from mcpwire.group import Member
 
-pytestmark = pytest.mark.anyio
-
 URI = "file:///a"
 PROMPT = {"type": "ref/prompt", "name": "p"}
 

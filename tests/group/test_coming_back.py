@@ -12,8 +12,6 @@ import mcpwire
 from mcpwire.auth.errors import AuthRequired, AuthTemporarilyUnavailable
 from mcpwire.group import Backoff, managed_server
 
-pytestmark = pytest.mark.anyio
-
 AT_ONCE = Backoff(first=0.001, maximum=0.002)
 NEVER = mcpwire.Recovery(restart=False)
 

@@ -6,14 +6,12 @@ from math import nan
 
 import pytest
 from clocks import on_a_virtual_clock
-from many import BOUND_S, Life, Unreachable, grouped
+from many import Life, Unreachable, grouped
 from turns import until
 
 import mcpwire
 from mcpwire.auth.errors import AuthRequired
 from mcpwire.group import Backoff, Group, Member, NotConnected
-
-pytestmark = pytest.mark.anyio
 
 
 def lives(*servers):
@@ -160,10 +158,9 @@ async def test_one_that_fails_is_left_out_and_reported():
 async def test_a_failure_ends_the_connecting_of_all_and_what_stood_is_closed():
     good, slow = Life(), Life("", "server/discover", "initialize")
     group = Group({"good": good, "bad": Unreachable(), "slow": slow})
-    async with asyncio.timeout(BOUND_S):
-        with pytest.raises(mcpwire.ConnectError, match="nobody is there") as caught:
-            async with group:
-                raise AssertionError("not reached")
+    with pytest.raises(mcpwire.ConnectError, match="nobody is there") as caught:
+        async with group:
+            raise AssertionError("not reached")
     assert caught.value.__notes__ == ["connecting the server 'bad' of a group"]
     assert len(group) == 0
     assert list(group.report.failed) == ["bad"]
@@ -176,9 +173,8 @@ async def test_of_several_failures_at_once_the_first_by_order_is_raised():
         "a": Unreachable(mcpwire.ConnectError("first", target="a")),
         "b": Unreachable(mcpwire.ConnectError("second", target="b")),
     }
-    async with asyncio.timeout(BOUND_S):
-        with pytest.raises(mcpwire.ConnectError, match="first"):
-            await Group(servers).connect_all()
+    with pytest.raises(mcpwire.ConnectError, match="first"):
+        await Group(servers).connect_all()
 
 
 async def test_a_function_decides_what_a_failure_means():
@@ -214,18 +210,17 @@ async def test_so_many_are_connected_at_once_and_no_more():
     def waiting():
         return sum(bool(server.waiting) for server in servers.values())
 
-    async with asyncio.timeout(BOUND_S):
-        connecting = asyncio.ensure_future(group.connect_all())
-        for left in (5, 3, 1):
-            await until(lambda: waiting() == min(2, left))  # noqa: B023 - at once
-            assert sum(server.lives for server in servers.values()) == 5 - left + min(
-                2, left
-            )
-            for server in servers.values():
-                if server.waiting:
-                    server.release()
-        assert (await connecting).ok == tuple(servers)
-        await group.aclose()
+    connecting = asyncio.ensure_future(group.connect_all())
+    for left in (5, 3, 1):
+        await until(lambda: waiting() == min(2, left))  # noqa: B023 - at once
+        assert sum(server.lives for server in servers.values()) == 5 - left + min(
+            2, left
+        )
+        for server in servers.values():
+            if server.waiting:
+                server.release()
+    assert (await connecting).ok == tuple(servers)
+    await group.aclose()
 
 
 async def test_those_that_are_connected_and_those_switched_off_are_left_alone():
@@ -333,19 +328,18 @@ async def test_options_of_connecting_are_the_clients():
 
 async def test_who_connects_the_same_name_at_once_shares_the_outcome():
     server = Life("", "server/discover")
-    async with asyncio.timeout(BOUND_S):
-        group = Group({"a": server})
-        asked = [asyncio.ensure_future(group.connect("a")) for _ in range(3)]
-        asked.append(asyncio.ensure_future(group.connect_all()))
-        await until(lambda: server.waiting)
-        with pytest.raises(mcpwire.LocalProtocolError, match="connected already"):
-            await group.connect("a", Life())
-        server.release()
-        *clients, report = await asyncio.gather(*asked)
-        assert set(clients) == {group["a"]}
-        assert report.ok == ("a",)
-        assert server.lives == 1
-        await group.aclose()
+    group = Group({"a": server})
+    asked = [asyncio.ensure_future(group.connect("a")) for _ in range(3)]
+    asked.append(asyncio.ensure_future(group.connect_all()))
+    await until(lambda: server.waiting)
+    with pytest.raises(mcpwire.LocalProtocolError, match="connected already"):
+        await group.connect("a", Life())
+    server.release()
+    *clients, report = await asyncio.gather(*asked)
+    assert set(clients) == {group["a"]}
+    assert report.ok == ("a",)
+    assert server.lives == 1
+    await group.aclose()
 
 
 # Cancelling...
@@ -353,37 +347,34 @@ async def test_who_connects_the_same_name_at_once_shares_the_outcome():
 
 async def test_cancelling_the_last_who_waits_undoes_what_had_begun():
     server = Life("", "server/discover")
-    async with asyncio.timeout(BOUND_S):
-        group = Group()
-        first, second = (
-            asyncio.ensure_future(group.connect("a", *target))
-            for target in ((server,), ())
-        )
-        await until(lambda: server.waiting)
-        first.cancel()
-        await asyncio.wait([first])
-        assert group.status()["a"].state == "connecting"
-        second.cancel()
-        await asyncio.wait([second])
-        assert server.channel.lost
-        assert group.status() == {}
-        await group.aclose()
+    group = Group()
+    first, second = (
+        asyncio.ensure_future(group.connect("a", *target)) for target in ((server,), ())
+    )
+    await until(lambda: server.waiting)
+    first.cancel()
+    await asyncio.wait([first])
+    assert group.status()["a"].state == "connecting"
+    second.cancel()
+    await asyncio.wait([second])
+    assert server.channel.lost
+    assert group.status() == {}
+    await group.aclose()
 
 
 async def test_after_one_is_cancelled_the_others_alone_get_the_error():
     """A loop that hears of the error as well would end this test with it."""
     server = Life("", "server/discover")
-    async with asyncio.timeout(BOUND_S):
-        group = Group({"a": server})
-        first, second = (asyncio.ensure_future(group.connect("a")) for _ in range(2))
-        await until(lambda: server.waiting)
-        first.cancel()
-        await asyncio.wait([first])
-        server.broken = 9
-        server.die()
-        with pytest.raises(mcpwire.ConnectError):
-            await second
-        await group.aclose()
+    group = Group({"a": server})
+    first, second = (asyncio.ensure_future(group.connect("a")) for _ in range(2))
+    await until(lambda: server.waiting)
+    first.cancel()
+    await asyncio.wait([first])
+    server.broken = 9
+    server.die()
+    with pytest.raises(mcpwire.ConnectError):
+        await second
+    await group.aclose()
 
 
 @pytest.mark.parametrize("how", ["connect", "connect_all", "enter"])
@@ -397,19 +388,18 @@ async def test_whenever_the_only_one_who_waits_is_cancelled_nothing_stays(how):
             "connect_all": group.connect_all,
             "enter": group.__aenter__,
         }[how]()
-        async with asyncio.timeout(BOUND_S):
-            task = asyncio.ensure_future(work)
-            for _ in range(turns):
-                await asyncio.sleep(0)  # a turn of the loop
-            task.cancel()
-            await asyncio.wait([task])
-            if not task.cancelled():
-                assert len(group) == 1
-                break
-            assert len(group) == 0
-            assert list(group.status()) == ["a"]
-            assert server.channel is None or server.channel.lost
-            assert group._background == set()
+        task = asyncio.ensure_future(work)
+        for _ in range(turns):
+            await asyncio.sleep(0)  # a turn of the loop
+        task.cancel()
+        await asyncio.wait([task])
+        if not task.cancelled():
+            assert len(group) == 1
+            break
+        assert len(group) == 0
+        assert list(group.status()) == ["a"]
+        assert server.channel is None or server.channel.lost
+        assert group._background == set()
     else:
         raise AssertionError("never connected")
     await group.aclose()
@@ -418,35 +408,33 @@ async def test_whenever_the_only_one_who_waits_is_cancelled_nothing_stays(how):
 async def test_cancelling_the_connecting_of_all_closes_what_it_alone_had():
     mine, shared, slow = Life(), Life(), Life("", "server/discover")
     group = Group({"mine": mine, "slow": slow})
-    async with asyncio.timeout(BOUND_S):
-        await group.connect("shared", shared)
-        connecting = asyncio.ensure_future(group.connect_all())
-        await until(lambda: "mine" in group and slow.waiting)
-        connecting.cancel()
-        await asyncio.wait([connecting])
-        assert connecting.cancelled()
-        assert list(group) == ["shared"]
-        assert mine.channel.lost
-        assert slow.channel.lost
-        assert not shared.channel.lost
-        assert (await group.call_tool("shared", "x")).text == ""
-        await group.aclose()
+    await group.connect("shared", shared)
+    connecting = asyncio.ensure_future(group.connect_all())
+    await until(lambda: "mine" in group and slow.waiting)
+    connecting.cancel()
+    await asyncio.wait([connecting])
+    assert connecting.cancelled()
+    assert list(group) == ["shared"]
+    assert mine.channel.lost
+    assert slow.channel.lost
+    assert not shared.channel.lost
+    assert (await group.call_tool("shared", "x")).text == ""
+    await group.aclose()
 
 
 async def test_what_somebody_else_connected_meanwhile_stays():
     wanted, slow = Life("", "server/discover"), Life("", "server/discover")
     group = Group({"wanted": wanted, "slow": slow})
-    async with asyncio.timeout(BOUND_S):
-        connecting = asyncio.ensure_future(group.connect_all())
-        await until(lambda: wanted.waiting and slow.waiting)
-        asked = asyncio.ensure_future(group.connect("wanted"))
-        await asyncio.sleep(0)  # a turn of the loop
-        wanted.release()
-        await asked
-        connecting.cancel()
-        await asyncio.wait([connecting])
-        assert list(group) == ["wanted"]
-        await group.aclose()
+    connecting = asyncio.ensure_future(group.connect_all())
+    await until(lambda: wanted.waiting and slow.waiting)
+    asked = asyncio.ensure_future(group.connect("wanted"))
+    await asyncio.sleep(0)  # a turn of the loop
+    wanted.release()
+    await asked
+    connecting.cancel()
+    await asyncio.wait([connecting])
+    assert list(group) == ["wanted"]
+    await group.aclose()
 
 
 # While others are at it...
@@ -455,7 +443,7 @@ async def test_what_somebody_else_connected_meanwhile_stays():
 @pytest.mark.system("L-A3", "A05")
 async def test_nothing_waits_for_a_server_that_is_being_connected():
     slow = Life("", "server/discover", "initialize")
-    async with asyncio.timeout(BOUND_S), grouped({"a": Life("A")}) as group:
+    async with grouped({"a": Life("A")}) as group:
         connecting = asyncio.ensure_future(group.connect("slow", slow))
         await until(lambda: slow.waiting)
         assert (await group.call_tool("a", "x")).text == "A"
@@ -470,7 +458,7 @@ async def test_nothing_waits_for_a_server_that_is_being_connected():
 @pytest.mark.system("L-A3")
 async def test_connecting_waits_for_no_call():
     busy = Life("", "tools/call")
-    async with asyncio.timeout(BOUND_S), grouped({"busy": busy}) as group:
+    async with grouped({"busy": busy}) as group:
         call = asyncio.ensure_future(group.call_tool("busy", "x"))
         await until(lambda: busy.waiting)
         await group.connect("a", Life())
@@ -481,27 +469,25 @@ async def test_connecting_waits_for_no_call():
 
 async def test_a_call_waits_for_its_server_that_is_being_connected():
     slow = Life("S", "server/discover")
-    async with asyncio.timeout(BOUND_S):
-        group = Group({"slow": slow})
-        connecting = asyncio.ensure_future(group.connect_all())
-        await until(lambda: slow.waiting)
-        call = asyncio.ensure_future(group.call_tool("slow", "x"))
-        await asyncio.sleep(0)  # a turn of the loop
-        slow.release()
-        assert (await call).text == "S"
-        await connecting
-        await group.aclose()
+    group = Group({"slow": slow})
+    connecting = asyncio.ensure_future(group.connect_all())
+    await until(lambda: slow.waiting)
+    call = asyncio.ensure_future(group.call_tool("slow", "x"))
+    await asyncio.sleep(0)  # a turn of the loop
+    slow.release()
+    assert (await call).text == "S"
+    await connecting
+    await group.aclose()
 
 
 @pytest.mark.system("A04")
 async def test_a_call_that_waits_for_connecting_has_its_own_time():
     slow = Life("S", "server/discover", "initialize")
-    async with asyncio.timeout(BOUND_S):
-        group = Group({"slow": slow}, start="lazy")
-        with pytest.raises(mcpwire.RequestTimeout, match="being connected") as caught:
-            await group.call_tool("slow", "x", timeout=0.02)
-        assert caught.value.timeout == 0.02
-        await group.aclose()
+    group = Group({"slow": slow}, start="lazy")
+    with pytest.raises(mcpwire.RequestTimeout, match="being connected") as caught:
+        await group.call_tool("slow", "x", timeout=0.02)
+    assert caught.value.timeout == 0.02
+    await group.aclose()
 
 
 async def test_a_group_stays_on_its_loop():

@@ -13,8 +13,6 @@ import mcpwire
 from mcpwire import types
 from mcpwire.group import GroupEvent
 
-pytestmark = pytest.mark.anyio
-
 LOG = "notifications/message"
 PROGRESS = "notifications/progress"
 TOOLS = "notifications/tools/list_changed"

@@ -4,14 +4,12 @@ import asyncio
 import os
 
 import pytest
-from many import BOUND_S, Life, Unreachable, grouped
+from many import Life, Unreachable, grouped
 from scripted import scripted
 from turns import until
 
 import mcpwire
 from mcpwire.group import Group, managed_server
-
-pytestmark = pytest.mark.anyio
 
 
 class Stubborn(mcpwire.Client):
@@ -61,15 +59,14 @@ async def test_closing_that_never_ends_is_given_up_in_time(monkeypatch):
     monkeypatch.setattr(managed_server, "CLOSE_S", 0.01)
     monkeypatch.setattr("mcpwire.group.group.CLOSE_S", 0.01)
     limits = mcpwire.Limits(close_grace=0.01, terminate_grace=0.01)
-    async with asyncio.timeout(BOUND_S):
-        group = Group({"a": Life()}, make_client=stubborn, limits=limits)
-        await group.connect_all()
-        client = group["a"]
-        with pytest.raises(mcpwire.RequestTimeout, match="close"):
-            await group.disconnect("a")
-        client.may_close.set()
-        await client.aclose()
-        await group.aclose()
+    group = Group({"a": Life()}, make_client=stubborn, limits=limits)
+    await group.connect_all()
+    client = group["a"]
+    with pytest.raises(mcpwire.RequestTimeout, match="close"):
+        await group.disconnect("a")
+    client.may_close.set()
+    await client.aclose()
+    await group.aclose()
 
 
 @pytest.mark.system("A33")
@@ -118,19 +115,18 @@ async def test_all_are_closed_the_first_error_is_raised_the_others_are_logged(
 ):
     servers = {name: Life() for name in "abc"}
     group = Group(servers, make_client=stubborn)
-    async with asyncio.timeout(BOUND_S):
-        await group.disconnect_all()
-        await group.connect_all()
-        clients = {name: group[name] for name in servers}
-        clients["a"].error = OSError("first")
-        clients["b"].error = LookupError("second")
-        leaving = asyncio.ensure_future(group.disconnect_all())
-        for client in clients.values():
-            await client.closing.wait()  # all at once
-        for client in reversed(clients.values()):
-            client.may_close.set()
-        with pytest.raises(OSError, match="first"):
-            await leaving
+    await group.disconnect_all()
+    await group.connect_all()
+    clients = {name: group[name] for name in servers}
+    clients["a"].error = OSError("first")
+    clients["b"].error = LookupError("second")
+    leaving = asyncio.ensure_future(group.disconnect_all())
+    for client in clients.values():
+        await client.closing.wait()  # all at once
+    for client in reversed(clients.values()):
+        client.may_close.set()
+    with pytest.raises(OSError, match="first"):
+        await leaving
     assert all(server.channel.lost for server in servers.values())
     assert [each.server for each in caplog.records] == ["a", "b"]
     assert len(group) == 0
@@ -165,13 +161,12 @@ async def test_what_ended_the_body_is_raised_and_what_closing_said_is_logged(cap
 
 async def test_leaving_while_servers_are_being_connected_leaves_nothing():
     slow = Life("", "server/discover")
-    async with asyncio.timeout(BOUND_S):
-        group = Group({"slow": slow})
-        connecting = asyncio.ensure_future(group.connect_all())
-        await until(lambda: slow.waiting)
-        await group.aclose()
-        assert (await connecting).ok == ()
-        assert slow.channel.lost
+    group = Group({"slow": slow})
+    connecting = asyncio.ensure_future(group.connect_all())
+    await until(lambda: slow.waiting)
+    await group.aclose()
+    assert (await connecting).ok == ()
+    assert slow.channel.lost
 
 
 async def test_what_goes_wrong_with_the_old_one_does_not_touch_the_new_one(caplog):

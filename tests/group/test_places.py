@@ -9,8 +9,6 @@ from turns import until
 
 import mcpwire
 
-pytestmark = pytest.mark.anyio
-
 
 def lives(*servers):
     return [server.lives for server in servers]

@@ -19,10 +19,7 @@ FILES_BESIDE = 200
 PATIENCE_S = 150.0
 FILES = Path("/proc/self/fd")
 
-pytestmark = [
-    pytest.mark.anyio,
-    pytest.mark.unchecked_wire("thousands of the same messages"),
-]
+pytestmark = pytest.mark.unchecked_wire("thousands of the same messages")
 
 
 @pytest.fixture

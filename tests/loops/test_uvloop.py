@@ -15,8 +15,6 @@ from mcpwire.errors import ConnectionClosed, RequestTimeout
 
 uvloop = pytest.importorskip("uvloop", reason="the platform has no uvloop")
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 30.0
 PROGRAM = str(Path(__file__).with_name("on_uvloop.py"))
 REVISIONS = ("2025-11-25", "2026-07-28")
@@ -94,11 +92,8 @@ async def test_a_call_runs_out_of_time_or_is_cancelled_and_the_rest_goes_on(targ
 
 async def test_the_end_of_a_child_is_seen_and_the_next_call_starts_another():
     program = "import os, sys; sys.stdin.readline(); os._exit(3)"
-    async with asyncio.timeout(BOUND_S):
-        with pytest.raises(mcpwire.ConnectError) as caught:
-            await mcpwire.Client(
-                mcpwire.Stdio(sys.executable, ["-c", program])
-            ).connect()
+    with pytest.raises(mcpwire.ConnectError) as caught:
+        await mcpwire.Client(mcpwire.Stdio(sys.executable, ["-c", program])).connect()
     assert caught.value.exit_code == 3
     async with connected(mcpwire.Stdio(sys.executable, [PROGRAM, "stdio"])) as client:
         waiting = asyncio.create_task(client.call_tool("wait"))

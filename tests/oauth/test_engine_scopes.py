@@ -15,13 +15,13 @@ from authorization_server import (
     protected_legacy,
     protected_server,
 )
-from engine_calls import BOUND_S, HOUR_S, connected, echo, whole
+from engine_calls import HOUR_S, connected, echo, whole
 from http_bytes import reply
 
 import mcpwire
 from mcpwire.transports.oauth import authorizer
 
-pytestmark = [pytest.mark.anyio, pytest.mark.pain("P35")]
+pytestmark = pytest.mark.pain("P35")
 
 EARLY_S = 2.0
 """Even a busy machine asks for a token within that time."""
@@ -71,13 +71,12 @@ async def test_a_call_that_needs_more_is_made_again_with_both(auth, server):
 @pytest.mark.rule("FLOW-18")
 async def test_what_was_granted_once_is_asked_for_again_after_a_new_start(auth, server):
     grant = oauth()
-    async with asyncio.timeout(BOUND_S):
-        async with mcpwire.Client(mcpwire.Http(server.url, auth=grant)) as client:
-            await echo(client)
-        server.needs["tools/list"] = (ADMIN,)
-        async with mcpwire.Client(mcpwire.Http(server.url, auth=grant)) as client:
-            await client.list_tools()
-            await echo(client)
+    async with mcpwire.Client(mcpwire.Http(server.url, auth=grant)) as client:
+        await echo(client)
+    server.needs["tools/list"] = (ADMIN,)
+    async with mcpwire.Client(mcpwire.Http(server.url, auth=grant)) as client:
+        await client.list_tools()
+        await echo(client)
     union = f"{READ} {WRITE}"
     assert asked_scopes(auth) == [READ, union, f"{union} {ADMIN}"]
 
@@ -148,20 +147,19 @@ def less(auth, says):
 async def test_without_a_user_the_error_says_what_is_wanted_and_where(auth, server):
     grant = oauth()
     alone = mcpwire.Http(server.url, auth=attrs.evolve(grant, interactive=False))
-    async with asyncio.timeout(BOUND_S):
-        async with mcpwire.Client(mcpwire.Http(server.url, auth=grant)) as client:
-            await client.list_tools()
-        async with mcpwire.Client(alone) as client:
-            with pytest.raises(mcpwire.InsufficientScope) as caught:
-                await echo(client)
-            assert caught.value.required == (WRITE,)
-            assert caught.value.scopes == (READ, WRITE)
-            assert len(auth.authorizations) == 1
-            await client.list_tools()  # what the token is good for goes on
-            came_back = await asyncio.to_thread(browse, caught.value.url)
-            status = await mcpwire.finish_login(alone, came_back)
-            assert {*status.scopes} == {READ, WRITE}
+    async with mcpwire.Client(mcpwire.Http(server.url, auth=grant)) as client:
+        await client.list_tools()
+    async with mcpwire.Client(alone) as client:
+        with pytest.raises(mcpwire.InsufficientScope) as caught:
             await echo(client)
+        assert caught.value.required == (WRITE,)
+        assert caught.value.scopes == (READ, WRITE)
+        assert len(auth.authorizations) == 1
+        await client.list_tools()  # what the token is good for goes on
+        came_back = await asyncio.to_thread(browse, caught.value.url)
+        status = await mcpwire.finish_login(alone, came_back)
+        assert {*status.scopes} == {READ, WRITE}
+        await echo(client)
     assert asked_scopes(auth) == [READ, f"{READ} {WRITE}"]
 
 
@@ -268,7 +266,7 @@ def given(auth, *scopes):
 async def test_a_given_token_without_a_scope_is_said_to_lack_it(auth, server):
     for options in given(auth, READ):
         target = mcpwire.Http(server.url, **options)
-        async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+        async with mcpwire.Client(target) as client:
             await client.list_tools()
             with pytest.raises(mcpwire.InsufficientScope, match=WRITE) as caught:
                 await echo(client)
@@ -285,7 +283,7 @@ async def test_a_server_of_2024_says_which_scope_is_missing(auth):
     with protected_legacy(auth) as server:
         server.needs["tools/call"] = (WRITE,)
         target = mcpwire.Http(server.url, **options)
-        async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+        async with mcpwire.Client(target) as client:
             with pytest.raises(mcpwire.InsufficientScope) as caught:
                 await echo(client)
             assert caught.value.required == (WRITE,)
@@ -322,22 +320,20 @@ async def test_only_a_missing_scope_is_one(auth, server, case, is_rpc):
 
     server.needs.clear()
     [options, _] = given(auth, READ)
-    async with asyncio.timeout(BOUND_S):
-        async with mcpwire.Client(mcpwire.Http(server.url, **options)) as client:
-            server.on["tools/call"] = deny
-            with pytest.raises(mcpwire.MCPError, match=says) as caught:
-                await echo(client)
-            assert isinstance(caught.value, mcpwire.InsufficientScope) is kind
+    async with mcpwire.Client(mcpwire.Http(server.url, **options)) as client:
+        server.on["tools/call"] = deny
+        with pytest.raises(mcpwire.MCPError, match=says) as caught:
+            await echo(client)
+        assert isinstance(caught.value, mcpwire.InsufficientScope) is kind
 
 
 async def test_of_what_is_required_what_is_missing_is_named(auth, server):
-    async with asyncio.timeout(BOUND_S):
-        target = mcpwire.Http(server.url, auth=oauth(max_step_ups=0))
-        async with mcpwire.Client(target) as client:
-            await client.list_tools()
-            server.on["tools/call"] = denies([f"{READ} {ADMIN}"])
-            server.needs.clear()
-            with pytest.raises(mcpwire.InsufficientScope) as caught:
-                await echo(client)
-            assert caught.value.required == (READ, ADMIN)
-            assert str(caught.value).endswith(f"not granted: {ADMIN}")
+    target = mcpwire.Http(server.url, auth=oauth(max_step_ups=0))
+    async with mcpwire.Client(target) as client:
+        await client.list_tools()
+        server.on["tools/call"] = denies([f"{READ} {ADMIN}"])
+        server.needs.clear()
+        with pytest.raises(mcpwire.InsufficientScope) as caught:
+            await echo(client)
+        assert caught.value.required == (READ, ADMIN)
+        assert str(caught.value).endswith(f"not granted: {ADMIN}")

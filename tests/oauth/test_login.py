@@ -15,8 +15,6 @@ from engine_calls import BOUND_S, connected, echo
 
 import mcpwire
 
-pytestmark = pytest.mark.anyio
-
 
 @pytest.fixture(params=["stateless"])
 def server(request, auth):
@@ -32,14 +30,13 @@ BOTH = pytest.mark.parametrize("server", ["session", "stateless"], indirect=True
 async def test_a_login_by_itself_is_of_use_to_every_client(auth, server):
     grant = oauth()
     target = mcpwire.Http(server.url, auth=grant)
-    async with asyncio.timeout(BOUND_S):
-        status = await mcpwire.login(target)
-        assert (status.server, status.issuer) == (server.url, auth.issuer)
-        assert (status.profile, status.can_refresh) == ("default", True)
-        assert mcpwire.login_status(target) == status
-        nobody = attrs.evolve(grant, interactive=False)
-        async with mcpwire.Client(mcpwire.Http(server.url, auth=nobody)) as client:
-            await echo(client)
+    status = await mcpwire.login(target)
+    assert (status.server, status.issuer) == (server.url, auth.issuer)
+    assert (status.profile, status.can_refresh) == ("default", True)
+    assert mcpwire.login_status(target) == status
+    nobody = attrs.evolve(grant, interactive=False)
+    async with mcpwire.Client(mcpwire.Http(server.url, auth=nobody)) as client:
+        await echo(client)
     assert len(auth.authorizations) == 1
     assert SENTINEL not in repr(status)
 
@@ -48,9 +45,8 @@ async def test_a_login_by_itself_is_of_use_to_every_client(auth, server):
 async def test_a_server_that_wants_no_login_gets_none(auth, server):
     server.is_open = True
     target = mcpwire.Http(server.url, auth=oauth())
-    async with asyncio.timeout(BOUND_S):
-        assert await mcpwire.login(target) is None
-        assert await mcpwire.begin_login(target) is None
+    assert await mcpwire.login(target) is None
+    assert await mcpwire.begin_login(target) is None
     assert auth.requests == []
 
 
@@ -58,12 +54,11 @@ async def test_a_server_that_wants_no_login_gets_none(auth, server):
 async def test_a_server_that_lets_everybody_in_is_asked_for_more(auth, server):
     server.free = {"initialize", "notifications/initialized", "server/discover"}
     target = mcpwire.Http(server.url, auth=oauth())
-    async with asyncio.timeout(BOUND_S):
-        begun = await mcpwire.begin_login(target)
-        assert begun.url.startswith(f"{auth.issuer}/authorize?")
-        status = await mcpwire.login(target)
-        assert status.issuer == auth.issuer
-        assert await mcpwire.begin_login(target) is None
+    begun = await mcpwire.begin_login(target)
+    assert begun.url.startswith(f"{auth.issuer}/authorize?")
+    status = await mcpwire.login(target)
+    assert status.issuer == auth.issuer
+    assert await mcpwire.begin_login(target) is None
 
 
 async def test_a_login_that_was_begun_is_finished_by_another_instance(
@@ -74,16 +69,15 @@ async def test_a_login_that_was_begun_is_finished_by_another_instance(
         grant = mcpwire.OAuth(storage=store, redirect_uri=BACK, **options)
         return mcpwire.Http(server.url, auth=grant)
 
-    async with asyncio.timeout(BOUND_S):
-        begun = await mcpwire.begin_login(target())
-        assert begun.url.startswith(f"{auth.issuer}/authorize?")
-        assert begun.url not in repr(begun)
-        came_back = await asyncio.to_thread(browse, begun.url)
-        assert came_back.startswith(f"{BACK}?")
-        status = await mcpwire.finish_login(target(), came_back)
-        assert status.issuer == auth.issuer
-        async with mcpwire.Client(target(interactive=False)) as client:
-            await echo(client)
+    begun = await mcpwire.begin_login(target())
+    assert begun.url.startswith(f"{auth.issuer}/authorize?")
+    assert begun.url not in repr(begun)
+    came_back = await asyncio.to_thread(browse, begun.url)
+    assert came_back.startswith(f"{BACK}?")
+    status = await mcpwire.finish_login(target(), came_back)
+    assert status.issuer == auth.issuer
+    async with mcpwire.Client(target(interactive=False)) as client:
+        await echo(client)
     assert len(auth.registrations) == 1
 
 
@@ -94,19 +88,18 @@ async def test_a_login_that_was_begun_is_finished_in_another_process(auth, tmp_p
     with protected_server(auth) as server:
         path = tmp_path / "private" / "store.sqlite"
         grant = mcpwire.OAuth(storage=mcpwire.FileStorage(path), redirect_uri=BACK)
-        async with asyncio.timeout(BOUND_S):
-            begun = await mcpwire.begin_login(mcpwire.Http(server.url, auth=grant))
-            came_back = await asyncio.to_thread(browse, begun.url)
-            told = json.dumps([server.url, str(path), BACK, came_back])
-            child = await asyncio.to_thread(
-                subprocess.run,
-                [sys.executable, "-c", FINISH],
-                input=told,
-                capture_output=True,
-                text=True,
-                timeout=BOUND_S,
-                check=True,
-            )
+        begun = await mcpwire.begin_login(mcpwire.Http(server.url, auth=grant))
+        came_back = await asyncio.to_thread(browse, begun.url)
+        told = json.dumps([server.url, str(path), BACK, came_back])
+        child = await asyncio.to_thread(
+            subprocess.run,
+            [sys.executable, "-c", FINISH],
+            input=told,
+            capture_output=True,
+            text=True,
+            timeout=BOUND_S,
+            check=True,
+        )
         assert child.stdout.strip() == auth.issuer
         assert auth.grants == ["authorization_code"]
 
@@ -127,20 +120,19 @@ async def test_whoever_may_not_ask_is_told_where_and_what_for(auth):
     with protected_server(auth, ("mcp:read",)) as server:
         grant = oauth(interactive=False, redirect_uri=BACK)
         target = mcpwire.Http(server.url, auth=grant)
-        async with asyncio.timeout(BOUND_S):
-            with pytest.raises(mcpwire.AuthRequired) as caught:
-                async with mcpwire.Client(target):
-                    pass
-            required = caught.value
-            assert not isinstance(required, mcpwire.InsufficientScope)
-            assert required.scopes == ("mcp:read",)
-            assert required.url not in str(required)
-            came_back = await asyncio.to_thread(browse, required.url)
-            params = parse_qs(urlsplit(came_back).query)
-            mapping = {name: text for name, [text] in params.items()}
-            await mcpwire.finish_login(target, mapping)
-            async with mcpwire.Client(target) as client:
-                await echo(client)
+        with pytest.raises(mcpwire.AuthRequired) as caught:
+            async with mcpwire.Client(target):
+                pass
+        required = caught.value
+        assert not isinstance(required, mcpwire.InsufficientScope)
+        assert required.scopes == ("mcp:read",)
+        assert required.url not in str(required)
+        came_back = await asyncio.to_thread(browse, required.url)
+        params = parse_qs(urlsplit(came_back).query)
+        mapping = {name: text for name, [text] in params.items()}
+        await mcpwire.finish_login(target, mapping)
+        async with mcpwire.Client(target) as client:
+            await echo(client)
         assert len(auth.authorizations) == 1
 
 
@@ -196,12 +188,11 @@ def unsure(url):
 
 
 async def test_what_a_function_raises_is_raised_where_it_is_waited_for(auth, server):
-    async with asyncio.timeout(BOUND_S):
-        with pytest.raises(Unsure):
-            async with mcpwire.Client(mcpwire.Http(server.url, auth=oauth(ask=unsure))):
-                pass
-        async with mcpwire.Client(mcpwire.Http(server.url, auth=oauth())) as client:
-            await echo(client)
+    with pytest.raises(Unsure):
+        async with mcpwire.Client(mcpwire.Http(server.url, auth=oauth(ask=unsure))):
+            pass
+    async with mcpwire.Client(mcpwire.Http(server.url, auth=oauth())) as client:
+        await echo(client)
     assert auth.grants == ["authorization_code"]
 
 

@@ -28,8 +28,6 @@ import mcpwire
 import mcpwire.sync
 from mcpwire.auth.errors import UrlRefused
 
-pytestmark = pytest.mark.anyio
-
 # As a program of the user's would be: nothing is given but where the server is.
 PROGRAMS = {
     "asyncio": """
@@ -156,19 +154,18 @@ class Mine:
 async def test_a_store_of_ones_own_is_all_that_it_takes(auth, server):
     store = Mine()
     target = mcpwire.Http(server.url, auth=oauth(storage=store))
-    async with asyncio.timeout(BOUND_S):
-        async with mcpwire.Client(target) as client:
-            await echo(client)
-            auth.expire_all()
-            await asyncio.gather(*(echo(client) for _ in range(10)))
-        assert auth.grants == ["authorization_code", "refresh_token"]
-        assert mcpwire.login_status(target).can_refresh
-        assert (len(store.keys()), store.leases) == (1, {})
-        alone = mcpwire.OAuth(storage=store, interactive=False)
-        async with mcpwire.Client(mcpwire.Http(server.url, auth=alone)) as client:
-            await echo(client)
-        assert await mcpwire.logout(target)
-        assert mcpwire.login_status(target) is None
+    async with mcpwire.Client(target) as client:
+        await echo(client)
+        auth.expire_all()
+        await asyncio.gather(*(echo(client) for _ in range(10)))
+    assert auth.grants == ["authorization_code", "refresh_token"]
+    assert mcpwire.login_status(target).can_refresh
+    assert (len(store.keys()), store.leases) == (1, {})
+    alone = mcpwire.OAuth(storage=store, interactive=False)
+    async with mcpwire.Client(mcpwire.Http(server.url, auth=alone)) as client:
+        await echo(client)
+    assert await mcpwire.logout(target)
+    assert mcpwire.login_status(target) is None
     assert len(auth.authorizations) == 1
 
 
@@ -268,7 +265,7 @@ async def test_a_server_of_2025_03_may_give_its_tokens_itself(says):
         }
     with raw_server(server.serve, starts=starts):
         target = mcpwire.Http(server.url, auth=oauth())
-        async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+        async with mcpwire.Client(target) as client:
             await echo(client)
             auth.expire_all()
             await echo(client)

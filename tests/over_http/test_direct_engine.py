@@ -25,7 +25,7 @@ from raw_server import raw_server
 from mcpwire.errors import TransportError
 from mcpwire.transports.http import direct
 
-pytestmark = [pytest.mark.anyio, pytest.mark.unchecked_wire("the bodies are no MCP")]
+pytestmark = pytest.mark.unchecked_wire("the bodies are no MCP")
 
 STOP = TransportError("stopped by the test")
 

@@ -12,7 +12,7 @@ from raw_server import raw_server
 from mcpwire.errors import CallCancelled, ConnectError
 from mcpwire.transports.http import connecting, direct
 
-pytestmark = [pytest.mark.anyio, pytest.mark.unchecked_wire("the bodies are no MCP")]
+pytestmark = pytest.mark.unchecked_wire("the bodies are no MCP")
 
 
 @pytest.mark.fault("F20")

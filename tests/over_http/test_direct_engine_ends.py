@@ -28,7 +28,7 @@ from mcpwire.transports.http import direct
 from mcpwire.transports.http.direct import DirectEngine
 from mcpwire.transports.http.target import Http
 
-pytestmark = [pytest.mark.anyio, pytest.mark.unchecked_wire("the bodies are no MCP")]
+pytestmark = pytest.mark.unchecked_wire("the bodies are no MCP")
 
 
 def engine_to(server, **options):

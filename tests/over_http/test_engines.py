@@ -25,7 +25,6 @@ from mcpwire.errors import MessageTooLarge, RemoteProtocolError
 from mcpwire.transports.http import direct, httpx_engine
 
 pytestmark = [
-    pytest.mark.anyio,
     pytest.mark.unchecked_wire("the bodies are no MCP"),
     pytest.mark.usefixtures("kept_for_long"),
 ]

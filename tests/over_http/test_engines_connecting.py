@@ -28,7 +28,7 @@ from mcpwire.errors import (
     TransportError,
 )
 
-pytestmark = [pytest.mark.anyio, pytest.mark.unchecked_wire("the bodies are no MCP")]
+pytestmark = pytest.mark.unchecked_wire("the bodies are no MCP")
 
 STOP = RequestTimeout(method="test", timeout=1.0, elapsed=1.0)
 

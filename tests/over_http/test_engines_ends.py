@@ -23,7 +23,7 @@ from raw_server import raw_server
 
 from mcpwire.errors import ConnectionClosed, RequestTimeout
 
-pytestmark = [pytest.mark.anyio, pytest.mark.unchecked_wire("the bodies are no MCP")]
+pytestmark = pytest.mark.unchecked_wire("the bodies are no MCP")
 
 TCP_CORK = getattr(socket, "TCP_CORK", None)
 STOP = RequestTimeout(method="test", timeout=1.0, elapsed=1.0)

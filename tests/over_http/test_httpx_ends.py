@@ -19,8 +19,6 @@ from mcpwire.errors import CallCancelled, ConnectionClosed
 from mcpwire.limits import DEFAULT_LIMITS
 from mcpwire.transports.http.httpx_engine import HttpxEngine
 
-pytestmark = pytest.mark.anyio
-
 
 @pytest.fixture(autouse=True)
 def no_proxies(monkeypatch):

@@ -9,8 +9,6 @@ from mcpwire import Http
 from mcpwire.limits import DEFAULT_LIMITS, Recovery
 from mcpwire.transports.http.streamable import HttpChannel
 
-pytestmark = pytest.mark.anyio
-
 
 class Engine:
     """Sends nothing, and remembers that it was closed."""

@@ -288,7 +288,6 @@ def test_a_function_is_asked_each_time(revision):
         assert raw == {"roots": [{"uri": f"file:///{number}"}]}
 
 
-@pytest.mark.anyio
 async def test_an_async_function_is_handed_on_to_be_awaited():
     async def roots():
         return (PurePosixPath("/a"),)

@@ -15,8 +15,6 @@ from mcpwire.errors import (
 from mcpwire.types import SamplingMessage, TextContent, Tool
 from mcpwire.versions import REVISIONS
 
-pytestmark = pytest.mark.anyio
-
 NOV_2024, MAR_2025, JUN_2025, NOV_2025, JUL_2026 = REVISIONS
 
 FORM = {

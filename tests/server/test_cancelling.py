@@ -8,8 +8,6 @@ from asking_rig import Session, person, run
 
 from mcpwire.errors import LocalProtocolError
 
-pytestmark = pytest.mark.anyio
-
 SECONDS = 30
 """Longer than anything here takes; only a defect waits so long."""
 

@@ -14,8 +14,6 @@ from mcpwire.server.authoring.injection import Depends
 from mcpwire.server.context import Context
 from mcpwire.server.server import Server
 
-pytestmark = pytest.mark.anyio
-
 TEMPLATE = "item://{shelf}/{id}"
 
 

@@ -17,8 +17,6 @@ from mcpwire.types import (
 )
 from mcpwire.versions import REVISIONS
 
-pytestmark = pytest.mark.anyio
-
 NAMES = [revision.name for revision in REVISIONS]
 AT_EACH_REVISION = pytest.mark.parametrize("revision", NAMES)
 PLAIN = ["echo", "add", "slow"]

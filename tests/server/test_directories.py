@@ -13,8 +13,6 @@ from mcpwire.server.directories import Folder
 from mcpwire.server.log_limit import LogLimit
 from mcpwire.server.server import Server
 
-pytestmark = pytest.mark.anyio
-
 SECRET = "the password"
 
 

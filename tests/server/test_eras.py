@@ -22,8 +22,6 @@ from by_hand import (
 
 from mcpwire.versions import Era, revisions_of
 
-pytestmark = pytest.mark.anyio
-
 NEEDS_META = (
     f"params._meta needs {VERSION_KEY} and {CAPABILITIES_KEY}, "
     "or initialize must come first"

@@ -20,8 +20,6 @@ from mcpwire.server.dispatcher import Dispatcher
 from mcpwire.server.request import IN_MEMORY
 from mcpwire.types import Implementation
 
-pytestmark = pytest.mark.anyio
-
 OPENING = request(1, "initialize", session())
 
 

@@ -3,11 +3,7 @@
 import asyncio
 from contextlib import asynccontextmanager
 
-import pytest
-
 from mcpwire.server.lifespan import Lifespan
-
-pytestmark = pytest.mark.anyio
 
 
 class Log:

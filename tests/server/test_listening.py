@@ -13,8 +13,6 @@ from mcpwire import (
 )
 from mcpwire.limits import Limits
 
-pytestmark = pytest.mark.anyio
-
 
 @pytest.mark.rule("SUB-05", "SUB-06", "SUB-15", "META-13")
 @pytest.mark.case("D18", "F06")

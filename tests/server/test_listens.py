@@ -29,7 +29,6 @@ def test_the_oldest_of_the_greediest_ends_for_a_client_with_fewer():
     assert len(listens) == 0
 
 
-@pytest.mark.anyio
 async def test_one_address_leaves_others_their_subscriptions():
     server = Server("x", limits=Limits(listens=3))
     server.add_tool(lambda: 1, name="t")

@@ -13,8 +13,6 @@ from mcpwire import (
     types,
 )
 
-pytestmark = pytest.mark.anyio
-
 
 async def test_what_is_mounted_is_offered_under_its_prefix_and_serves_itself():
     main, other = Server("main", "1"), weather()

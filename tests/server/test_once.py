@@ -7,8 +7,6 @@ from asking_rig import Alone, Session, person
 
 from mcpwire.errors import LocalProtocolError
 
-pytestmark = pytest.mark.anyio
-
 FORM = {"type": "object", "properties": {"text": {"type": "string"}}}
 
 CLIENTS = pytest.mark.parametrize("client", [Session, Alone])

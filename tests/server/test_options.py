@@ -13,8 +13,6 @@ from mcpwire import (
     Server,
 )
 
-pytestmark = pytest.mark.anyio
-
 KEY = b"k" * 32
 
 AT_ONCE = 0.02

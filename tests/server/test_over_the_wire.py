@@ -17,8 +17,6 @@ from mcpwire.server.context import Context, current_context
 from mcpwire.server.server import Server
 from mcpwire.types import CreateMessageResult, TextContent
 
-pytestmark = pytest.mark.anyio
-
 MODES = pytest.mark.parametrize("mode", ["auto", "session"])
 
 

@@ -12,8 +12,6 @@ from mcpwire.server.auth.resource_server import ScopeRequired
 from mcpwire.server.context import Context
 from mcpwire.server.server import Server
 
-pytestmark = pytest.mark.anyio
-
 
 def text(body, role="user"):
     return {"role": role, "content": {"type": "text", "text": body}}

@@ -21,8 +21,6 @@ from mcpwire import Client, LocalProtocolError, TransportError
 from mcpwire.server.request import LEVELS, RequestContext, Session
 from mcpwire.versions import LATEST, LATEST_SESSION, Era, find_revision
 
-pytestmark = pytest.mark.anyio
-
 TOOLS = {"tools": {}}
 DONE = {"content": []}
 

@@ -9,8 +9,6 @@ from single import contents, in_session, over_http, reading, result, sees
 from mcpwire.server.auth.resource_server import ScopeRequired
 from mcpwire.server.server import Server
 
-pytestmark = pytest.mark.anyio
-
 # For whom...
 
 

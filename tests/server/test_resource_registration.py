@@ -5,8 +5,6 @@ from single import code, contents, result
 
 from mcpwire.server.server import Server
 
-pytestmark = pytest.mark.anyio
-
 # Registering...
 
 

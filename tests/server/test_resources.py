@@ -14,8 +14,6 @@ from mcpwire.server.authoring.results import File
 from mcpwire.server.context import Context
 from mcpwire.server.server import Server
 
-pytestmark = pytest.mark.anyio
-
 BLOB = base64.b64encode(b"\x00\xff").decode()
 
 

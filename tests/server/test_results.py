@@ -29,8 +29,6 @@ from mcpwire import (
 from mcpwire.protocol.methods import METHODS, TASKS, available
 from mcpwire.versions import LATEST, REVISIONS
 
-pytestmark = pytest.mark.anyio
-
 SECRET = "the password is hunter2"
 FAILED = failure(1, -32603, "the handler failed")
 CAPABILITIES = {"tools": {}, "resources": {}, "prompts": {}, "completions": {}}

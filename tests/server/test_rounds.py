@@ -16,8 +16,6 @@ from mcpwire.server.input_rounds import (
     finish,
 )
 
-pytestmark = pytest.mark.anyio
-
 FORM = {"type": "object", "properties": {"text": {"type": "string"}}}
 
 YES = {"action": "accept", "content": {"text": "yes"}}

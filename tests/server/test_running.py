@@ -19,8 +19,6 @@ from by_hand import (
 
 from mcpwire import Client, Limits, LocalProtocolError, TransportError
 
-pytestmark = pytest.mark.anyio
-
 TOOLS = {"tools": {}}
 
 

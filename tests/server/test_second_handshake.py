@@ -7,8 +7,6 @@ from by_hand import PATIENCE, Hand, failure, notice, request, server, session, s
 
 from mcpwire.server.dispatcher import Dispatcher
 
-pytestmark = pytest.mark.anyio
-
 
 class Recording(Dispatcher):
     """Says what it is told of each session's end."""

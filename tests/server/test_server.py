@@ -19,8 +19,6 @@ from mcpwire import (
 from mcpwire.protocol.methods import TASKS
 from mcpwire.versions import LATEST, LATEST_SESSION, REVISIONS
 
-pytestmark = pytest.mark.anyio
-
 ERAS = ["2026-07-28", "2025-11-25"]
 
 

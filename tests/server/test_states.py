@@ -9,8 +9,6 @@ from asking_rig import KEYS, Alone, person
 from mcpwire.errors import InvalidParams
 from mcpwire.server.input_rounds import MemorySingleUse, StateSealer
 
-pytestmark = pytest.mark.anyio
-
 FORM = {"type": "object", "properties": {"text": {"type": "string"}}}
 
 YES = {"action": "accept", "content": {"text": "yes"}}

@@ -346,7 +346,6 @@ def state_of(*fds):
     ]
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("is_blocking", [True, False])
 async def test_both_descriptors_are_given_back_as_they_were(is_blocking):
     with pipes() as (theirs_in, theirs_out, ours_in, ours_out):
@@ -355,13 +354,11 @@ async def test_both_descriptors_are_given_back_as_they_were(is_blocking):
         before = state_of(theirs_in, theirs_out)
         os.write(ours_out, opened())
         os.close(ours_out)
-        async with asyncio.timeout(PATIENCE):
-            await serve_stdio(server(), stdin_fd=theirs_in, stdout_fd=theirs_out)
+        await serve_stdio(server(), stdin_fd=theirs_in, stdout_fd=theirs_out)
         assert state_of(theirs_in, theirs_out) == before
         assert [m["id"] for m in messages(read_from(ours_in, 1))] == [0]
 
 
-@pytest.mark.anyio
 async def test_cancelling_it_ends_the_handlers_and_gives_the_descriptors_back():
     started, ended = asyncio.Event(), asyncio.Event()
 
@@ -382,33 +379,29 @@ async def test_cancelling_it_ends_the_handlers_and_gives_the_descriptors_back():
         os.write(
             ours_out, opened(request(1, "tools/call")) + lines(request(2, "ping"))[:-1]
         )
-        async with asyncio.timeout(PATIENCE):
-            await started.wait()
-            serving.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await serving
+        await started.wait()
+        serving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await serving
         assert ended.is_set()
         assert state_of(theirs_in, theirs_out) == before
         os.close(ours_out)
 
 
-@pytest.mark.anyio
 @pytest.mark.attack("S13")
 async def test_a_line_over_the_limit_ends_the_connection_with_a_word_in_the_log(caplog):
     with pipes() as (theirs_in, theirs_out, _, ours_out):
         os.write(ours_out, b"x" * 2_000)
-        async with asyncio.timeout(PATIENCE):
-            await serve_stdio(
-                server(limits=Limits(message=1_000)),
-                stdin_fd=theirs_in,
-                stdout_fd=theirs_out,
-            )
+        await serve_stdio(
+            server(limits=Limits(message=1_000)),
+            stdin_fd=theirs_in,
+            stdout_fd=theirs_out,
+        )
         os.close(ours_out)
     [record] = caplog.records
     assert "Limits.message" in record.getMessage()
 
 
-@pytest.mark.anyio
 async def test_what_comes_after_the_close_runs_nothing():
     wire = Hand(server({"tools/call": None}, {"tools": {}}), "2025-11-25")
     wire.receive(lines(request(1, "tools/call"))[:-1])
@@ -419,7 +412,6 @@ async def test_what_comes_after_the_close_runs_nothing():
 # With the real client...
 
 
-@pytest.mark.anyio
 async def test_the_client_starts_it_talks_to_it_and_ends_it():
     heard = []
     async with Client(Stdio(DEMO[0], DEMO[1:])) as client:

@@ -17,8 +17,6 @@ from mcpwire.server.notifications import RateLimit, Throttle, call_soon
 from mcpwire.server.request import RequestInfo
 from mcpwire.types._base import LOG_LEVEL
 
-pytestmark = pytest.mark.anyio
-
 PROGRESS = {"progressToken": "t"}
 
 SECONDS = 30

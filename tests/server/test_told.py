@@ -10,8 +10,6 @@ import pytest
 from mcpwire import Client, Http, RPCError, Server, Tasks
 from mcpwire.testing import AsgiTransport
 
-pytestmark = pytest.mark.anyio
-
 
 @pytest.mark.parametrize(
     ("options", "said"),

@@ -8,8 +8,6 @@ import pytest
 
 from mcpwire import Client, Context, Depends, InvalidParams, Server, ToolError
 
-pytestmark = pytest.mark.anyio
-
 ERAS = ["2026-07-28", "2025-11-25"]
 
 

@@ -6,8 +6,6 @@ from asking_rig import Alone, Session, person
 from mcpwire.errors import ToolError, UrlElicitationRequired
 from mcpwire.versions import REVISIONS
 
-pytestmark = pytest.mark.anyio
-
 JUN_2025 = REVISIONS[2]
 
 

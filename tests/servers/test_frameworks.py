@@ -11,7 +11,7 @@ import pytest
 import mcpwire
 from mcpwire.types import PromptReference, ResourceTemplateReference
 
-pytestmark = [pytest.mark.anyio, pytest.mark.servers]
+pytestmark = pytest.mark.servers
 
 FRAMEWORKS = ["sdk", "fastmcp"]
 ERAS = {"stateless": "2026-07-28", "session": "2025-11-25"}

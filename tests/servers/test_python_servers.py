@@ -6,7 +6,7 @@ import pytest
 
 import mcpwire
 
-pytestmark = [pytest.mark.anyio, pytest.mark.servers]
+pytestmark = pytest.mark.servers
 
 MODES = {"auto": "2026-07-28", "2026-07-28": "2026-07-28", "session": "2025-11-25"}
 NOON = {"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"}

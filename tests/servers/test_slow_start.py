@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 from real_servers import PYTHON, TYPESCRIPT, by_npx
 
-pytestmark = [pytest.mark.anyio, pytest.mark.servers]
+pytestmark = pytest.mark.servers
 
 ASLEEP = 0.6
 PROBE = 0.1

@@ -9,7 +9,7 @@ import pytest
 import mcpwire
 from mcpwire.types import PromptReference
 
-pytestmark = [pytest.mark.anyio, pytest.mark.servers]
+pytestmark = pytest.mark.servers
 
 SESSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
 

@@ -13,10 +13,6 @@ from mcpwire import types
 from mcpwire.client.tasks import start_task
 from mcpwire.group import Group
 
-pytestmark = pytest.mark.anyio
-
-BOUND_S = 20
-
 NO_OBJECTS = pytest.mark.parametrize(
     ("value", "kind"), [([1], "list"), ("a", "str"), (1, "int"), (True, "bool")]
 )
@@ -33,7 +29,7 @@ async def test_arguments_that_are_no_object_are_refused_by_their_kind(
     verb, value, kind
 ):
     server = FakeServer({"tools/call": lambda *_: text("ran")})
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         call = getattr(client, verb, functools.partial(start_task, client))
         with pytest.raises(mcpwire.LocalProtocolError) as caught:
             await call("x", value)
@@ -46,7 +42,7 @@ async def test_arguments_that_are_no_object_are_refused_by_their_kind(
 @pytest.mark.system("A27")
 async def test_arguments_of_a_prompt_that_are_no_object_are_refused(value, kind):
     server = FakeServer({"prompts/get": lambda *_: {"messages": []}})
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         with pytest.raises(mcpwire.LocalProtocolError, match=f"got {kind}"):
             await client.get_prompt("x", value)
         assert (await client.get_prompt("x", None)).messages == []
@@ -56,7 +52,7 @@ async def test_arguments_of_a_prompt_that_are_no_object_are_refused(value, kind)
 @pytest.mark.system("A21")
 async def test_any_mapping_is_an_object():
     server = FakeServer({"tools/call": lambda *_: text("ran")})
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         await client.call_tool("x", builtin_types.MappingProxyType({"a": 1}))
     assert server.requests("tools/call") == [{"name": "x", "arguments": {"a": 1}}]
 
@@ -72,7 +68,7 @@ async def test_a_result_has_all_that_a_tool_said_and_the_defaults_of_the_rest():
     }
     results = iter([full, {"content": []}])
     server = FakeServer({"tools/call": lambda *_: next(results)})
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         failed, bare = [await client.call_tool("x") for _ in range(2)]
     assert (failed.is_error, failed.text) == (True, "no")
     assert failed.structured_content == {"a": [1, None]}
@@ -88,7 +84,7 @@ async def test_a_result_has_all_that_a_tool_said_and_the_defaults_of_the_rest():
 )
 async def test_only_a_prompt_or_a_template_is_completed(ref, kind):
     server = FakeServer()
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         with pytest.raises(mcpwire.LocalProtocolError) as caught:
             await client.complete(ref, "a", "b")
     assert str(caught.value) == (
@@ -112,10 +108,9 @@ async def test_what_a_server_logs_keeps_its_level_its_logger_and_its_data():
 
     heard = []
     server = FakeServer({"tools/call": say})
-    async with (
-        asyncio.timeout(BOUND_S),
-        mcpwire.Client(server, on_notification=lambda n: heard.append(n.params)) as c,
-    ):
+    async with mcpwire.Client(
+        server, on_notification=lambda n: heard.append(n.params)
+    ) as c:
         await c.call_tool("x")
     assert [params.level for params in heard[:-1]] == list(LEVELS)
     assert [params.data for params in heard[:-1]] == data
@@ -134,7 +129,7 @@ async def test_what_nobody_listens_to_is_written_nowhere(caplog):
     seen = []
     server = FakeServer({"tools/call": say})
     with caplog.at_level(logging.DEBUG):
-        async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+        async with mcpwire.Client(server) as client:
             assert (await client.call_tool("x")).text == "done"
             await client.call_tool("x", on_progress=lambda *args: seen.append(args))
     assert seen == [(1, None, None)]
@@ -154,10 +149,9 @@ async def test_each_change_of_a_list_is_told_by_its_name():
 
     heard = []
     server = FakeServer({"tools/call": change})
-    async with (
-        asyncio.timeout(BOUND_S),
-        mcpwire.Client(server, on_notification=lambda n: heard.append(n.method)) as c,
-    ):
+    async with mcpwire.Client(
+        server, on_notification=lambda n: heard.append(n.method)
+    ) as c:
         await c.call_tool("x")
     assert heard == names
 
@@ -177,7 +171,7 @@ async def test_a_capability_is_declared_exactly_where_there_is_a_handler(
 ):
     options = {key: value for name in given for key, value in HANDLERS[name].items()}
     server = FakeServer({"tools/call": lambda *_: text("")}, version=version)
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server, **options) as client:
+    async with mcpwire.Client(server, **options) as client:
         await client.call_tool("x")
     if version == "2026-07-28":
         meta = server.requests("tools/call")[0]["_meta"]
@@ -200,7 +194,7 @@ async def test_calls_of_one_connection_run_beside_each_other():
         return SILENCE
 
     server.methods["tools/call"] = answer
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         results = await asyncio.gather(*(client.call_tool("x") for _ in range(3)))
     assert [result.text for result in results] == [str(id) for id in waiting]
 
@@ -224,7 +218,7 @@ NAMES = ("a", "b", "c")
 async def test_of_three_servers_each_is_heard_under_its_own_name():
     servers = {name: named(name) for name in NAMES}
     heard, progress = [], []
-    async with asyncio.timeout(BOUND_S), Group(servers) as group:
+    async with Group(servers) as group:
         events = group.events()
         results = await asyncio.gather(
             *(
@@ -291,7 +285,7 @@ async def test_each_server_has_its_own_handler_given_at_any_time():
         )
 
     servers = {name: asking(name) for name in NAMES}
-    async with asyncio.timeout(BOUND_S), Group(sampling=model("all")) as group:
+    async with Group(sampling=model("all")) as group:
         group.set_handlers("a", sampling=model("of a, before"))
         await group.connect_all(servers)
         said = [(await group.call_tool(name, "x")).text for name in NAMES]

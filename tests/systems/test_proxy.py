@@ -12,8 +12,6 @@ from mcpwire.gateway import Gateway
 from mcpwire.gateway.splicing import PendingBatch
 from mcpwire.transports.custom import Reverse
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 20
 SESSION, STATELESS = "2025-11-25", "2026-07-28"
 MODES = pytest.mark.parametrize("mode", [SESSION, STATELESS])
@@ -70,7 +68,7 @@ async def test_two_servers_are_one_with_names_in_order_and_their_own_uris(
         "one": serving(STATELESS, uris=("x:1", "x:both")),
     }
     gateway = Gateway(servers)
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(gateway, mode=mode) as client:
+    async with mcpwire.Client(gateway, mode=mode) as client:
         assert client.capabilities.tools is not None
         assert client.capabilities.resources is not None
         names = [tool.name for tool in await client.list_tools()]
@@ -157,12 +155,9 @@ async def test_after_a_changed_list_nobody_reads_the_old_one(mode, upstream):
     server = make(upstream)
     gateway = Gateway({"u": server})
 
-    async with (
-        asyncio.timeout(BOUND_S),
-        mcpwire.Client(
-            gateway, mode=mode, on_notification=lambda n: heard.append(n.method)
-        ) as client,
-    ):
+    async with mcpwire.Client(
+        gateway, mode=mode, on_notification=lambda n: heard.append(n.method)
+    ) as client:
         for _ in range(3):
             assert [tool.name for tool in await client.list_tools()] == ["u_one"]
         assert len(server.requests("tools/list")) == 1
@@ -186,7 +181,7 @@ async def test_a_cancelled_call_ends_here_and_upstream(mode, upstream):
     def cancelled():
         return [m for m in server.received if m["method"] == CANCELLED]
 
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(gateway, mode=mode) as client:
+    async with mcpwire.Client(gateway, mode=mode) as client:
         call = await client.start_call("u_a")
         await until(lambda: server.requests("tools/call"))
         id = server.current["id"]
@@ -226,7 +221,7 @@ async def test_a_delegate_is_asked_once_for_each_call_that_succeeded(mode):
     )
     server = serving(SESSION)
     gateway = Gateway({"u": server}, delegate=delegate)
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(gateway, mode=mode) as client:
+    async with mcpwire.Client(gateway, mode=mode) as client:
         with pytest.raises(mcpwire.InvalidParams):
             await client.call_tool("u_none")
         assert delegate.asked == 0
@@ -240,7 +235,7 @@ async def test_a_delegate_is_asked_once_for_each_call_that_succeeded(mode):
     assert texts[1:] == [["a"]] * 3
     await gateway.aclose()
     bare = Gateway({"u": server})
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(bare, mode=mode) as client:
+    async with mcpwire.Client(bare, mode=mode) as client:
         assert [block.text for block in (await client.call_tool("u_a")).content] == [
             "a"
         ]
@@ -272,7 +267,7 @@ class Laptop(FakeServer):
 async def test_a_server_that_dials_out_is_an_upstream_like_any_other(mode, upstream):
     laptop, reverse = Laptop(serving(upstream)), Reverse(name="laptop")
     gateway = Gateway({"here": serving(SESSION), "laptop": reverse})
-    async with asyncio.timeout(BOUND_S), asyncio.TaskGroup() as tasks:
+    async with asyncio.TaskGroup() as tasks:
         tasks.create_task(laptop.dial(reverse))
         async with mcpwire.Client(gateway, mode=mode) as client:
             names = [tool.name for tool in await client.list_tools()]

@@ -1,7 +1,5 @@
 """What the Ruby SDK's HTTP client promises; its OAuth is in `tests/oauth`."""
 
-import asyncio
-
 import pytest
 from fakes import SILENCE, FakeServer, text
 from mcp_server import scripted_mcp
@@ -10,9 +8,6 @@ from raw_server import reply
 import mcpwire
 from mcpwire import types
 
-pytestmark = pytest.mark.anyio
-
-BOUND_S = 20
 ERA = pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
 
 
@@ -30,18 +25,17 @@ async def test_it_is_connected_between_the_whole_handshake_and_its_close(version
         return twin.outcome(opening, params)
 
     server.methods[opening] = opened
-    async with asyncio.timeout(BOUND_S):
-        assert not client.is_connected
-        await client.connect()
-        assert client.is_connected
-        heard = len(server.received)
-        await client.connect()
-        assert len(server.received) == heard  # it sent nothing
-        await client.aclose()
-        assert not client.is_connected
-        await client.connect()
-        assert len(server.received) == 2 * heard
-        await client.aclose()
+    assert not client.is_connected
+    await client.connect()
+    assert client.is_connected
+    heard = len(server.received)
+    await client.connect()
+    assert len(server.received) == heard  # it sent nothing
+    await client.aclose()
+    assert not client.is_connected
+    await client.connect()
+    assert len(server.received) == 2 * heard
+    await client.aclose()
     assert seen == [False, False]
 
 
@@ -49,7 +43,7 @@ async def test_it_is_connected_between_the_whole_handshake_and_its_close(version
 @pytest.mark.system("U29", "A30")
 async def test_what_a_server_is_reads_alike_in_both_eras(version):
     server = FakeServer(version=version, instructions="be kind")
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         heard = len(server.received)
         assert client.protocol_version == version
         assert client.server_info == types.Implementation("fake", "1")
@@ -63,7 +57,7 @@ async def test_discover_tells_all_that_a_server_says_of_itself():
     server = FakeServer(
         version="2026-07-28", instructions="be kind", ttlMs=50, cacheScope="public"
     )
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         found = await client.discover()
     assert found.supported_versions == ["2026-07-28"]
     assert found.capabilities.tools is not None
@@ -84,7 +78,7 @@ async def test_a_page_says_how_long_it_may_be_kept_and_by_whom():
         "_meta": {"k": "v"},
     }
     server = FakeServer({"tools/list": lambda *_: page}, version="2026-07-28")
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         found = await client.list_tools_page()
     assert (found.next_cursor, found.ttl_ms, found.cache_scope) == ("2", 100, "private")
     assert found.meta["k"] == "v"
@@ -96,7 +90,7 @@ async def test_metadata_of_a_call_is_sent_and_left_as_it_is():
     server = FakeServer({"tools/call": lambda *_: text("")})
     given = {"traceparent": trace, "baggage": "a=1", "k": "v", "progressToken": "mine"}
     before = dict(given)
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         await client.call_tool("x", meta=given, on_progress=lambda *_: None)
     assert given == before
     sent = server.requests("tools/call")[0]["_meta"]
@@ -117,16 +111,15 @@ FAILURES = {
 async def test_a_handshake_that_fails_leaves_nothing_and_can_be_tried_again(case):
     server = FakeServer({"initialize": FAILURES[case]})
     client = mcpwire.Client(server, mode="session")
-    async with asyncio.timeout(BOUND_S):
-        with pytest.raises(mcpwire.MCPError):
-            await client.connect()
-        assert not client.is_connected
-        assert client.session_id is None
-        assert client.server_info is None
-        del server.methods["initialize"]
+    with pytest.raises(mcpwire.MCPError):
         await client.connect()
-        assert client.is_connected
-        await client.aclose()
+    assert not client.is_connected
+    assert client.session_id is None
+    assert client.server_info is None
+    del server.methods["initialize"]
+    await client.connect()
+    assert client.is_connected
+    await client.aclose()
 
 
 @pytest.mark.system("U06", "V31")
@@ -139,20 +132,19 @@ async def test_a_server_that_refuses_to_hear_of_the_end_of_the_handshake(status)
     with scripted_mcp() as server:
         server.on["notifications/initialized"] = refuse
         client = mcpwire.Client(server.url, recovery=mcpwire.Recovery(restart=False))
-        async with asyncio.timeout(BOUND_S):
-            with pytest.raises(mcpwire.TransportError):
-                await client.connect()
-            assert not client.is_connected
-            assert client.session_id is None
-            del server.on["notifications/initialized"]
-            async with client:
-                assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+        with pytest.raises(mcpwire.TransportError):
+            await client.connect()
+        assert not client.is_connected
+        assert client.session_id is None
+        del server.on["notifications/initialized"]
+        async with client:
+            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
 
 
 @pytest.mark.system("U34")
 async def test_who_cancels_waits_for_nobody_and_late_answers_reach_nobody():
     server = FakeServer({"tools/call": lambda *_: SILENCE})
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         call = await client.start_call("x")
         id = call.request_id
         call.cancel("enough")

@@ -1,6 +1,5 @@
 """What vix's pool loses of its servers, and the client does not."""
 
-import asyncio
 import json
 
 import pytest
@@ -10,10 +9,6 @@ from scripted import scripted
 import mcpwire
 from mcpwire import types
 from mcpwire.group import Group
-
-pytestmark = pytest.mark.anyio
-
-BOUND_S = 20
 
 SCHEMA = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -48,7 +43,7 @@ async def test_nothing_of_a_definition_is_lost():
         "later": {"a": 1},
     }
     server = FakeServer({"tools/list": lambda *_: {"tools": [tool]}})
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         [listed] = await client.list_tools()
         assert (await client.list_tools_page()).raw == {"tools": [tool]}
     assert listed.input_schema == listed.output_schema == SCHEMA
@@ -64,7 +59,7 @@ async def test_nothing_of_a_definition_is_lost():
 async def test_nothing_of_a_result_is_lost():
     said = {"content": CONTENT, "structuredContent": {"a": 1}, "_meta": {"k": "v"}}
     server = FakeServer({"tools/call": lambda *_: said})
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         result = await client.call_tool("x")
     assert [block.type for block in result.content] == [b["type"] for b in CONTENT]
     assert [types.encode(block) for block in result.content] == CONTENT
@@ -88,7 +83,7 @@ async def test_a_question_with_the_id_of_a_call_is_answered_and_completes_nothin
             answers.extend(m for m in self.received[before:] if "method" not in m)
 
     server = Listening({"tools/call": ask})
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         assert (await client.call_tool("x")).text == "the answer"
         await client.ping()
     assert [message["result"] for message in answers] == [{}]
@@ -103,7 +98,7 @@ async def test_what_has_no_id_and_no_method_is_passed_over():
         return text("ok")
 
     server = FakeServer({"tools/call": mumble})
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         assert (await client.call_tool("x")).text == "ok"
         assert client.stats.invalid_messages + client.stats.noise_lines == 3
         assert (await client.call_tool("x")).text == "ok"
@@ -140,10 +135,7 @@ async def test_a_pool_out_of_settings_calls_what_is_allowed_and_confirmed():
             {"name": "broken", **command},
         ]
     }
-    async with (
-        asyncio.timeout(BOUND_S),
-        Group.from_config(settings, layers=[project], on_error="skip") as group,
-    ):
+    async with Group.from_config(settings, layers=[project], on_error="skip") as group:
         assert len(group) == 2
         assert "not found" in str(group.report.failed["broken"])
         tools = await group.tools(strip_arguments=["cwd", "_session"])

@@ -7,8 +7,6 @@ import pytest
 
 from mcpwire.testing import AsgiTransport
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 30.0
 URL = "http://localhost/mcp"
 START = {"type": "http.response.start", "status": 200, "headers": []}
@@ -95,11 +93,7 @@ async def test_what_is_sent_arrives_while_the_application_runs():
             await go_on.wait()
         await send(body())
 
-    async with (
-        asyncio.timeout(BOUND_S),
-        client_of(slowly) as client,
-        client.stream("GET", URL) as response,
-    ):
+    async with client_of(slowly) as client, client.stream("GET", URL) as response:
         seen = []
         assert response.status_code == 200
         go_on.set()
@@ -122,7 +116,7 @@ async def test_the_application_hears_that_the_client_left_and_may_send_no_more()
         except OSError as error:
             told.put_nowait(error)
 
-    async with asyncio.timeout(BOUND_S), client_of(endless) as client:
+    async with client_of(endless) as client:
         async with client.stream("GET", URL) as response:
             async for _ in response.aiter_raw():
                 break
@@ -138,7 +132,7 @@ async def test_the_application_hears_that_a_request_was_cancelled_before_its_ans
         began.set()
         told.put_nowait((await receive())["type"])
 
-    async with asyncio.timeout(BOUND_S), client_of(silent) as client:
+    async with client_of(silent) as client:
         asking = asyncio.ensure_future(client.get(URL))
         await began.wait()
         asking.cancel()
@@ -171,11 +165,7 @@ async def test_an_application_waits_for_a_client_that_does_not_read():
             sent.append(1)
         await send(body())
 
-    async with (
-        asyncio.timeout(BOUND_S),
-        client_of(flood) as client,
-        client.stream("GET", URL) as response,
-    ):
+    async with client_of(flood) as client, client.stream("GET", URL) as response:
         for _ in range(20):
             await asyncio.sleep(0)  # turns in which it could go on
         assert sent == []
@@ -254,10 +244,9 @@ async def test_closing_ends_requests_that_do_not_end_by_themselves(monkeypatch):
         finally:
             ended.append(1)
 
-    async with asyncio.timeout(BOUND_S):
-        client = client_of(deaf)
-        await client.send(client.build_request("GET", URL), stream=True)
-        await client.aclose()
+    client = client_of(deaf)
+    await client.send(client.build_request("GET", URL), stream=True)
+    await client.aclose()
     assert ended == [1]
 
 
@@ -329,10 +318,7 @@ async def test_an_application_that_does_not_end_is_ended(monkeypatch):
         finally:
             ended.append(1)
 
-    async with (
-        asyncio.timeout(BOUND_S),
-        httpx.AsyncClient(transport=AsgiTransport(stays)),
-    ):
+    async with httpx.AsyncClient(transport=AsgiTransport(stays)):
         pass
     assert ended == [1]
 

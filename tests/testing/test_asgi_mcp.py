@@ -10,8 +10,6 @@ import mcpwire
 from mcpwire import Context
 from mcpwire.testing import AsgiTransport, VirtualClockLoop, leak_check
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 30.0
 URL = "http://localhost/mcp"
 
@@ -176,7 +174,6 @@ async def test_a_stream_that_breaks_is_resumed_and_nothing_of_it_is_lost():
     app = Cutting(server.asgi(retry=0.1))
     steps = []
     async with (
-        asyncio.timeout(BOUND_S),
         leak_check(),
         httpx.AsyncClient(transport=AsgiTransport(app)) as http_client,
         mcpwire.Client(

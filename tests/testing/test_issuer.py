@@ -13,8 +13,6 @@ from mcpwire.server.auth.resource_server import InvalidToken
 from mcpwire.server.http.uvicorn import serve_http
 from mcpwire.testing import AsgiTransport, Issuer
 
-pytestmark = pytest.mark.anyio
-
 PATIENCE = 30.0
 
 

@@ -187,7 +187,6 @@ def test_an_error_of_the_body_goes_on_as_it_is():
 # On a loop...
 
 
-@pytest.mark.anyio
 async def test_a_client_that_is_closed_leaves_nothing():
     for target in (ScriptedServer(), scripted_command("handshake(); recv()")):
         async with (
@@ -198,7 +197,6 @@ async def test_a_client_that_is_closed_leaves_nothing():
             assert client.server_info.name == "scripted"
 
 
-@pytest.mark.anyio
 async def test_a_client_that_is_open_is_a_leak_of_all_it_holds():
     client = mcpwire.Client(scripted_command("handshake(); recv()"))
     async with asyncio.timeout(40):
@@ -210,7 +208,6 @@ async def test_a_client_that_is_open_is_a_leak_of_all_it_holds():
     assert "pipe:" in str(caught.value)
 
 
-@pytest.mark.anyio
 async def test_a_task_is_named_and_what_the_loop_still_closes_is_no_leak():
     async def forever():
         await asyncio.Event().wait()
@@ -230,7 +227,6 @@ async def test_a_task_is_named_and_what_the_loop_still_closes_is_no_leak():
         asyncio.get_running_loop().call_later(0.01, os.close, writer)
 
 
-@pytest.mark.anyio
 async def test_an_error_of_an_async_body_goes_on_as_it_is():
     async def fail():
         async with leak_check(grace=0):

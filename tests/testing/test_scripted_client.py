@@ -1,6 +1,5 @@
 """A scripted client says what its script says to any server, in memory or a process."""
 
-import asyncio
 import sys
 
 import pytest
@@ -9,10 +8,6 @@ from scripted import ECHO_LOOP, scripted
 import mcpwire
 from mcpwire.server.demo import demo_dispatcher
 from mcpwire.testing import SILENCE, ScriptedClient, ScriptedServer, later, text
-
-pytestmark = pytest.mark.anyio
-
-BOUND_S = 30.0
 
 DEMO = mcpwire.Stdio(sys.executable, ["-m", "mcpwire", "demo-server"])
 
@@ -24,7 +19,7 @@ def demo(request):
 
 @pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
 async def test_it_opens_as_its_revision_does_and_asks(demo, version):
-    async with asyncio.timeout(BOUND_S), ScriptedClient(demo) as client:
+    async with ScriptedClient(demo) as client:
         answer = await client.handshake(version)
         assert answer.result["capabilities"]["tools"] is not None
         answer = await client.request(
@@ -34,7 +29,7 @@ async def test_it_opens_as_its_revision_does_and_asks(demo, version):
 
 
 async def test_it_may_break_any_rule(demo):
-    async with asyncio.timeout(BOUND_S), ScriptedClient(demo) as client:
+    async with ScriptedClient(demo) as client:
         answer = await client.request("tools/list")
         assert answer.error["code"] == -32602
         client.send_bytes(b"no JSON\n", split=1)
@@ -50,7 +45,7 @@ async def test_it_may_break_any_rule(demo):
 
 async def test_params_that_bring_their_own_meta_keep_it():
     server = ScriptedServer({"mine/own": {}})
-    async with asyncio.timeout(BOUND_S), ScriptedClient(server) as client:
+    async with ScriptedClient(server) as client:
         await client.handshake("2026-07-28", capabilities={"roots": {}})
         await client.request("mine/own", {"_meta": {"a": 1}})
         await client.request("mine/own", {"b": 2})
@@ -65,7 +60,7 @@ async def test_params_that_bring_their_own_meta_keep_it():
 
 async def test_a_handshake_that_is_refused_is_not_completed():
     server = ScriptedServer(versions="2026-07-28")
-    async with asyncio.timeout(BOUND_S), ScriptedClient(server) as client:
+    async with ScriptedClient(server) as client:
         answer = await client.handshake("2025-11-25")
         assert answer.error["code"] == -32601
         await client.request("x/y")
@@ -75,10 +70,7 @@ async def test_a_handshake_that_is_refused_is_not_completed():
 async def test_it_answers_what_the_server_asks_by_its_table():
     server = ScriptedServer(versions="2025-11-25")
     answers = {"roots/list": {"roots": []}, "ping": later({}, turns=2)}
-    async with (
-        asyncio.timeout(BOUND_S),
-        ScriptedClient(server, answers, split=2) as client,
-    ):
+    async with ScriptedClient(server, answers, split=2) as client:
         await client.handshake()
         assert (await server.request("roots/list")).result == {"roots": []}
         assert (await server.request("ping")).result == {}
@@ -93,15 +85,14 @@ async def test_it_answers_what_the_server_asks_by_its_table():
 
 async def test_a_process_is_ended_with_the_client():
     client = ScriptedClient(scripted("handshake()\n" + ECHO_LOOP))
-    async with asyncio.timeout(BOUND_S):
-        async with client:
-            await client.handshake()
-            assert client.exit_code is None
-        assert client.exit_code == 0
-        assert not client.is_open
-        await client.aclose()
-        async with client:  # and once more
-            await client.handshake()
+    async with client:
+        await client.handshake()
+        assert client.exit_code is None
+    assert client.exit_code == 0
+    assert not client.is_open
+    await client.aclose()
+    async with client:  # and once more
+        await client.handshake()
 
 
 async def test_the_end_of_input_leaves_the_other_direction_open():
@@ -110,7 +101,7 @@ async def test_the_end_of_input_leaves_the_other_direction_open():
         "rest = sys.stdin.read(); text(m, 'after the end')\n"
         "os.write(2, b'gone'); sys.exit(3)"
     )
-    async with asyncio.timeout(BOUND_S), ScriptedClient(scripted(body)) as client:
+    async with ScriptedClient(scripted(body)) as client:
         await client.handshake()
         client.ask("tools/call", {"name": "x"}, id=7)
         client.hang_up()
@@ -121,23 +112,22 @@ async def test_the_end_of_input_leaves_the_other_direction_open():
 
 
 async def test_a_server_that_goes_away_is_an_assertion_at_once():
-    async with asyncio.timeout(BOUND_S):
-        async with ScriptedClient(scripted("recv(); raw(b'ouch\\n')")) as client:
-            with pytest.raises(AssertionError, match="before the end: received noise"):
-                await client.handshake()
-        assert client.received[0].raw == b"ouch"
-        assert client.received[0].method is None
-        server = ScriptedServer({"x/y": lambda _: server.hang_up() or SILENCE})
-        async with ScriptedClient(server) as client:
-            with pytest.raises(AssertionError, match="before the end"):
-                await client.request("x/y")
-            assert client.exit_code is None
-            assert client.stderr_tail == ""
+    async with ScriptedClient(scripted("recv(); raw(b'ouch\\n')")) as client:
+        with pytest.raises(AssertionError, match="before the end: received noise"):
+            await client.handshake()
+    assert client.received[0].raw == b"ouch"
+    assert client.received[0].method is None
+    server = ScriptedServer({"x/y": lambda _: server.hang_up() or SILENCE})
+    async with ScriptedClient(server) as client:
+        with pytest.raises(AssertionError, match="before the end"):
+            await client.request("x/y")
+        assert client.exit_code is None
+        assert client.stderr_tail == ""
 
 
 async def test_a_server_in_memory_sees_the_client_hang_up():
     server = ScriptedServer()
-    async with asyncio.timeout(BOUND_S), ScriptedClient(server) as client:
+    async with ScriptedClient(server) as client:
         await client.handshake()
         client.hang_up()
         await server.closed()
@@ -153,7 +143,7 @@ async def test_a_command_that_does_not_start_says_so():
 
 async def test_batches_come_message_by_message():
     server = ScriptedServer()
-    async with asyncio.timeout(BOUND_S), ScriptedClient(server) as client:
+    async with ScriptedClient(server) as client:
         client.send(
             [{"jsonrpc": "2.0", "id": i, "method": "ping"} for i in range(2)]
             + [{"jsonrpc": "2.0", "method": "notifications/mine"}]

@@ -1,6 +1,5 @@
 """A few lines of Python are a real server, and have what they need at hand."""
 
-import asyncio
 import io
 import json
 import os
@@ -11,12 +10,7 @@ import pytest
 import mcpwire
 from mcpwire.testing import ScriptedClient, child, scripted_command
 
-BOUND_S = 30.0
 
-anyio_test = pytest.mark.anyio
-
-
-@anyio_test
 @pytest.mark.parametrize("version", ["2024-11-05", "2025-11-25", "2026-07-28"])
 async def test_it_agrees_and_serves(version):
     target = scripted_command(
@@ -30,7 +24,7 @@ async def test_it_agrees_and_serves(version):
         version,
         "!",
     )
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+    async with mcpwire.Client(target) as client:
         assert client.protocol_version == version
         assert (await client.call_tool("hi")).text == "hi!"
         assert (await client.request("x/y"))["z"] == [1]
@@ -38,7 +32,6 @@ async def test_it_agrees_and_serves(version):
             await client.request("x/z")
 
 
-@anyio_test
 async def test_it_sends_bytes_notifications_requests_and_errors():
     target = scripted_command(
         """
@@ -53,7 +46,7 @@ async def test_it_sends_bytes_notifications_requests_and_errors():
         sys.exit(3)
         """
     )
-    async with asyncio.timeout(BOUND_S), ScriptedClient(target) as client:
+    async with ScriptedClient(target) as client:
         await client.handshake()
         client.ask("x/y", id=1)
         received = [await client.receive() for _ in range(3)]
@@ -65,21 +58,19 @@ async def test_it_sends_bytes_notifications_requests_and_errors():
     assert (client.exit_code, client.stderr_tail) == (3, "bye")
 
 
-@anyio_test
 async def test_it_ends_with_its_input_and_takes_the_options_of_stdio(tmp_path):
     target = scripted_command(
         "handshake(); send({'cwd': os.getcwd(), 'x': os.environ['X']}); recv()",
         cwd=tmp_path,
         env={"X": "1"},
     )
-    async with asyncio.timeout(BOUND_S), ScriptedClient(target) as client:
+    async with ScriptedClient(target) as client:
         await client.handshake()
         message = await client.receive()
         assert message.raw == {"cwd": str(tmp_path), "x": "1"}
     assert client.exit_code == 0
 
 
-@anyio_test
 async def test_installed_packages_can_be_imported_where_that_is_asked_for(tmp_path):
     (tmp_path / "of_mine.py").write_text("name = 'mine'")
     script = "import orjson, of_mine; handshake(); send(of_mine.name); recv()"
@@ -87,12 +78,11 @@ async def test_installed_packages_can_be_imported_where_that_is_asked_for(tmp_pa
         scripted_command(script, imports=imports, cwd=tmp_path)
         for imports in (False, True)
     )
-    async with asyncio.timeout(BOUND_S):
-        async with ScriptedClient(full) as client:
-            await client.handshake()
-            assert (await client.receive()).raw == "mine"
-        with pytest.raises(mcpwire.ConnectError, match="orjson"):
-            await mcpwire.Client(slim).connect()
+    async with ScriptedClient(full) as client:
+        await client.handshake()
+        assert (await client.receive()).raw == "mine"
+    with pytest.raises(mcpwire.ConnectError, match="orjson"):
+        await mcpwire.Client(slim).connect()
 
 
 def test_the_command_line_holds_the_lines_and_not_what_they_have_at_hand():

@@ -1,6 +1,5 @@
 """A scripted client says what its script says to a server over HTTP, too."""
 
-import asyncio
 import sys
 from pathlib import Path
 
@@ -14,9 +13,6 @@ from mcp_server import scripted_mcp
 import mcpwire
 from mcpwire.testing import FaultyStdio, Noise, ScriptedClient, Split
 
-pytestmark = pytest.mark.anyio
-
-BOUND_S = 30.0
 ECHO = {"name": "echo", "arguments": {"text": "hi"}}
 
 
@@ -26,7 +22,7 @@ async def test_it_opens_as_its_revision_does_and_asks(era, replies):
     """The server complains of a head that is not as the revision has it."""
     version = "2025-11-25" if era == "session" else "2026-07-28"
     with scripted_mcp(era, replies=replies) as server:
-        async with asyncio.timeout(BOUND_S), ScriptedClient(server.url) as client:
+        async with ScriptedClient(server.url) as client:
             answer = await client.handshake(version)
             assert answer.result["capabilities"]["tools"] is not None
             answer = await client.request("tools/call", ECHO)
@@ -44,7 +40,7 @@ async def test_it_sends_the_headers_of_its_target_and_takes_any_body():
     with scripted_mcp() as server:
         server.on["tools/call"] = answers
         target = mcpwire.Http(server.url, headers={"X-Tenant": "a"})
-        async with asyncio.timeout(BOUND_S), ScriptedClient(target) as client:
+        async with ScriptedClient(target) as client:
             await client.handshake()
             client.send_bytes(b'{"jsonrpc": "2.0", "id": 7, ')
             client.send_bytes(b'"method": "tools/call"}\n')
@@ -56,7 +52,7 @@ async def test_it_sends_the_headers_of_its_target_and_takes_any_body():
 
 async def test_what_it_may_not_send_is_sent_and_the_refusal_is_heard():
     with scripted_mcp(complains=False) as server:
-        async with asyncio.timeout(BOUND_S), ScriptedClient(server.url) as client:
+        async with ScriptedClient(server.url) as client:
             client.ask("tools/list", id=1)  # there is no session
             message = await client.receive()
             assert message.error["code"] == -32000
@@ -67,12 +63,9 @@ async def test_what_it_may_not_send_is_sent_and_the_refusal_is_heard():
 async def test_the_server_asks_it_on_the_stream_of_a_call_and_on_its_own():
     with scripted_mcp() as server:
         sample = {"content": {"type": "text", "text": "well"}}
-        async with (
-            asyncio.timeout(BOUND_S),
-            ScriptedClient(
-                server.url, {"sampling/createMessage": lambda _: sample}
-            ) as client,
-        ):
+        async with ScriptedClient(
+            server.url, {"sampling/createMessage": lambda _: sample}
+        ) as client:
             await client.handshake(capabilities={"sampling": {}})
             for over in ("post", "get"):
                 params = {"name": "ask", "arguments": {"over": over}}
@@ -83,14 +76,14 @@ async def test_the_server_asks_it_on_the_stream_of_a_call_and_on_its_own():
 async def test_nobody_there_ends_the_connection():
     with scripted_mcp() as server:
         url = server.url
-    async with asyncio.timeout(BOUND_S), ScriptedClient(url) as client:
+    async with ScriptedClient(url) as client:
         with pytest.raises(AssertionError):
             await client.handshake()
 
 
 async def test_a_server_without_a_stream_of_its_own_is_as_good():
     with scripted_mcp(get_stream=False) as server:
-        async with asyncio.timeout(BOUND_S), ScriptedClient(server.url) as client:
+        async with ScriptedClient(server.url) as client:
             await client.handshake()
             answer = await client.request("tools/call", ECHO)
             assert answer.result["content"] == [{"type": "text", "text": "hi"}]
@@ -101,7 +94,7 @@ async def test_faults_stand_before_a_server_over_http_as_well(era):
     with scripted_mcp(era) as server:
         target = mcpwire.Http(server.url, headers={"X-Tenant": "a"})
         faulty = FaultyStdio(target, [Split(size=7), Noise(message=2)])
-        async with asyncio.timeout(BOUND_S), mcpwire.Client(faulty) as client:
+        async with mcpwire.Client(faulty) as client:
             assert (await client.call_tool("echo", {"text": "x"})).text == "x"
             assert client.stats.noise_lines == 1
     assert ("DELETE" in server.verbs()) == (era == "session")

@@ -20,8 +20,6 @@ from mcpwire.testing import (
 )
 from mcpwire.types import CallToolResult, TextContent
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 30.0
 ERAS = pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
 
@@ -39,7 +37,7 @@ async def waiting(call):
 @pytest.mark.parametrize("version", [r.name for r in mcpwire.REVISIONS])
 async def test_it_agrees_on_the_revision_it_is_given(version):
     server = ScriptedServer({"tools/call": text("hi")}, versions=version)
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         assert client.protocol_version == version
         assert client.server_info.name == "scripted"
         assert (await client.call_tool("x")).text == "hi"
@@ -48,10 +46,7 @@ async def test_it_agrees_on_the_revision_it_is_given(version):
 async def test_it_speaks_both_eras_unless_told_otherwise():
     server = ScriptedServer(members={"instructions": "be kind"})
     for mode, version in [("stateless", "2026-07-28"), ("session", "2025-11-25")]:
-        async with (
-            asyncio.timeout(BOUND_S),
-            mcpwire.Client(server, mode=mode) as client,
-        ):
+        async with mcpwire.Client(server, mode=mode) as client:
             assert client.protocol_version == version
             assert client.instructions == "be kind"
             await client.ping()
@@ -75,7 +70,7 @@ async def test_it_speaks_both_eras_unless_told_otherwise():
 )
 async def test_an_outcome_may_be_given_in_many_ways(outcome):
     server = ScriptedServer({"tools/call": outcome})
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         assert (await client.call_tool("x")).text == "hi"
 
 
@@ -84,7 +79,7 @@ async def test_a_script_sees_the_request_and_the_table_may_change():
     server.answers["tools/call"] = lambda request: text(
         f"{request.method} {request.params['name']} {request.arguments}"
     )
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         result = await client.call_tool("add", {"a": 1})
         assert result.text == "tools/call add {'a': 1}"
         server.answers["tools/call"] = text("changed", is_error=True)
@@ -111,7 +106,7 @@ async def test_errors_are_answered_raised_or_returned_and_so_are_mistakes():
     ]
     server = ScriptedServer({"tools/call": in_turn(*outcomes)})
     caught = []
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         for _ in outcomes:
             with pytest.raises(mcpwire.RPCError) as error:
                 await client.call_tool("x")
@@ -125,7 +120,7 @@ async def test_errors_are_answered_raised_or_returned_and_so_are_mistakes():
 
 async def test_outcomes_in_turn_end_with_the_last():
     server = ScriptedServer({"tools/call": in_turn(text("one"), text("two"))})
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         said = [(await client.call_tool("x")).text for _ in range(3)]
     assert said == ["one", "two", "two"]
     with pytest.raises(ValueError, match="at least one"):
@@ -134,7 +129,7 @@ async def test_outcomes_in_turn_end_with_the_last():
 
 async def test_a_second_answer_to_the_same_id_is_seen_and_dropped():
     server = ScriptedServer({"tools/call": repeated(text("hi"), 3)})
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         assert (await client.call_tool("x")).text == "hi"
         await client.ping()
         assert client.stats.unknown_answers == 2
@@ -145,7 +140,7 @@ async def test_bytes_are_sent_instead_of_an_answer():
     server = ScriptedServer(
         {"tools/call": lambda r: b"noise\n" + line % r.id}, versions="2025-11-25"
     )
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         assert (await client.call_tool("x")).content == []
         assert client.stats.noise == ("noise",)
 
@@ -156,7 +151,7 @@ async def test_bytes_are_sent_instead_of_an_answer():
 async def test_silence_leaves_a_request_to_be_taken_and_answered_by_hand():
     steps = []
     server = ScriptedServer({"tools/call": SILENCE})
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         call = await waiting(
             client.call_tool("x", on_progress=lambda *args: steps.append(args))
         )
@@ -178,7 +173,7 @@ async def test_silence_leaves_a_request_to_be_taken_and_answered_by_hand():
 
 async def test_it_asks_the_client_and_gets_the_answer():
     server = ScriptedServer(versions="2025-11-25")
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server):
+    async with mcpwire.Client(server):
         answer = await server.request("ping")
         assert (answer.result, answer.error, answer.is_answer) == ({}, None, True)
         answer = await server.request("mine/own", {"a": 1}, id="a string")
@@ -187,7 +182,7 @@ async def test_it_asks_the_client_and_gets_the_answer():
 
 async def test_notifications_of_the_client_wait_to_be_received():
     server = ScriptedServer(versions="2025-11-25")
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         await client.notify("notifications/mine", {"n": 1})
         message = await server.receive("notifications/mine")
         assert (message.params, message.is_request) == ({"n": 1}, False)
@@ -201,7 +196,7 @@ async def test_what_does_not_come_is_an_assertion_that_tells_what_did():
         await server.receive("tools/call", timeout=0.01)
     with pytest.raises(AssertionError, match="no connection came"):
         await server.connected(timeout=0.01)
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server):
+    async with mcpwire.Client(server):
         with pytest.raises(AssertionError, match="no 'tools/call' came within"):
             await server.receive("tools/call", timeout=0.01)
         with pytest.raises(AssertionError, match="initialize, notifications/init"):
@@ -218,16 +213,15 @@ async def test_a_handshake_can_be_gone_through_by_hand():
     for version in ("2024-11-05", "2025-11-25", "2026-07-28"):
         peer = MemoryPeer()
         client = mcpwire.Client(peer)
-        async with asyncio.timeout(BOUND_S):
-            connecting = asyncio.create_task(client.connect())
-            await peer.handshake(version, capabilities={})
-            await connecting
-            assert client.protocol_version == version
-            call = asyncio.create_task(client.request("mine/own", {"a": 1}))
-            request = await peer.receive("mine/own")
-            request.answer({"b": 2})
-            assert (await call)["b"] == 2
-            await client.aclose()
+        connecting = asyncio.create_task(client.connect())
+        await peer.handshake(version, capabilities={})
+        await connecting
+        assert client.protocol_version == version
+        call = asyncio.create_task(client.request("mine/own", {"a": 1}))
+        request = await peer.receive("mine/own")
+        request.answer({"b": 2})
+        assert (await call)["b"] == 2
+        await client.aclose()
 
 
 # Bytes...
@@ -239,14 +233,14 @@ async def test_whatever_the_split_the_client_hears_the_same(version, split):
     server = ScriptedServer(
         {"tools/call": text("päck")}, versions=version, split=split, turns=2
     )
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         calls = [client.call_tool("x") for _ in range(3)]
         assert [r.text for r in await asyncio.gather(*calls)] == ["päck"] * 3
 
 
 async def test_each_part_comes_in_a_turn_of_its_own_and_none_overtakes():
     server = ScriptedServer(versions="2025-11-25")
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         channel = client._connection.channel
         parts, receive, turns = [], channel.receive, []
         channel.receive = lambda data: (parts.append(data), receive(data))
@@ -263,7 +257,7 @@ async def test_each_part_comes_in_a_turn_of_its_own_and_none_overtakes():
 
 async def test_any_json_can_be_sent_as_one_line():
     server = ScriptedServer(versions="2025-11-25")
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         for value in (None, [], "text", 1.5, {"jsonrpc": "1.0"}):
             server.send(value)
         await client.ping()
@@ -273,7 +267,7 @@ async def test_any_json_can_be_sent_as_one_line():
 
 async def test_it_records_every_byte_and_every_message():
     server = ScriptedServer(versions="2025-11-25")
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         await client.ping()
     methods = [message.method for message in server.received]
     assert methods == [
@@ -298,7 +292,7 @@ async def test_hanging_up_comes_after_what_was_sent():
         return SILENCE
 
     server = ScriptedServer({"tools/call": last_words}, split=5)
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         assert (await client.call_tool("x")).text == "bye"
         await server.closed()
     assert not server.is_open
@@ -311,7 +305,6 @@ async def test_several_clients_may_share_a_server_and_each_gets_its_own_answers(
         {"tools/call": lambda r: later(text(r.params["name"]), turns=5)}, split=3
     )
     async with (
-        asyncio.timeout(BOUND_S),
         mcpwire.Client(server, mode="session") as first,
         mcpwire.Client(server, mode="stateless") as second,
     ):
@@ -328,14 +321,13 @@ async def test_several_clients_may_share_a_server_and_each_gets_its_own_answers(
 async def test_a_client_may_come_back_after_the_end():
     server = ScriptedServer({"tools/call": text("hi")})
     client = mcpwire.Client(server)
-    async with asyncio.timeout(BOUND_S):
-        for number in (1, 2):
-            await client.connect()
-            assert server.connections == number
-            assert (await client.call_tool("x")).text == "hi"
-            server.hang_up()
-            await server.closed()
-        await client.aclose()
+    for number in (1, 2):
+        await client.connect()
+        assert server.connections == number
+        assert (await client.call_tool("x")).text == "hi"
+        server.hang_up()
+        await server.closed()
+    await client.aclose()
 
 
 @on_a_virtual_clock
@@ -356,25 +348,23 @@ async def test_answers_that_come_too_late_for_their_connection_are_dropped():
 async def test_an_answer_that_cannot_come_any_more_is_not_waited_for():
     server = ScriptedServer(versions="2025-11-25")
     client = mcpwire.Client(server)
-    async with asyncio.timeout(BOUND_S):
-        await client.connect()
-        asking = asyncio.create_task(server.request("ping", id=[]))
-        await asyncio.sleep(0)  # a turn of the loop
-        await client.aclose()
-        with pytest.raises(AssertionError, match="no answer to 'ping' came before"):
-            await asking
+    await client.connect()
+    asking = asyncio.create_task(server.request("ping", id=[]))
+    await asyncio.sleep(0)  # a turn of the loop
+    await client.aclose()
+    with pytest.raises(AssertionError, match="no answer to 'ping' came before"):
+        await asking
 
 
 async def test_a_refusal_is_what_the_client_gets_instead_of_a_connection():
     server = ScriptedServer()
     server.refusal = mcpwire.ConnectError("not today")
     client = mcpwire.Client(server)
-    async with asyncio.timeout(BOUND_S):
-        with pytest.raises(mcpwire.ConnectError, match="not today"):
-            await client.connect()
-        server.refusal = None
-        async with client:
-            assert server.connections == 1
+    with pytest.raises(mcpwire.ConnectError, match="not today"):
+        await client.connect()
+    server.refusal = None
+    async with client:
+        assert server.connections == 1
 
 
 @on_a_virtual_clock
@@ -391,7 +381,7 @@ async def test_a_silent_server_hears_and_says_nothing():
 async def test_a_client_that_gives_up_is_gone_for_the_server_too():
     server = ScriptedServer({"tools/call": text("x" * 5000)})
     limits = mcpwire.Limits(message=1000)
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server, limits=limits) as c:
+    async with mcpwire.Client(server, limits=limits) as c:
         with pytest.raises(mcpwire.MCPError, match="longer than 1000"):
             await c.call_tool("x")
         await server.closed()
@@ -400,25 +390,23 @@ async def test_a_client_that_gives_up_is_gone_for_the_server_too():
 async def test_a_client_that_is_forgotten_is_gone_for_the_server_too():
     server = ScriptedServer()
     client = mcpwire.Client(server)
-    async with asyncio.timeout(BOUND_S):
-        await client.connect()
-        with pytest.warns(ResourceWarning, match="unclosed"):
-            client.__del__()
-        await server.closed()
+    await client.connect()
+    with pytest.warns(ResourceWarning, match="unclosed"):
+        client.__del__()
+    await server.closed()
 
 
 async def test_what_is_under_way_when_the_connection_ends_is_dropped():
     server = ScriptedServer({"tools/call": later(text("never"), turns=50)})
     client = mcpwire.Client(server)
-    async with asyncio.timeout(BOUND_S):
-        await client.connect()
-        server.send_bytes(b"abc", split=1, turns=10)
-        call = await waiting(client.call_tool("x"))
-        for turn in range(60):
-            if turn == 5:
-                await client.aclose()
-            await asyncio.sleep(0)  # a turn of the loop
-        with pytest.raises(mcpwire.ConnectionClosed):
-            await call
+    await client.connect()
+    server.send_bytes(b"abc", split=1, turns=10)
+    call = await waiting(client.call_tool("x"))
+    for turn in range(60):
+        if turn == 5:
+            await client.aclose()
+        await asyncio.sleep(0)  # a turn of the loop
+    with pytest.raises(mcpwire.ConnectionClosed):
+        await call
     assert len(server.requests("tools/call")) == 1
     assert not server.is_open

@@ -26,8 +26,6 @@ from mcpwire.types import (
     TextResourceContents,
 )
 
-pytestmark = pytest.mark.anyio
-
 READ = "mcp__files__read"
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 

@@ -9,8 +9,6 @@ from mcpwire.tools import ServerRules, ToolSet, ToolTransform
 from mcpwire.tools.names import NamePolicy
 from mcpwire.types import Tool
 
-pytestmark = pytest.mark.anyio
-
 
 @pytest.mark.system("V11", "V14", "R12")
 async def test_each_tool_is_found_by_its_name_and_by_its_owner(made):

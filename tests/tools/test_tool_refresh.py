@@ -14,8 +14,6 @@ from mcpwire.errors import ConnectionClosed, NameCollision, NotAllowed
 from mcpwire.tools import ToolSet, toolset
 from mcpwire.tools.names import NamePolicy
 
-pytestmark = pytest.mark.anyio
-
 
 @pytest.fixture
 def shelf():

@@ -9,8 +9,6 @@ import mcpwire
 from mcpwire.errors import NotAllowed
 from mcpwire.group import Group, Member
 
-pytestmark = pytest.mark.anyio
-
 ERAS = ["2025-11-25", "2026-07-28"]
 
 

@@ -14,8 +14,6 @@ from mcpwire.transports import CallHandle
 from mcpwire.transports import channel_adapter as module
 from mcpwire.transports.channel_adapter import ChannelAdapter
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 30.0
 
 
@@ -325,8 +323,9 @@ async def test_a_client_works_over_one_and_counts(caplog):
     own = Named(answer)
     own.session_id, own.bytes_sent = "abc", 42
     events = []
-    client = mcpwire.Client(own, trace=lambda event, _: events.append(event))
-    async with client:
+    async with mcpwire.Client(
+        own, trace=lambda event, _: events.append(event)
+    ) as client:
         assert (await client.call_tool("x")).content == [types.TextContent("own")]
         assert "a line of mine" in str(client)
         assert own.revision is not None

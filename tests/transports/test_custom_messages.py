@@ -10,8 +10,6 @@ import mcpwire
 from mcpwire.limits import Limits, Recovery
 from mcpwire.transports import Messages
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 30.0
 PAGE = Path(__file__).parents[2] / "docs" / "transports.md"
 

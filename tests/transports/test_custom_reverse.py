@@ -9,7 +9,7 @@ import mcpwire
 from mcpwire.limits import Recovery
 from mcpwire.transports import Reverse
 
-pytestmark = [pytest.mark.anyio, pytest.mark.system("O95")]
+pytestmark = pytest.mark.system("O95")
 
 BOUND_S = 30.0
 ONCE = Recovery(restart=False)

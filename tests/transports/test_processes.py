@@ -15,8 +15,6 @@ import mcpwire
 from mcpwire.transports import process
 from mcpwire.transports.process import StderrTail, describe_exit
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 30.0
 
 
@@ -54,14 +52,13 @@ async def test_without_pidfd_a_thread_sees_the_end_of_each_child(no_pidfd, code)
         scripted(f"handshake()\nrecv()\nsys.exit({code})"),
         scripted("handshake()\n" + ECHO_LOOP),
     ]
-    async with asyncio.timeout(BOUND_S):
-        ends, stays = [mcpwire.Client(target) for target in targets]
-        await asyncio.gather(ends.connect(), stays.connect())
-        with pytest.raises(mcpwire.ConnectionClosed) as caught:
-            await ends.call_tool("x")
-        assert caught.value.exit_code == code
-        assert (await stays.call_tool("x", {"text": "hi"})).text == "hi"
-        await asyncio.gather(ends.aclose(), stays.aclose())
+    ends, stays = [mcpwire.Client(target) for target in targets]
+    await asyncio.gather(ends.connect(), stays.connect())
+    with pytest.raises(mcpwire.ConnectionClosed) as caught:
+        await ends.call_tool("x")
+    assert caught.value.exit_code == code
+    assert (await stays.call_tool("x", {"text": "hi"})).text == "hi"
+    await asyncio.gather(ends.aclose(), stays.aclose())
 
 
 def test_without_pidfd_a_closed_loop_is_no_trouble(no_pidfd):
@@ -79,11 +76,10 @@ async def test_a_child_that_left_its_group_is_ended_all_the_same():
         "handshake()\nwhile True: time.sleep(60)"
     )
     limits = mcpwire.Limits(close_grace=0.1, terminate_grace=0.1)
-    async with asyncio.timeout(BOUND_S):
-        client = mcpwire.Client(target, limits=limits)
-        await client.connect()
-        pid = client._connection.channel.pid
-        await client.aclose()
+    client = mcpwire.Client(target, limits=limits)
+    await client.connect()
+    pid = client._connection.channel.pid
+    await client.aclose()
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
 
@@ -132,10 +128,7 @@ async def test_a_spawn_that_fails_leaves_no_descriptor(monkeypatch):
 
 
 async def test_large_arguments_go_out_in_slices_and_come_back_whole():
-    async with (
-        asyncio.timeout(BOUND_S),
-        mcpwire.Client(scripted("handshake()\n" + ECHO_LOOP)) as client,
-    ):
+    async with mcpwire.Client(scripted("handshake()\n" + ECHO_LOOP)) as client:
         texts = ["a" * (3 * 2**20), "b" * 100, "c" * (2 * 2**20)]
         results = await asyncio.gather(
             *(client.call_tool("x", {"text": text}) for text in texts)
@@ -192,12 +185,11 @@ async def test_closing_ends_the_input_then_asks_then_kills_and_waits_in_between(
     grace = 0.3 if graces else BOUND_S
     limits = mcpwire.Limits(close_grace=grace, terminate_grace=grace)
     client = mcpwire.Client(target, limits=limits)
-    async with asyncio.timeout(BOUND_S):
-        await client.connect()
-        channel = client._connection.channel
-        started = time.monotonic()
-        await client.aclose()
-        taken = time.monotonic() - started
+    await client.connect()
+    channel = client._connection.channel
+    started = time.monotonic()
+    await client.aclose()
+    taken = time.monotonic() - started
     assert b"".join(heard).decode().split() == seen
     assert channel.exit_code == code
     assert taken >= graces * 0.3

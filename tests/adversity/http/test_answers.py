@@ -23,8 +23,6 @@ from raw_server import LAST_CHUNK, chunk, head, json_reply, reply, sse_event, ss
 import mcpwire
 from mcpwire import HTTPError, MessageTooLarge, RemoteProtocolError, RPCError
 
-pytestmark = pytest.mark.anyio
-
 
 def sse(*events, end=LAST_CHUNK):
     return sse_head() + b"".join(chunk(event) for event in events) + end

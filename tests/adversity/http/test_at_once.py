@@ -11,8 +11,6 @@ from mcp_server import scripted_mcp
 import mcpwire
 from mcpwire import ConnectionClosed, HTTPError, InvalidMessage, RemoteProtocolError
 
-pytestmark = pytest.mark.anyio
-
 ENGINES = ("direct", "httpx")
 DOUBTFUL = ("no http",)
 """What one engine takes for no HTTP, and another for an end before any."""

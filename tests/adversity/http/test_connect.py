@@ -22,8 +22,6 @@ import mcpwire
 from mcpwire import ConnectError, Era, HTTPError, MCPError, NegotiationError
 from mcpwire.transports.http import streamable as channel
 
-pytestmark = pytest.mark.anyio
-
 
 @pytest.fixture(autouse=True)
 def no_environment(monkeypatch):

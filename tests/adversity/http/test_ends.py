@@ -25,8 +25,6 @@ from schedule import cancel_everywhere
 import mcpwire
 from mcpwire import ConnectionClosed, types
 
-pytestmark = pytest.mark.anyio
-
 ANSWER = types.CreateMessageResult("assistant", types.TextContent("fine"), "m")
 
 
@@ -126,21 +124,20 @@ async def test_a_client_may_be_closed_by_what_it_calls(where):
         client = mcpwire.Client(
             server.url, sampling=sampling, on_notification=on_notification, trace=trace
         )
-        async with asyncio.timeout(BOUND_S):
-            await client.connect()
-            ready.append("tools/call")
-            progress = {}
-            if where == "progress":
-                progress = {"on_progress": lambda *_: close()}
-            tool = "ask" if where == "handler" else "notify"
-            error = await outcome(client.call_tool(tool, {"steps": 3}, **progress))
-            del error
-            await client.aclose()
-            await no_tasks_but(before)
-            ready.clear()
-            await client.connect()
-            await client.aclose()
-            server.release()
+        await client.connect()
+        ready.append("tools/call")
+        progress = {}
+        if where == "progress":
+            progress = {"on_progress": lambda *_: close()}
+        tool = "ask" if where == "handler" else "notify"
+        error = await outcome(client.call_tool(tool, {"steps": 3}, **progress))
+        del error
+        await client.aclose()
+        await no_tasks_but(before)
+        ready.clear()
+        await client.connect()
+        await client.aclose()
+        server.release()
 
 
 @pytest.mark.pain("P25")
@@ -281,19 +278,18 @@ async def test_a_forgotten_client_leaves_nothing_but_a_warning(era):
         before = asyncio.all_tasks()
         target = mcpwire.Http(server.url, server_stream="always")
         client = mcpwire.Client(target, on_notification=lambda _: None, roots=[])
-        async with asyncio.timeout(BOUND_S):
-            await client.connect()
-            await client.call_tool("echo")
-            await until(lambda: server.streams)
-            with warnings.catch_warnings(record=True) as caught:
-                warnings.simplefilter("always")
-                del client
-                gc.collect()
-            texts = [str(w.message) for w in caught if w.category is ResourceWarning]
-            assert any("unclosed" in text for text in texts), texts
-            assert not any("killed" in text for text in texts), texts
-            await no_tasks_but(before)
-            await until(lambda: not server.raw.open)
+        await client.connect()
+        await client.call_tool("echo")
+        await until(lambda: server.streams)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            del client
+            gc.collect()
+        texts = [str(w.message) for w in caught if w.category is ResourceWarning]
+        assert any("unclosed" in text for text in texts), texts
+        assert not any("killed" in text for text in texts), texts
+        await no_tasks_but(before)
+        await until(lambda: not server.raw.open)
 
 
 async def test_a_forgotten_client_whose_stream_pauses_leaves_no_task():
@@ -301,17 +297,16 @@ async def test_a_forgotten_client_whose_stream_pauses_leaves_no_task():
         before = asyncio.all_tasks()
         target = mcpwire.Http(server.url, server_stream="always")
         client = mcpwire.Client(target)
-        async with asyncio.timeout(BOUND_S):
-            await client.connect()
-            await until(lambda: server.streams)
-            server.close_streams()
-            pauses = client._connection.channel._pauses
-            await until(lambda: pauses)
-            with warnings.catch_warnings(record=True):
-                warnings.simplefilter("always")
-                del client
-                gc.collect()
-            await no_tasks_but(before)
+        await client.connect()
+        await until(lambda: server.streams)
+        server.close_streams()
+        pauses = client._connection.channel._pauses
+        await until(lambda: pauses)
+        with warnings.catch_warnings(record=True):
+            warnings.simplefilter("always")
+            del client
+            gc.collect()
+        await no_tasks_but(before)
 
 
 @pytest.mark.filterwarnings("ignore:unclosed transport:ResourceWarning")

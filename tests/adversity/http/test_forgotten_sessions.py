@@ -24,7 +24,7 @@ from mcpwire import ConnectionClosed, SessionExpired, types
 from mcpwire.client import connection
 from mcpwire.protocol.deadline import Deadline
 
-pytestmark = [pytest.mark.anyio, pytest.mark.fault("F27")]
+pytestmark = pytest.mark.fault("F27")
 
 ANSWER = types.CreateMessageResult("assistant", types.TextContent("fine"), "m")
 

@@ -21,8 +21,6 @@ import mcpwire
 from mcpwire import HTTPError, LocalProtocolError, MCPError
 from mcpwire.transports.http import streamable
 
-pytestmark = pytest.mark.anyio
-
 STATUSES = (301, 302, 303, 307, 308)
 
 

@@ -23,8 +23,6 @@ from raw_server import LAST_CHUNK, chunk, head, reply, sse_event, sse_head
 import mcpwire
 from mcpwire import MCPError, MessageTooLarge, RemoteProtocolError
 
-pytestmark = pytest.mark.anyio
-
 LIMIT = 100_000
 FLOOD_S = 150.0
 """What hundreds of questions may take, where others have the machine."""

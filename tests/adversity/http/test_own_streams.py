@@ -11,8 +11,6 @@ from raw_server import LAST_CHUNK, chunk, head, json_reply, reply, sse_event, ss
 
 import mcpwire
 
-pytestmark = pytest.mark.anyio
-
 LOG = "notifications/message"
 
 

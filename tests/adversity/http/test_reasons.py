@@ -14,8 +14,6 @@ from test_hostile import KIB, LIMITS, endless
 import mcpwire
 from mcpwire import ConnectError, HTTPError, RemoteProtocolError
 
-pytestmark = pytest.mark.anyio
-
 ENGINES = ("direct", "httpx")
 
 FLOODS = {

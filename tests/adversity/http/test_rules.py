@@ -10,8 +10,6 @@ from mcp_server import scripted_mcp, tool
 
 import mcpwire
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 20.0
 
 VERSION = "mcp-protocol-version"
@@ -55,7 +53,7 @@ def posts(server, method):
 async def test_after_initialize_each_request_names_revision_and_session(replies):
     with scripted_mcp(replies=replies) as server:
         target = mcpwire.Http(server.url, server_stream="always")
-        async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+        async with mcpwire.Client(target) as client:
             await until(lambda: server.streams)
             assert (await client.call_tool("echo", {"text": "x"})).text == "x"
         probe, initialize, *rest = server.requests
@@ -77,7 +75,7 @@ async def test_after_initialize_each_request_names_revision_and_session(replies)
 @pytest.mark.rule("TR-HTTP-06", "TR-HTTP-08")
 async def test_without_sessions_each_message_is_a_post_with_its_own_metadata():
     with scripted_mcp("stateless") as server:
-        async with asyncio.timeout(BOUND_S), mcpwire.Client(server.url) as client:
+        async with mcpwire.Client(server.url) as client:
             calls = (client.call_tool("echo", {"text": str(n)}) for n in range(8))
             await asyncio.gather(*calls)
         assert len(posts(server, "tools/call")) == 8
@@ -98,7 +96,7 @@ async def test_method_name_and_arguments_are_mirrored(arguments, expected):
         server.on["tools/call"] = lambda request, conn: (
             conn.send(json_reply(answer_to(request, resultType="complete"))) or True
         )
-        async with asyncio.timeout(BOUND_S), mcpwire.Client(server.url) as client:
+        async with mcpwire.Client(server.url) as client:
             await client.list_tools()
             await client.call_tool("place", arguments)
         [call] = posts(server, "tools/call")
@@ -125,7 +123,7 @@ async def test_a_refused_header_has_the_tools_listed_anew_once(knows):
 
     with scripted_mcp("stateless") as server:
         server.on["tools/call"] = refuse
-        async with asyncio.timeout(BOUND_S), mcpwire.Client(server.url) as client:
+        async with mcpwire.Client(server.url) as client:
             calling = client.call_tool("mirrored", {"region": "eu"})
             if knows:
                 with pytest.raises(mcpwire.HeaderMismatch):
@@ -141,7 +139,7 @@ async def test_a_refused_header_has_the_tools_listed_anew_once(knows):
 @pytest.mark.parametrize("how", ["timeout", "cancel", "id"])
 async def test_a_session_is_told_that_a_call_is_given_up(how):
     with scripted_mcp() as server:
-        async with asyncio.timeout(BOUND_S), mcpwire.Client(server.url) as client:
+        async with mcpwire.Client(server.url) as client:
             await give_up(client, server, how)
             await until(lambda: len(server.cancelled) == len(calls(server)))
             server.release()
@@ -161,7 +159,7 @@ async def test_without_sessions_a_call_is_given_up_by_closing_its_stream(how):
 
     with scripted_mcp("stateless") as server:
         server.on["tools/call"] = hold
-        async with asyncio.timeout(BOUND_S), mcpwire.Client(server.url) as client:
+        async with mcpwire.Client(server.url) as client:
             await give_up(client, server, how)
             await until(lambda: closed)
         assert "notifications/cancelled" not in server.verbs()
@@ -194,7 +192,7 @@ async def test_without_sessions_a_broken_stream_is_asked_for_again_by_a_new_id()
         server.on["tools/list"] = once(
             answering(sse_head(chunked=False) + b": hm\n\n", "close")
         )
-        async with asyncio.timeout(BOUND_S), mcpwire.Client(server.url) as client:
+        async with mcpwire.Client(server.url) as client:
             assert await client.list_tools()
         first, second = (r.json["id"] for r in posts(server, "tools/list"))
         assert first != second
@@ -204,7 +202,7 @@ async def test_without_sessions_a_broken_stream_is_asked_for_again_by_a_new_id()
 @pytest.mark.rule("SUB-10")
 async def test_a_subscription_ends_by_closing_its_stream():
     with scripted_mcp("stateless") as server:
-        async with asyncio.timeout(BOUND_S), mcpwire.Client(server.url) as client:
+        async with mcpwire.Client(server.url) as client:
             await client.subscribe("file:///a")
             await until(lambda: server.streams)
             await client.unsubscribe("file:///a")
@@ -223,7 +221,7 @@ async def test_a_request_that_is_too_large_says_so_and_the_next_one_goes_on(stat
 
     with scripted_mcp() as server:
         server.on["tools/call"] = refuse
-        async with asyncio.timeout(BOUND_S), mcpwire.Client(server.url) as client:
+        async with mcpwire.Client(server.url) as client:
             with pytest.raises(mcpwire.HTTPError) as raised:
                 await client.call_tool("echo", {"text": "xx"})
             assert raised.value.status == status
@@ -239,10 +237,9 @@ async def test_a_modern_error_is_read_before_anything_older_is_tried(code, data)
     with scripted_mcp("stateless") as server:
         server.on["server/discover"] = refusing(code, data=data)
         client = mcpwire.Client(server.url)
-        async with asyncio.timeout(BOUND_S):
-            with pytest.raises(mcpwire.NegotiationError):
-                await client.connect()
-            await client.aclose()
+        with pytest.raises(mcpwire.NegotiationError):
+            await client.connect()
+        await client.aclose()
         assert set(server.verbs()) == {"server/discover"}
 
 
@@ -250,8 +247,7 @@ async def test_a_modern_error_is_read_before_anything_older_is_tried(code, data)
 async def test_streams_of_calls_and_of_the_server_stand_beside_each_other():
     heard = []
     with scripted_mcp(replies="sse") as server:
-        client = mcpwire.Client(server.url, on_notification=heard.append)
-        async with asyncio.timeout(BOUND_S), client:
+        async with mcpwire.Client(server.url, on_notification=heard.append) as client:
             slow = asyncio.create_task(client.call_tool("slow", {}))
             changed = {"method": "notifications/tools/list_changed"}
             await asyncio.to_thread(server.push, changed)
@@ -271,8 +267,9 @@ async def test_no_log_no_repr_and_no_error_shows_the_session_id(caplog):
     told = []
     with scripted_mcp() as server:
         server.on["tools/call"] = answering(reply(500, b"oh"))
-        client = mcpwire.Client(server.url, trace=lambda *event: told.append(event))
-        async with asyncio.timeout(BOUND_S), client:
+        async with mcpwire.Client(
+            server.url, trace=lambda *event: told.append(event)
+        ) as client:
             secret = client.session_id
             assert secret
             with pytest.raises(mcpwire.HTTPError) as raised:

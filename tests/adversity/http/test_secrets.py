@@ -1,11 +1,10 @@
 """No secret stands in any message, log record, repr or traced head."""
 
-import asyncio
 import logging
 import traceback
 
 import pytest
-from faulty import BOUND_S, ONCE, answering, outcome, until
+from faulty import ONCE, answering, outcome, until
 from mcp_server import scripted_mcp
 from ports import kept_port
 from raw_server import reply
@@ -13,7 +12,7 @@ from raw_server import reply
 import mcpwire
 from mcpwire import types
 
-pytestmark = [pytest.mark.anyio, pytest.mark.attack("S02")]
+pytestmark = pytest.mark.attack("S02")
 
 SECRET = "sentinel-3f9c1d"
 ANSWER = types.CreateMessageResult("assistant", types.TextContent("fine"), "m")
@@ -99,29 +98,26 @@ async def test_nothing_that_is_shown_holds_a_secret(case, kind, engine, caplog):
             trace=seen.trace,
             sampling=sampling,
         )
-        async with asyncio.timeout(BOUND_S):
-            await client.connect()
-            await until(lambda: "GET" in server.verbs())
-            if ANSWERS[case] is not None:
-                for key in ("tools/call", "notifications/x", "DELETE", "answer"):
-                    server.on[key] = ANSWERS[case]
-            headers = {"X-Token": SECRET}
-            seen.note(
-                await outcome(client.call_tool("ask", headers=headers, timeout=1)),
-                await outcome(client.notify("notifications/x", headers=headers)),
-                await outcome(
-                    client.call_tool("echo", headers={"X-Token": SECRET + "\n"})
-                ),
-                client,
-                target,
-                client._connection,
-                client._connection.channel,
-                client._connection.channel._engine,
-                client.negotiation,
-                client.stats,
-            )
-            await client.aclose()
-            seen.note(client)
+        await client.connect()
+        await until(lambda: "GET" in server.verbs())
+        if ANSWERS[case] is not None:
+            for key in ("tools/call", "notifications/x", "DELETE", "answer"):
+                server.on[key] = ANSWERS[case]
+        headers = {"X-Token": SECRET}
+        seen.note(
+            await outcome(client.call_tool("ask", headers=headers, timeout=1)),
+            await outcome(client.notify("notifications/x", headers=headers)),
+            await outcome(client.call_tool("echo", headers={"X-Token": SECRET + "\n"})),
+            client,
+            target,
+            client._connection,
+            client._connection.channel,
+            client._connection.channel._engine,
+            client.negotiation,
+            client.stats,
+        )
+        await client.aclose()
+        seen.note(client)
     seen.assert_clean()
 
 
@@ -144,6 +140,5 @@ async def test_a_failed_connection_shows_no_secret(kind, port, caplog):
     for url, options in urls.items():
         target = TARGETS[kind](url, **options)
         client = mcpwire.Client(target, recovery=ONCE, trace=seen.trace)
-        async with asyncio.timeout(BOUND_S):
-            seen.note(await outcome(client.connect()), client)
+        seen.note(await outcome(client.connect()), client)
     seen.assert_clean()

@@ -26,8 +26,6 @@ from raw_server import LAST_CHUNK, chunk, reply, sse_event, sse_head
 import mcpwire
 from mcpwire import types
 
-pytestmark = pytest.mark.anyio
-
 ANSWER = types.CreateMessageResult("assistant", types.TextContent("fine"), "m")
 SAMPLING = {
     "method": "sampling/createMessage",

@@ -24,9 +24,6 @@ from raw_server import LAST_CHUNK, chunk, json_reply, reply, sse_event, sse_head
 import mcpwire
 from mcpwire import ConnectionClosed, RequestTimeout
 
-pytestmark = pytest.mark.anyio
-
-
 BREAKS = answering(stream(sse_event("", id="1")))
 """It ends after an event with an id, and without an answer."""
 

@@ -10,8 +10,6 @@ from mcp_server import scripted_mcp
 import mcpwire
 from mcpwire.types import CreateMessageResult, TextContent
 
-pytestmark = pytest.mark.anyio
-
 ENGINES = ("direct", "httpx")
 
 PAUSE_S = 3_000.0

@@ -23,8 +23,6 @@ from mcp_server import scripted_mcp
 import mcpwire
 from mcpwire.transports.http import streamable as channel
 
-pytestmark = pytest.mark.anyio
-
 ENGINES = ("direct", "httpx")
 
 

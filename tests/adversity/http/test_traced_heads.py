@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
 from faulty import connected, until
 from legacy_server import legacy_server
 from mcp_server import scripted_mcp
 
 import mcpwire
-
-pytestmark = pytest.mark.anyio
 
 SECRET = "s3cr3t"
 

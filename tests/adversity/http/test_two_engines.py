@@ -21,8 +21,6 @@ import mcpwire
 from mcpwire import Era
 from mcpwire.versions import REVISIONS
 
-pytestmark = pytest.mark.anyio
-
 ENGINES = ("direct", "httpx")
 
 

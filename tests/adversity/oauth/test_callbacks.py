@@ -13,7 +13,7 @@ from stealing import good_and_evil, protected_server, use
 
 import mcpwire
 
-pytestmark = [pytest.mark.anyio, pytest.mark.attack("S22")]
+pytestmark = pytest.mark.attack("S22")
 
 MARK = "<script>SENTINEL</script>"
 

@@ -9,7 +9,7 @@ from stealing import GOOD, SECRETS, good_and_evil, protected_server, stolen, use
 
 import mcpwire
 
-pytestmark = [pytest.mark.anyio, pytest.mark.attack("S30")]
+pytestmark = pytest.mark.attack("S30")
 
 WHERE = (
     "http://mcp.example/mcp",

@@ -23,7 +23,7 @@ from stealing import use
 import mcpwire
 import mcpwire.sync
 
-pytestmark = [pytest.mark.anyio, pytest.mark.attack("S05")]
+pytestmark = pytest.mark.attack("S05")
 
 ENDPOINTS = (
     "authorization_endpoint",

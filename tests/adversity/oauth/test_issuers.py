@@ -22,7 +22,7 @@ from stealing import (
 
 import mcpwire
 
-pytestmark = [pytest.mark.anyio, pytest.mark.attack("S01")]
+pytestmark = pytest.mark.attack("S01")
 
 WELL_KNOWN = "/.well-known/oauth-authorization-server"
 TENANT = "/tenant"

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import pytest
 from authorization_server import browse, json_answer, oauth
 from stealing import (
-    BOUND_S,
     GOOD,
     good_and_evil,
     protected_server,
@@ -19,8 +17,6 @@ from stealing import (
 import mcpwire
 import mcpwire.sync
 from mcpwire.auth.errors import ResponseRefused
-
-pytestmark = pytest.mark.anyio
 
 # Whose answer it is...
 
@@ -109,8 +105,7 @@ async def test_who_is_logged_in_elsewhere_is_not_asked_with_what_was_begun_here(
         says = {"resource": server.url, "authorization_servers": [evil.issuer]}
         server.on_metadata = lambda request: json_answer(says)
         target = mcpwire.Http(server.url, auth=grant)
-        async with asyncio.timeout(BOUND_S):
-            await mcpwire.finish_login(target, back)
+        await mcpwire.finish_login(target, back)
         assert good.grants == ["authorization_code"]
         assert (evil.requests, stolen(good, evil.bodies)) == ([], [])
 

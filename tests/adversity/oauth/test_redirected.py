@@ -7,12 +7,12 @@ import asyncio
 import pytest
 from authorization_server import oauth
 from http_bytes import reply
-from stealing import BOUND_S, GOOD, good_and_evil, protected_server, stolen, use
+from stealing import GOOD, good_and_evil, protected_server, stolen, use
 
 import mcpwire
 import mcpwire.sync
 
-pytestmark = [pytest.mark.anyio, pytest.mark.attack("S02")]
+pytestmark = pytest.mark.attack("S02")
 
 STATUSES = (301, 302, 303, 307, 308)
 PLACES = {
@@ -68,19 +68,18 @@ async def test_no_call_is_sent_elsewhere(stage, follows):
     good, server, other = stage
     grant = await logged_in(server)
     known = len(server.messages)
-    async with asyncio.timeout(BOUND_S):
-        async with mcpwire.Client(target(server, grant, follows=follows)) as client:
-            for name in PLACES:
-                for status in STATUSES:
-                    location = place(name, server, other)
-                    server.on["tools/call"] = moving(status, location)
-                    with pytest.raises(mcpwire.MCPError) as caught:
-                        await client.call_tool("echo", {"text": "hi"})
-                    named = location.rpartition("@")[2]
-                    assert named in str(caught.value)
-                    assert GOOD not in str(caught.value)
-            del server.on["tools/call"]
-            assert (await client.call_tool("echo", {"text": "hi"})).text == "hi"
+    async with mcpwire.Client(target(server, grant, follows=follows)) as client:
+        for name in PLACES:
+            for status in STATUSES:
+                location = place(name, server, other)
+                server.on["tools/call"] = moving(status, location)
+                with pytest.raises(mcpwire.MCPError) as caught:
+                    await client.call_tool("echo", {"text": "hi"})
+                named = location.rpartition("@")[2]
+                assert named in str(caught.value)
+                assert GOOD not in str(caught.value)
+        del server.on["tools/call"]
+        assert (await client.call_tool("echo", {"text": "hi"})).text == "hi"
     assert (other.connections, other.requests) == (0, [])
     paths = {request.target for request in server.messages[known:]}
     assert paths == {"/mcp"}
@@ -98,15 +97,14 @@ async def test_neither_stream_nor_end_is_sent_elsewhere(stage, verb, follows):
         before = server.verbs().count(verb)
         status = STATUSES[number % len(STATUSES)]
         server.on[verb] = moving(status, place(name, server, other))
-        async with asyncio.timeout(BOUND_S):
-            aim = target(server, grant, follows=follows)
-            async with mcpwire.Client(aim, **options) as client:
-                assert (await client.call_tool("echo", {"text": "hi"})).text == "hi"
-                if verb == "GET":
-                    await asyncio.to_thread(
-                        server.wait_until,
-                        lambda before=before: server.verbs().count("GET") > before,
-                    )
+        aim = target(server, grant, follows=follows)
+        async with mcpwire.Client(aim, **options) as client:
+            assert (await client.call_tool("echo", {"text": "hi"})).text == "hi"
+            if verb == "GET":
+                await asyncio.to_thread(
+                    server.wait_until,
+                    lambda before=before: server.verbs().count("GET") > before,
+                )
         assert server.verbs().count(verb) > before
     assert (other.connections, other.requests) == (0, [])
     assert not any(request.target == "/elsewhere" for request in server.requests)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 
 import httpx
@@ -11,11 +10,11 @@ from authorization_server import oauth
 from http_bytes import reply
 from mcp_server import scripted_mcp
 from raw_server import raw_server
-from stealing import BOUND_S, GOOD, good_and_evil, protected_server
+from stealing import GOOD, good_and_evil, protected_server
 
 import mcpwire
 
-pytestmark = [pytest.mark.anyio, pytest.mark.attack("S02")]
+pytestmark = pytest.mark.attack("S02")
 
 TOKEN = f"{GOOD}-given"
 CREDENTIALS = {
@@ -131,7 +130,7 @@ async def test_no_credential_goes_where_a_user_s_client_leads(kind, place):
         target = mcpwire.Http(
             server.url, http_client=http_client, server_stream="never", **options
         )
-        async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+        async with mcpwire.Client(target) as client:
             assert await said(client) == "hi"
             known = len(server.requests)
             for name, rewriting.how in REWRITES.items():
@@ -155,7 +154,7 @@ async def test_a_hook_that_comes_later_sends_no_credential_away_either(kind):
         rewriting = Rewriting(other)
         http_client = httpx.AsyncClient()
         target = mcpwire.Http(server.url, http_client=http_client, **options)
-        async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+        async with mcpwire.Client(target) as client:
             assert await said(client) == "hi"
             rewriting.how = without_trace
             http_client.event_hooks["request"].append(rewriting.hook)
@@ -180,7 +179,7 @@ async def test_a_client_that_follows_redirects_takes_no_credential_along(place):
         http_client = Following()
         target = mcpwire.Http(server.url, http_client=http_client, **options)
         location = place.format(other=other.url)
-        async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+        async with mcpwire.Client(target) as client:
             server.on["tools/call"] = lambda _, conn: (
                 conn.send(reply(307, location=location)) or True
             )
@@ -206,7 +205,7 @@ async def test_what_has_no_credential_of_ours_goes_where_the_client_says():
 
         http_client = httpx.AsyncClient(auth=Asking())
         target = mcpwire.Http(server.url, http_client=http_client, **options)
-        async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+        async with mcpwire.Client(target) as client:
             assert await said(client) == "hi"
         assert issuer.requests
         http_client.auth = None
@@ -214,7 +213,7 @@ async def test_what_has_no_credential_of_ours_goes_where_the_client_says():
         rewriting.how = to(port=None)
         known = len(server.requests)
         plain = mcpwire.Http(server.url, http_client=http_client)
-        async with asyncio.timeout(BOUND_S), mcpwire.Client(plain) as client:
+        async with mcpwire.Client(plain) as client:
             assert await said(client) == "hi"
         assert len(server.requests) == known
         await http_client.aclose()
@@ -230,7 +229,7 @@ async def test_no_given_credential_follows_a_redirect(kind, status, path, engine
         target = mcpwire.Http(
             server.url, follow_redirects=True, engine=engine, **options
         )
-        async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+        async with mcpwire.Client(target) as client:
             server.on["tools/call"] = lambda _, conn: (
                 conn.send(reply(status, location=path)) or True
             )

@@ -21,7 +21,7 @@ from stealing import BOUND_S, PEM, SECRETS, good_and_evil, knows_client, use
 
 import mcpwire
 
-pytestmark = [pytest.mark.anyio, pytest.mark.attack("S23")]
+pytestmark = pytest.mark.attack("S23")
 
 PROCESSES = Path("/proc")
 

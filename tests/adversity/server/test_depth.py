@@ -7,8 +7,6 @@ import pytest
 from victim import build
 from ways import WAYS, ask, frame, opened, works
 
-pytestmark = pytest.mark.anyio
-
 KIB = 1024
 
 REFUSED = {

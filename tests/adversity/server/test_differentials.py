@@ -7,8 +7,6 @@ from by_hand import META
 from victim import build
 from ways import WAYS, opened, works
 
-pytestmark = pytest.mark.anyio
-
 CALL = {"name": "mark", "arguments": {}}
 
 

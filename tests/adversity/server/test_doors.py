@@ -8,8 +8,6 @@ from asgi_driver import Visit, scope
 from by_hand import modern, request, session
 from victim import build
 
-pytestmark = pytest.mark.anyio
-
 VERBS = ("POST", "GET", "DELETE", "OPTIONS", "HEAD", "PUT", "PATCH", "TRACE", "X")
 
 PATHS = ("/mcp", "/mcp/", "/mcp/sse", "/mcp/messages", "/", "/.well-known/x", "/admin")

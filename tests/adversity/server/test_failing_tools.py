@@ -7,8 +7,6 @@ import pytest
 from victim import build
 from ways import WAYS, frame, opened, works
 
-pytestmark = pytest.mark.anyio
-
 SECRET = "s3cr3t"
 
 

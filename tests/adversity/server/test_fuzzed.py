@@ -4,8 +4,6 @@ import pytest
 from frames import ALONE, IN_SESSION, Fuzzer
 from wires import WIRES
 
-pytestmark = pytest.mark.anyio
-
 FRAMES = 1_000
 
 

@@ -134,7 +134,6 @@ def test_no_byte_of_a_client_breaks_a_head(apps, asked):
     assert all(event["type"] == "http.response.body" for event in rest)
 
 
-@pytest.mark.anyio
 @pytest.mark.attack("S19")
 async def test_no_text_of_a_client_makes_another_event_of_a_stream():
     app = build().asgi()
@@ -154,7 +153,6 @@ async def test_no_text_of_a_client_makes_another_event_of_a_stream():
     await app.aclose()
 
 
-@pytest.mark.anyio
 @pytest.mark.attack("S32")
 async def test_no_text_of_a_client_makes_another_line_of_log(caplog):
     caplog.set_level(logging.DEBUG)

@@ -1,11 +1,8 @@
 """What somebody hears of resources that are not there for him."""
 
-import pytest
 from by_hand import Hand, modern
 
 from mcpwire import Server
-
-pytestmark = pytest.mark.anyio
 
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 

@@ -112,7 +112,6 @@ def test_two_loops_at_once_share_one():
     assert log.words == ["begin", "end"]
 
 
-@pytest.mark.anyio
 async def test_one_that_is_cancelled_from_inside_fails_those_who_wait():
     @asynccontextmanager
     async def enter():
@@ -120,12 +119,10 @@ async def test_one_that_is_cancelled_from_inside_fails_those_who_wait():
         yield
 
     lifespan = begun_by(enter)
-    async with asyncio.timeout(PATIENCE):
-        with pytest.raises(RuntimeError, match="cancelled"):
-            await lifespan.start()
+    with pytest.raises(RuntimeError, match="cancelled"):
+        await lifespan.start()
 
 
-@pytest.mark.anyio
 async def test_whoever_does_not_want_to_wait_ends_the_beginning():
     begins, ended = asyncio.Event(), asyncio.Event()
 
@@ -142,13 +139,11 @@ async def test_whoever_does_not_want_to_wait_ends_the_beginning():
     starting = asyncio.create_task(lifespan.start())
     await begins.wait()
     starting.cancel()
-    async with asyncio.timeout(PATIENCE):
-        with pytest.raises(asyncio.CancelledError):
-            await starting
-        await ended.wait()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    await ended.wait()
 
 
-@pytest.mark.anyio
 async def test_a_client_in_memory_leaves_one_that_hangs():
     @asynccontextmanager
     async def hang(_):
@@ -161,13 +156,11 @@ async def test_a_client_in_memory_leaves_one_that_hangs():
     async def value() -> int:
         return 1
 
-    async with asyncio.timeout(PATIENCE):
-        async with Client(server) as client:
-            with pytest.raises(TimeoutError):
-                await client.call_tool("value", timeout=0.05)
+    async with Client(server) as client:
+        with pytest.raises(TimeoutError):
+            await client.call_tool("value", timeout=0.05)
 
 
-@pytest.mark.anyio
 async def test_one_that_dies_early_is_told_of_at_once_and_begins_anew():
     die = asyncio.Event()
     begun = []
@@ -191,17 +184,15 @@ async def test_one_that_dies_early_is_told_of_at_once_and_begins_anew():
     lifespan = begun_by(enter)
     await lifespan.start()
     die.set()
-    async with asyncio.timeout(PATIENCE):
-        context = await told.get()
-        assert "lifespan" in context["message"]
-        await lifespan.start()
-        assert len(begun) == 2
-        await lifespan.aclose()
-        await lifespan.aclose()
+    context = await told.get()
+    assert "lifespan" in context["message"]
+    await lifespan.start()
+    assert len(begun) == 2
+    await lifespan.aclose()
+    await lifespan.aclose()
     assert told.empty()
 
 
-@pytest.mark.anyio
 async def test_the_end_of_one_takes_nothing_from_the_next():
     may_end = asyncio.Event()
 
@@ -223,9 +214,8 @@ async def test_the_end_of_one_takes_nothing_from_the_next():
     ending = asyncio.create_task(dispatcher.aclose())
     for _ in range(5):
         await asyncio.sleep(0)
-    async with asyncio.timeout(PATIENCE):
-        assert await ask(server) == {"result": "value"}
-        await ending
+    assert await ask(server) == {"result": "value"}
+    await ending
 
 
 def test_a_loop_that_closes_without_a_word_leaves_nothing_that_hangs():

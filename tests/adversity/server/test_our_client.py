@@ -9,10 +9,6 @@ from victim import build
 
 import mcpwire
 
-pytestmark = pytest.mark.anyio
-
-PATIENCE = 30.0
-
 
 @pytest.mark.case("F02")
 @pytest.mark.parametrize("mode", ["session", "stateless"])
@@ -29,11 +25,10 @@ async def test_a_call_that_takes_too_long_is_stopped_on_both_sides(mode):
             ended.set()
 
     async with mcpwire.Client(server, mode=mode) as client:
-        async with asyncio.timeout(PATIENCE):
-            while not begun.is_set():  # it may not begin in time on a loaded machine
-                with pytest.raises(mcpwire.RequestTimeout):
-                    await client.call_tool("hangs", timeout=0.05)
-            await ended.wait()
+        while not begun.is_set():  # it may not begin in time on a loaded machine
+            with pytest.raises(mcpwire.RequestTimeout):
+                await client.call_tool("hangs", timeout=0.05)
+        await ended.wait()
         assert (await client.call_tool("echo", {"text": "next"})).text == "next"
 
 
@@ -51,10 +46,9 @@ async def test_pings_are_answered_while_calls_run(mode):
 
     async with mcpwire.Client(server, mode=mode) as client:
         calls = [asyncio.ensure_future(client.call_tool("waits")) for _ in range(40)]
-        async with asyncio.timeout(PATIENCE):
-            await begun.wait()
-            for _ in range(3):
-                assert await client.ping() >= 0
+        await begun.wait()
+        for _ in range(3):
+            assert await client.ping() >= 0
         go_on.set()
         assert {(await call).text for call in calls} == {"done"}
 
@@ -85,8 +79,9 @@ async def test_answers_and_notifications_that_come_in_one_batch_are_understood()
             all_of_it.set()
 
     target = mcpwire.Stdio(sys.executable, ["-c", PRELUDE + BATCHING])
-    client = mcpwire.Client(target, mode="2025-03-26", on_notification=note)
-    async with asyncio.timeout(PATIENCE), client:
+    async with mcpwire.Client(
+        target, mode="2025-03-26", on_notification=note
+    ) as client:
         calls = [client.call_tool("x", {"text": text}) for text in ("one", "two")]
         results = await asyncio.gather(*calls)
         assert [result.text for result in results] == ["one", "two"]

@@ -11,8 +11,6 @@ from ways import WAYS, frame, opened, works
 import mcpwire
 from mcpwire import Limits
 
-pytestmark = pytest.mark.anyio
-
 PATIENCE = 30.0
 MIB = 2**20
 
@@ -40,8 +38,9 @@ async def test_a_result_that_is_too_large_for_its_client_is_that_clients_error(m
 
     for limit in (4 * MIB, 64 * MIB):
         limits = Limits(message=limit)
-        client = mcpwire.Client(server, mode=mode, timeout=PATIENCE, limits=limits)
-        async with client:
+        async with mcpwire.Client(
+            server, mode=mode, timeout=PATIENCE, limits=limits
+        ) as client:
             large = client.call_tool("huge", {"size": 16 * MIB})
             if limit < 16 * MIB:
                 with pytest.raises(mcpwire.MCPError, match=r"Limits\.message"):

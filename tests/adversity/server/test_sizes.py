@@ -9,8 +9,6 @@ from wires import resident
 
 from mcpwire import Limits
 
-pytestmark = pytest.mark.anyio
-
 KIB = 1024
 LIMITS = Limits(body=64 * KIB, body_timeout=0.3)
 

@@ -10,8 +10,6 @@ import pytest
 from sockets import HEAD, Line, call, raw, served
 from victim import build
 
-pytestmark = pytest.mark.anyio
-
 OUTER = json.dumps(call(1, "outer", "mark")).encode()
 INNER = raw(call(2, "inner", "mark"), Mcp_Name="mark")
 SIZE = len(OUTER)

@@ -4,12 +4,9 @@ import asyncio
 import contextlib
 import threading
 
-import pytest
 from turns import until
 
 from mcpwire import Client, Server
-
-pytestmark = pytest.mark.anyio
 
 PATIENCE = 30
 
@@ -67,8 +64,7 @@ async def test_cancelled_calls_take_no_more_threads_than_there_may_be():
             waiting = asyncio.ensure_future(client.call_tool("quick", {}))
         finally:
             blocker.open()
-        async with asyncio.timeout(PATIENCE):
-            assert (await waiting).text == "done"
+        assert (await waiting).text == "done"
         # What was cancelled before it had a thread has not run later.
         assert blocker.most == 3
 
@@ -90,8 +86,7 @@ async def test_a_tool_that_runs_once_at_a_time_does_so_when_a_call_is_cancelled(
             waiting = asyncio.ensure_future(client.call_tool("alone", {}))
         finally:
             blocker.open()
-        async with asyncio.timeout(PATIENCE):
-            assert (await waiting).text == "done"
+        assert (await waiting).text == "done"
     assert blocker.most == 1
 
 
@@ -105,9 +100,8 @@ async def test_a_tool_that_took_too_long_keeps_its_place_until_it_ends():
 
     async with Client(server) as client:
         try:
-            async with asyncio.timeout(PATIENCE):
-                while not blocker.most:  # on a loaded machine it may not even begin
-                    assert (await client.call_tool("slow", {})).is_error
+            while not blocker.most:  # on a loaded machine it may not even begin
+                assert (await client.call_tool("slow", {})).is_error
             for _ in range(2):
                 assert (await client.call_tool("slow", {})).is_error
             assert blocker.most == 1

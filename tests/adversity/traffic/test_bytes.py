@@ -10,8 +10,6 @@ from scripted import ECHO_LOOP, scripted
 import mcpwire
 from mcpwire.wire.jsonrpc import LineDecoder
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 40.0
 MIB = 2**20
 
@@ -72,8 +70,9 @@ async def test_each_byte_of_a_huge_line_is_handed_on_once_and_kept_in_one_place(
             places.add(id(decoder._partial))
         return lines
 
-    client = mcpwire.Client(target, limits=mcpwire.Limits(message=100 * MIB))
-    async with asyncio.timeout(BOUND_S), client:
+    async with mcpwire.Client(
+        target, limits=mcpwire.Limits(message=100 * MIB)
+    ) as client:
         monkeypatch.setattr(LineDecoder, "feed", counted)
         result = await client.call_tool("x", {"size": 66 * MIB})
         monkeypatch.undo()
@@ -92,8 +91,7 @@ async def test_a_line_over_the_limit_costs_less_than_three_times_the_limit():
         "handshake()\na, b = recv(), recv()\ntext(a, 'small')\n"
         f"text(b, 'a' * {limit})\nrecv()"
     )
-    client = mcpwire.Client(target, limits=mcpwire.Limits(message=limit))
-    async with asyncio.timeout(BOUND_S), client:
+    async with mcpwire.Client(target, limits=mcpwire.Limits(message=limit)) as client:
         tracemalloc.start()
         try:
             small, large = await asyncio.gather(
@@ -115,8 +113,7 @@ async def test_the_limit_is_exact(over):
         WAITING + "handshake()\nm = recv()\n"
         f"raw(line(m, 'a' * (100_000 - len(line(m, '')) + 1 + {over})))\nrecv()"
     )
-    client = mcpwire.Client(target, limits=mcpwire.Limits(message=100_000))
-    async with asyncio.timeout(BOUND_S), client:
+    async with mcpwire.Client(target, limits=mcpwire.Limits(message=100_000)) as client:
         if over:
             with pytest.raises(mcpwire.ConnectionClosed) as caught:
                 await client.call_tool("x")
@@ -140,7 +137,7 @@ async def test_an_answer_cut_at_every_offset_is_the_same_answer():
         "    cut += 1\n"
         "    raw(data[:cut]); until_read(); raw(data[cut:])\n"
     )
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+    async with mcpwire.Client(target) as client:
         for _ in range(6 * len(TROUBLE) + 100):  # no line is longer
             assert (await client.call_tool("x", {"text": TROUBLE})).text == TROUBLE
         assert client.stats.noise_lines == client.stats.invalid_messages == 0
@@ -154,7 +151,7 @@ async def test_every_code_point_there_is_goes_there_and_back(escaped):
         WAITING + "handshake()\nwhile True:\n"
         f"    m = recv(); t = m['params']['arguments']['text']; {answer}"
     )
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+    async with mcpwire.Client(target) as client:
         for plane in (0, 1, 16) if escaped else range(17):
             codes = range(plane << 16, (plane + 1) << 16)
             text = "".join(chr(c) for c in codes if not 0xD800 <= c < 0xE000)
@@ -168,7 +165,7 @@ async def test_lines_may_end_with_crlf_and_the_last_one_with_nothing():
         "m = recv(); raw(line(m, 'crlf')[:-1] + b'\\r\\n')\n"
         "m = recv(); raw(line(m, 'unterminated')[:-1])\nos._exit(0)"
     )
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+    async with mcpwire.Client(target) as client:
         assert (await client.call_tool("x")).text == "crlf"
         assert (await client.call_tool("x")).text == "unterminated"
         assert client.stats.noise_lines == 0
@@ -187,7 +184,7 @@ async def test_half_a_line_costs_nothing_while_the_rest_is_waited_for():
     target = mcpwire.Stdio(
         target.command, target.args, stderr=lambda data: half.set() if data else None
     )
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+    async with mcpwire.Client(target) as client:
         call = asyncio.create_task(client.call_tool("x"))
         await half.wait()
         channel = client._connection.channel
@@ -224,7 +221,7 @@ DEBUG = (
 )
 async def test_noise_is_told_once_as_a_warning_that_quotes_it(body, told, caplog):
     with caplog.at_level(logging.WARNING, "mcpwire"):
-        async with asyncio.timeout(BOUND_S), mcpwire.Client(scripted(body)) as client:
+        async with mcpwire.Client(scripted(body)) as client:
             for _ in range(5):
                 await client.call_tool("x")
     (warning,) = [r for r in caplog.records if r.levelno >= logging.WARNING]
@@ -240,7 +237,7 @@ async def test_noise_is_told_once_as_a_warning_that_quotes_it(body, told, caplog
 async def test_a_lone_surrogate_of_ours_is_refused_before_a_byte_is_written(at):
     arguments = {"text": "a\ud800"} if at == "value" else {"a\udfff": 1}
     target = scripted("handshake()\n" + ECHO_LOOP)
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+    async with mcpwire.Client(target) as client:
         sent = client.stats.bytes_sent
         with pytest.raises(mcpwire.LocalProtocolError):
             await client.call_tool("x", arguments)
@@ -270,6 +267,6 @@ async def test_a_line_of_junk_harms_only_itself(junk):
     target = scripted(
         f"handshake()\nm = recv(); raw({junk} + b'\\n'); text(m, 'ok')\n" + ECHO_LOOP
     )
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+    async with mcpwire.Client(target) as client:
         assert (await client.call_tool("x")).text == "ok"
         assert (await client.call_tool("x", {"text": "more"})).text == "more"

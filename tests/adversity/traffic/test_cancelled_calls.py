@@ -10,8 +10,6 @@ from shells import Signal
 
 import mcpwire
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 30.0
 CALLS = 50
 
@@ -60,7 +58,7 @@ def asked(heard):
 @pytest.mark.pain("P09")
 @pytest.mark.rule("CAN-01")
 async def test_fifty_cancelled_tasks_are_fifty_notifications_with_their_ids(era):
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(hearing(era)) as client:
+    async with mcpwire.Client(hearing(era)) as client:
         calls = [asyncio.create_task(client.call_tool("slow")) for _ in range(CALLS)]
         await asyncio.sleep(0)  # a turn of the loop
         for call in calls:
@@ -82,7 +80,7 @@ async def test_fifty_timeouts_are_fifty_notifications_and_late_answers_are_silen
     era, caplog
 ):
     with caplog.at_level(logging.INFO, "mcpwire"):
-        async with asyncio.timeout(BOUND_S), mcpwire.Client(hearing(era)) as client:
+        async with mcpwire.Client(hearing(era)) as client:
             ends = await asyncio.gather(
                 *(client.call_tool("slow", timeout=0.1) for _ in range(CALLS)),
                 return_exceptions=True,
@@ -105,7 +103,7 @@ async def test_fifty_timeouts_are_fifty_notifications_and_late_answers_are_silen
 @pytest.mark.pain("P09")
 async def test_a_call_cancelled_before_its_first_step_was_never_sent():
     target = hearing("session")
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+    async with mcpwire.Client(target) as client:
         call = asyncio.create_task(client.call_tool("slow"))
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -149,10 +147,9 @@ async def test_a_handshake_that_times_out_is_never_cancelled_on_the_wire(
     # It may read what came for as long as it needs, before its input ends.
     options = {"probe_timeout": 0.05, "limits": mcpwire.Limits(close_grace=BOUND_S)}
     client = mcpwire.Client(target, mode=mode, connect_timeout=0.4, **options)
-    async with asyncio.timeout(BOUND_S):
-        with pytest.raises(mcpwire.RequestTimeout):
-            await client.connect()
-        await client.aclose()
+    with pytest.raises(mcpwire.RequestTimeout):
+        await client.connect()
+    await client.aclose()
     expected = (
         ["initialize"] if mode == "session" else ["server/discover", "initialize"]
     )
@@ -168,12 +165,11 @@ async def test_a_handshake_whose_caller_is_cancelled_is_not_cancelled_on_the_wir
     begun = Signal()
     target = scripted(RECORDING, str(path), stderr=dots(1, begun))
     client = mcpwire.Client(target, mode="session")
-    async with asyncio.timeout(BOUND_S):
-        task = asyncio.create_task(client.connect())
-        await begun.wait()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
+    task = asyncio.create_task(client.connect())
+    await begun.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
     assert recorded(path) == ["initialize"]
 
 
@@ -183,12 +179,11 @@ async def test_calls_in_flight_at_closing_are_not_cancelled_one_by_one(tmp_path)
     path = tmp_path / "heard"
     all_here = Signal()
     target = scripted("handshake()\n" + RECORDING, str(path), stderr=dots(5, all_here))
-    async with asyncio.timeout(BOUND_S):
-        client = mcpwire.Client(target)
-        await client.connect()
-        calls = [asyncio.ensure_future(client.call_tool("x")) for _ in range(5)]
-        await all_here.wait()
-        await client.aclose()
-        ends = await asyncio.gather(*calls, return_exceptions=True)
+    client = mcpwire.Client(target)
+    await client.connect()
+    calls = [asyncio.ensure_future(client.call_tool("x")) for _ in range(5)]
+    await all_here.wait()
+    await client.aclose()
+    ends = await asyncio.gather(*calls, return_exceptions=True)
     assert {type(end) for end in ends} == {mcpwire.ConnectionClosed}
     assert recorded(path) == ["tools/call"] * 5

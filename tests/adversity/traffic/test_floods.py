@@ -9,7 +9,7 @@ from shells import Signal
 
 import mcpwire
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.timeout(120)
 
 BOUND_S = 100.0
 MANY, FEWER = 100_000, 20_000

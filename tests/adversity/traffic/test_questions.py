@@ -23,7 +23,7 @@ from legacy_server import legacy_server
 from mcp_methods import SAMPLING
 from mcp_server import scripted_mcp
 
-pytestmark = [pytest.mark.anyio, pytest.mark.attack("X08")]
+pytestmark = pytest.mark.attack("X08")
 
 BOUND_S = 50.0
 FEW = 7
@@ -186,14 +186,13 @@ async def test_endless_questions_end_the_call_and_nothing_else(peer):
         asked.append(params)
         return said("again")
 
-    client = mcpwire.Client(
+    async with mcpwire.Client(
         getattr(server, "url", server),
         sampling=sample,
         limits=mcpwire.Limits(questions=FEW, close_grace=0.05),
         **options,
         **listens(server),
-    )
-    async with asyncio.timeout(BOUND_S), client:
+    ) as client:
         with pytest.raises(mcpwire.TooManyQuestions) as caught:
             await client.call_tool("greedy", timeout=BOUND_S)
         assert await was_told(client, server)
@@ -214,14 +213,13 @@ async def test_a_clock_stands_still_for_so_long_and_no_longer(peer):
         await held.wait()
         return said("late")
 
-    client = mcpwire.Client(
+    async with mcpwire.Client(
         getattr(server, "url", server),
         sampling=sample,
         limits=mcpwire.Limits(question_time=0.2, close_grace=0.05),
         **options,
         **listens(server),
-    )
-    async with asyncio.timeout(BOUND_S), client:
+    ) as client:
         with pytest.raises(mcpwire.RequestTimeout) as caught:
             await client.call_tool("greedy", timeout=0.3)
         held.set()
@@ -254,8 +252,9 @@ async def test_the_questions_of_all_rounds_count():
         return said("again")
 
     limits = mcpwire.Limits(questions=FEW)
-    client = mcpwire.Client(asking_in_rounds(3), sampling=sample, limits=limits)
-    async with asyncio.timeout(BOUND_S), client:
+    async with mcpwire.Client(
+        asking_in_rounds(3), sampling=sample, limits=limits
+    ) as client:
         with pytest.raises(mcpwire.TooManyQuestions, match=f"than {FEW} questions"):
             await client.call_tool("greedy")
         assert (await client.call_tool("calm")).text == "on"
@@ -343,12 +342,11 @@ async def test_a_question_counts_to_each_call_that_it_may_belong_to():
 
     server = endless()
     limits = mcpwire.Limits(questions=FEW)
-    async with asyncio.timeout(BOUND_S):
-        async with mcpwire.Client(server, sampling=sample, limits=limits) as client:
-            one = asyncio.ensure_future(client.call_tool("greedy"))
-            await first.wait()
-            two = asyncio.ensure_future(client.call_tool("greedy"))
-            ends = await asyncio.gather(one, two, return_exceptions=True)
+    async with mcpwire.Client(server, sampling=sample, limits=limits) as client:
+        one = asyncio.ensure_future(client.call_tool("greedy"))
+        await first.wait()
+        two = asyncio.ensure_future(client.call_tool("greedy"))
+        ends = await asyncio.gather(one, two, return_exceptions=True)
     assert [type(end) for end in ends] == [mcpwire.TooManyQuestions] * 2
     heard = [message.get("method", "answer") for message in server.received]
     last = len(heard) - heard[::-1].index("notifications/cancelled")
@@ -364,6 +362,5 @@ async def test_what_is_answered_at_once_is_no_question():
 
     server = FakeServer({"tools/call": call_tool})
     limits = mcpwire.Limits(questions=FEW)
-    async with asyncio.timeout(BOUND_S):
-        async with mcpwire.Client(server, limits=limits) as client:
-            assert (await client.call_tool("x")).text == "on"
+    async with mcpwire.Client(server, limits=limits) as client:
+        assert (await client.call_tool("x")).text == "on"

@@ -10,13 +10,11 @@ from scripted import scripted
 
 import mcpwire
 
-pytestmark = [pytest.mark.anyio, pytest.mark.pain("P04")]
-
-BOUND_S = 30.0
+pytestmark = pytest.mark.pain("P04")
 
 
 async def test_fifty_calls_at_once_after_the_death_share_one_new_server():
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(quick()) as client:
+    async with mcpwire.Client(quick()) as client:
         for life in range(1, 4):
             results = await asyncio.gather(
                 *(client.call_tool("x", idempotent=True) for _ in range(50))
@@ -37,10 +35,7 @@ async def test_a_server_that_always_dies_is_not_started_in_a_storm(tmp_path):
         str(starts),
     )
     recovery = mcpwire.Recovery(backoff_initial=0.01, backoff_max=0.02, attempts=3)
-    async with (
-        asyncio.timeout(BOUND_S),
-        mcpwire.Client(target, recovery=recovery) as client,
-    ):
+    async with mcpwire.Client(target, recovery=recovery) as client:
         ends = await asyncio.gather(
             *(client.call_tool("x") for _ in range(20)), return_exceptions=True
         )

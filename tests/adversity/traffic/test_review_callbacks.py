@@ -13,8 +13,6 @@ import mcpwire
 from mcpwire.transports import process
 from mcpwire.transports.handlers import InboundTasks
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 30.0
 
 
@@ -45,10 +43,7 @@ async def test_a_callback_that_awaits_something_cancelled_loses_only_its_own_ite
             through.set()
 
     server = FakeServer()
-    async with (
-        asyncio.timeout(BOUND_S),
-        mcpwire.Client(server, on_notification=callback),
-    ):
+    async with mcpwire.Client(server, on_notification=callback):
         for data in range(3):
             log(server, data)
         await started.wait()
@@ -72,10 +67,7 @@ async def test_a_function_that_asks_for_a_cancelled_result_costs_no_answer(
         return SILENCE
 
     server = FakeServer({"tools/call": both_at_once})
-    async with (
-        asyncio.timeout(BOUND_S),
-        mcpwire.Client(server, **{hook: ask}) as client,
-    ):
+    async with mcpwire.Client(server, **{hook: ask}) as client:
         await client.call_tool("x")
     assert "raised" in caplog.text
 
@@ -90,7 +82,7 @@ async def test_a_stderr_function_that_raises_hides_no_exit(caplog):
         "handshake()\nrecv()\nos.write(2, b'x' * 400_000)\nos._exit(3)",
         stderr=boom,
     )
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+    async with mcpwire.Client(target) as client:
         pid = client._connection.channel.pid
         call = asyncio.create_task(client.call_tool("x"))
         await asyncio.sleep(0)  # a turn of the loop
@@ -104,7 +96,7 @@ async def test_a_stderr_function_that_raises_hides_no_exit(caplog):
 
 async def test_a_child_that_floods_its_stderr_keeps_nobody(monkeypatch):
     target = scripted("handshake()\nwhile True: recv()")
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(target) as client:
+    async with mcpwire.Client(target) as client:
         channel = client._connection.channel
         reads = 0
 
@@ -153,12 +145,11 @@ async def test_with_eager_tasks_callbacks_hear_all_and_connections_reopen():
     client = mcpwire.Client(
         FakeServer({"tools/call": work}), on_notification=on_notification
     )
-    async with asyncio.timeout(BOUND_S):
-        for _ in range(2):
-            await client.connect()
-            result = await client.call_tool("x", on_progress=on_progress)
-            assert result.text == "done"
-            await client.aclose()
+    for _ in range(2):
+        await client.connect()
+        result = await client.call_tool("x", on_progress=on_progress)
+        assert result.text == "done"
+        await client.aclose()
     assert heard == [0, 1, 2, 7] * 2
 
 
@@ -175,7 +166,6 @@ async def test_with_eager_tasks_a_handler_is_answered_and_forgotten(suspends):
 
     tasks.start(1, handler, replies.append)
     tasks.start(2, handler, replies.append)
-    async with asyncio.timeout(BOUND_S):
-        await tasks.settle(BOUND_S)
+    await tasks.settle(BOUND_S)
     assert replies == [{"a": 1}, {"a": 1}]
     assert len(tasks) == 0

@@ -7,8 +7,6 @@ import pytest
 
 from mcpwire.transports.duplex import PipeDuplex
 
-pytestmark = pytest.mark.anyio
-
 
 class Deaf:
     """An `Inbound` that hears of nothing."""

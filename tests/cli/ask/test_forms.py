@@ -7,8 +7,6 @@ from mcpwire.protocol.elicitation import fill_form
 from mcpwire.types import ElicitRequestFormParams, decode
 from mcpwire.versions import REVISIONS
 
-pytestmark = pytest.mark.anyio
-
 PROPERTIES = {
     "drink": {"type": "string", "enum": ["tea", "coffee"]},
     "cups": {"type": "integer", "minimum": 1, "maximum": 5, "default": 2},

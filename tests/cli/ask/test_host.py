@@ -9,8 +9,6 @@ from mcpwire.cli.interactive import Host
 from mcpwire.cli.options import Options
 from mcpwire.cli.output import Output
 
-pytestmark = pytest.mark.anyio
-
 PAGE = {"mode": "url", "message": "m", "url": "https://example.com/a"}
 
 

@@ -10,8 +10,6 @@ from mcpwire.cli import interactive as pages
 from mcpwire.cli.interactive import ask_consent, open_in_browser
 from mcpwire.versions import REVISIONS
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 30.0
 URL = "https://pay.example.com/order?x=1"
 

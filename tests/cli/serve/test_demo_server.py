@@ -12,7 +12,6 @@ import mcpwire
 from mcpwire.cli.main import main
 
 
-@pytest.mark.anyio
 async def test_it_serves_http_to_everybody():
     with serving("demo-server", "--http", ":0") as it:
         url = it.line(r"serving (\S+) \(mcpwire-demo, ")[1]
@@ -21,7 +20,6 @@ async def test_it_serves_http_to_everybody():
             assert result.structured_content == {"sum": 5}
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("host", ["", "127.0.0.1"])
 async def test_with_auth_it_wants_tokens_and_gives_them_to_all(host):
     with (

@@ -90,7 +90,6 @@ def test_a_package_that_is_missing_is_one_sentence(capfd, monkeypatch):
     assert "pip install uvicorn" in line
 
 
-@pytest.mark.anyio
 async def test_on_stdio_it_is_all_its_servers(tmp_path):
     path = tmp_path / "trace.jsonl"
     words = ["-m", "mcpwire", "gateway", f"one={COMMAND}", f"two={COMMAND}"]
@@ -107,7 +106,6 @@ async def test_on_stdio_it_is_all_its_servers(tmp_path):
 URL = r"(http://127\.0\.0\.1:\d+)/here"
 
 
-@pytest.mark.anyio
 async def test_over_http_it_reloads_and_ends_with_sigterm(config):
     path = config("one")
     words = ["--config", path, "--http", ":0", "--path", "/here", "--watch"]

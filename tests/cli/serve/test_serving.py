@@ -176,7 +176,6 @@ def test_an_address_that_is_taken_is_one_sentence(module, capfd):
     assert line.endswith("; port 0 takes a free one")
 
 
-@pytest.mark.anyio
 @pytest.mark.case("A02")
 async def test_on_stdio_it_is_a_server_like_any_other(module):
     path = module()
@@ -190,7 +189,6 @@ async def test_on_stdio_it_is_a_server_like_any_other(module):
 URL = r"(http://127\.0\.0\.1:\d+/\S*)"
 
 
-@pytest.mark.anyio
 async def test_over_http_it_announces_where_and_ends_with_sigterm(module):
     path = module()
     with serving("serve", str(path), "--http", ":0", "--path", "/here") as it:
@@ -203,7 +201,6 @@ async def test_over_http_it_announces_where_and_ends_with_sigterm(module):
         assert await asyncio.to_thread(it.process.wait, PATIENCE) in {0, 128 + 15, -15}
 
 
-@pytest.mark.anyio
 async def test_over_http_it_says_one_line_on_start_and_one_for_each_request(module):
     with serving("serve", str(module()), "--http", ":0") as it:
         url = await asyncio.to_thread(it.line, URL)
@@ -223,7 +220,6 @@ async def test_over_http_it_says_one_line_on_start_and_one_for_each_request(modu
         ]
 
 
-@pytest.mark.anyio
 async def test_a_full_pipe_of_stderr_stops_no_call(module):
     with serving("serve", str(module()), "--http", ":0") as it:
         url = (await asyncio.to_thread(it.line, URL))[1]
@@ -288,7 +284,6 @@ def test_quiet_is_an_option_of_the_command(module):
         assert it.process.stderr.read() == ""
 
 
-@pytest.mark.anyio
 async def test_a_changed_file_starts_it_again(module):
     path = module()
     with serving("serve", str(path), "--http", ":0", "--reload") as it:

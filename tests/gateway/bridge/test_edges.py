@@ -28,8 +28,6 @@ from mcpwire.gateway.upstream import ChangeThrottle
 from mcpwire.limits import Recovery
 from mcpwire.server.notifications import TOOLS, Hub
 
-pytestmark = pytest.mark.anyio
-
 ELICIT = "elicitation/create"
 CAN = {"elicitation": {"form": {}, "url": {}}, "roots": {}, "sampling": {}}
 ASK = {"name": "up_t", "arguments": {"ask": [[ELICIT, FORM]]}}

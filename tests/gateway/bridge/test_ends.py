@@ -11,8 +11,6 @@ from fakes import SILENCE, FakeServer
 
 from mcpwire.gateway import Gateway
 
-pytestmark = pytest.mark.anyio
-
 CANCELLED = "notifications/cancelled"
 
 

@@ -10,8 +10,6 @@ from bridged import REVISIONS, Downstream, Upstream, bridged, wait
 
 import mcpwire
 
-pytestmark = pytest.mark.anyio
-
 FORMS_SINCE = "2025-06-18"
 VISITS_SINCE = "2025-11-25"
 MESSAGES_SINCE = "2025-03-26"

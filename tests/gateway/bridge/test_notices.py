@@ -14,8 +14,6 @@ from mcpwire.errors import rpc_error
 from mcpwire.gateway import Gateway
 from mcpwire.gateway.gateway import GATEWAY_LIMITS
 
-pytestmark = pytest.mark.anyio
-
 CHANGED = "notifications/tools/list_changed"
 UPDATED = "notifications/resources/updated"
 LOG = "notifications/message"

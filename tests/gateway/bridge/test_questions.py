@@ -10,8 +10,6 @@ from fakes import SILENCE
 
 from mcpwire.gateway import Gateway
 
-pytestmark = pytest.mark.anyio
-
 ELICIT = "elicitation/create"
 SAMPLE = "sampling/createMessage"
 CAN = {"elicitation": {"form": {}, "url": {}}, "roots": {}, "sampling": {}}

@@ -6,8 +6,6 @@ import pytest
 from bridged import META, raw
 from fakes import FakeServer
 
-pytestmark = pytest.mark.anyio
-
 TOOLS = {"tools": [{"name": "t", "inputSchema": {"type": "object"}}]}
 
 

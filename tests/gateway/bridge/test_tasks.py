@@ -13,8 +13,6 @@ from mcpwire import Context
 from mcpwire.gateway import Gateway
 from mcpwire.versions import LATEST_SESSION
 
-pytestmark = pytest.mark.anyio
-
 TASKS = "io.modelcontextprotocol/tasks"
 
 ERAS = ("2025-11-25", "2026-07-28")
@@ -92,9 +90,8 @@ async def test_a_task_is_cancelled_where_it_runs(revision):
         kept = await mcpwire.start_task(client, "a_work")
         gone = await mcpwire.start_task(client, "b_work")
         await mcpwire.cancel_task(client, gone.task_id)
-        async with asyncio.timeout(30):
-            while (await mcpwire.get_task(client, gone.task_id)).status == "working":
-                pass
+        while (await mcpwire.get_task(client, gone.task_id)).status == "working":
+            pass
         assert (await mcpwire.get_task(client, gone.task_id)).status == "cancelled"
         assert (await mcpwire.get_task(client, kept.task_id)).status == "working"
         with pytest.raises(mcpwire.RPCError) as unknown:
@@ -115,7 +112,7 @@ async def test_how_a_task_stands_is_told_to_who_listens():
     async with Two("2026-07-28") as two:
         task = await mcpwire.start_task(two.client, "b_work")
         listening = two.client.listen(task_ids=[task.task_id, "nobody's"])
-        async with listening as changes, asyncio.timeout(30):
+        async with listening as changes:
             assert changes.acknowledged.task_ids == {task.task_id}
             two.release.set()
             async for change in changes:

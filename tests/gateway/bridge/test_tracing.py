@@ -24,7 +24,6 @@ def ends(record):
     return record["side"], record["server"], record["from"], record["method"]
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("era", ["2025-11-25", "2026-07-28"])
 async def test_each_exchange_is_recorded_on_both_sides(era):
     records = []
@@ -47,7 +46,6 @@ async def test_each_exchange_is_recorded_on_both_sides(era):
     assert ("server", "a", "gateway", opening) in map(ends, records)
 
 
-@pytest.mark.anyio
 async def test_what_a_server_asks_and_what_fails_is_recorded():
     records = []
     gateway = Gateway({"up": AskingServer()}, trace=records.append)
@@ -64,7 +62,6 @@ async def test_what_a_server_asks_and_what_fails_is_recorded():
     assert failed["response"]["error"]["code"] == -32602
 
 
-@pytest.mark.anyio
 async def test_a_session_that_is_refused_is_recorded():
     records = []
     servers = {"gone": "/nowhere/at/all"}
@@ -76,7 +73,6 @@ async def test_a_session_that_is_refused_is_recorded():
     assert "'gone'" in records[-1]["response"]["error"]["message"]
 
 
-@pytest.mark.anyio
 async def test_errors_of_writing_are_counted_and_cost_no_call():
     def write(record):
         raise OSError("no space left")
@@ -88,7 +84,6 @@ async def test_errors_of_writing_are_counted_and_cost_no_call():
     assert "trace_errors" not in Gateway({}).status()
 
 
-@pytest.mark.anyio
 async def test_the_hook_of_one_server_goes_on():
     records, heard = [], []
     member = Member(named("a", "x"), trace=lambda event, data: heard.append(event))

@@ -12,7 +12,7 @@ from mcpwire.gateway.delegates import NotifyApp
 from mcpwire.limits import Limits
 from mcpwire.testing import AsgiTransport
 
-pytestmark = [pytest.mark.anyio, pytest.mark.system("O10")]
+pytestmark = pytest.mark.system("O10")
 
 TOKEN = "a-secret-of-sixteen-and-more"
 ROW = [{"type": "text", "text": "news"}]

@@ -13,8 +13,6 @@ from mcpwire.errors import LocalProtocolError
 from mcpwire.gateway import Gateway, QueueDelegate, tokens_in
 from mcpwire.gateway import delegates as queue_module
 
-pytestmark = pytest.mark.anyio
-
 ANN = {"X-Agent-Id": "ann"}
 
 

@@ -11,8 +11,6 @@ from mcpwire import Context
 from mcpwire.gateway import Gateway
 from mcpwire.transports import Messages, Reverse, Stream
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 20
 
 FORM = {"type": "object", "properties": {"name": {"type": "string"}}}
@@ -32,32 +30,30 @@ def client_of(target, era, **options):
 async def test_a_gateway_serves_clients_that_come_over_tcp(era):
     behind = Counted(named("a", "x"))
     gateway = Gateway({"a": behind})
-    async with asyncio.timeout(BOUND_S):
-        listener = await asyncio.start_server(gateway.serve_stream, "127.0.0.1", 0)
-        async with listener:
-            target = Stream.tcp("127.0.0.1", port_of(listener))
-            async with client_of(target, era) as one, client_of(target, era) as other:
-                assert tool_names(await one.list_tools()) == ["a_x"]
-                said = [(await c.call_tool("a_x")).text for c in (one, other)]
-                assert said == ["a.x()", "a.x()"]
-                assert behind.open > 0
-            await until(lambda: behind.open == 0)
+    listener = await asyncio.start_server(gateway.serve_stream, "127.0.0.1", 0)
+    async with listener:
+        target = Stream.tcp("127.0.0.1", port_of(listener))
+        async with client_of(target, era) as one, client_of(target, era) as other:
+            assert tool_names(await one.list_tools()) == ["a_x"]
+            said = [(await c.call_tool("a_x")).text for c in (one, other)]
+            assert said == ["a.x()", "a.x()"]
+            assert behind.open > 0
+        await until(lambda: behind.open == 0)
     assert (len(gateway.opened), len(gateway.pool.shared)) == (0, 0)
 
 
 async def test_what_clients_share_stays_until_the_last_of_them_has_gone():
     behind = Counted(named("a", "x"))
     gateway = Gateway({"a": behind}, share="identity")
-    async with asyncio.timeout(BOUND_S):
-        listener = await asyncio.start_server(gateway.serve_stream, "127.0.0.1", 0)
-        async with listener:
-            target = Stream.tcp("127.0.0.1", port_of(listener))
-            async with mcpwire.Client(target) as one:
-                async with mcpwire.Client(target) as other:
-                    await other.call_tool("a_x")
-                assert (await one.call_tool("a_x")).text == "a.x()"
-                assert (behind.opened, behind.open) == (1, 1)
-            await until(lambda: behind.open == 0)
+    listener = await asyncio.start_server(gateway.serve_stream, "127.0.0.1", 0)
+    async with listener:
+        target = Stream.tcp("127.0.0.1", port_of(listener))
+        async with mcpwire.Client(target) as one:
+            async with mcpwire.Client(target) as other:
+                await other.call_tool("a_x")
+            assert (await one.call_tool("a_x")).text == "a.x()"
+            assert (behind.opened, behind.open) == (1, 1)
+        await until(lambda: behind.open == 0)
 
 
 @both_eras
@@ -70,7 +66,7 @@ async def test_a_gateway_serves_messages_and_relays_questions(era):
 
     gateway = Gateway({"a": server})
     there, back = asyncio.Queue(), asyncio.Queue()
-    async with asyncio.timeout(BOUND_S), asyncio.TaskGroup() as group:
+    async with asyncio.TaskGroup() as group:
         serving = group.create_task(
             gateway.serve_messages(back.put, there.get, form="dict")
         )
@@ -92,7 +88,6 @@ async def test_a_gateway_behind_a_firewall_dials_out():
         await gateway.serve_stream(*await asyncio.open_connection("127.0.0.1", port))
 
     async with (
-        asyncio.timeout(BOUND_S),
         reverse,
         await asyncio.start_server(reverse.accept, "127.0.0.1", 0) as listener,
     ):
@@ -106,19 +101,17 @@ async def test_cancelling_it_lets_go_of_the_servers_within_bounded_time():
     behind = Counted(named("a", "x"))
     gateway = Gateway({"a": behind})
     there, back = asyncio.Queue(), asyncio.Queue()
-    async with asyncio.timeout(BOUND_S):
-        serving = asyncio.create_task(
-            gateway.serve_messages(back.put, there.get, form="dict")
-        )
-        client = mcpwire.Client(Messages(there.put, back.get, form="dict"))
-        async with client:
-            await client.call_tool("a_x")
-            assert behind.open == 1
-            serving.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await serving
-            assert behind.open == 0
-            back.put_nowait(None)
+    serving = asyncio.create_task(
+        gateway.serve_messages(back.put, there.get, form="dict")
+    )
+    async with mcpwire.Client(Messages(there.put, back.get, form="dict")) as client:
+        await client.call_tool("a_x")
+        assert behind.open == 1
+        serving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await serving
+        assert behind.open == 0
+        back.put_nowait(None)
 
 
 async def test_a_form_that_there_is_none_of_is_refused_and_nothing_is_held():

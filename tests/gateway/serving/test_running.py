@@ -83,7 +83,6 @@ def test_files_are_watched_while_it_serves(
     assert "mcpwire-gateway-watch" not in stage.tasks
 
 
-@pytest.mark.anyio
 async def test_beside_other_work_it_lets_go_as_well(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

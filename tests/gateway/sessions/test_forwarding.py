@@ -12,8 +12,6 @@ from world import SESSIONS, A, B, a_world, chosen
 from mcpwire.gateway import Gateway, SealedIds
 from mcpwire.group import Member
 
-pytestmark = pytest.mark.anyio
-
 KEY = b"k" * 32
 NAMES = ["X-Run", "X-Agent", "traceparent"]
 

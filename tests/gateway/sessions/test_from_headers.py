@@ -13,8 +13,6 @@ from world import A, B, a_world, chosen, message_of
 
 from mcpwire.gateway import FromHeaders, Gateway
 
-pytestmark = pytest.mark.anyio
-
 
 @pytest.mark.system("O30", "O40")
 async def test_each_session_has_the_servers_that_it_chose() -> None:

@@ -17,7 +17,7 @@ from mcpwire.server.auth.verifiers import StaticTokens
 if TYPE_CHECKING:
     from world import Outside, World
 
-pytestmark = [pytest.mark.anyio, pytest.mark.attack("X01")]
+pytestmark = pytest.mark.attack("X01")
 
 TASKS = "io.modelcontextprotocol/tasks"
 LISTEN = "subscriptions/listen"

@@ -8,7 +8,6 @@ from urllib.parse import urlsplit
 import pytest
 from authorization_server import SENTINEL, oauth
 from guarded import (
-    BOUND_S,
     guarded,
     introspecting,
     introspects,
@@ -18,8 +17,6 @@ from guarded import (
 
 import mcpwire
 from mcpwire.server.auth import StaticTokens
-
-pytestmark = pytest.mark.anyio
 
 ERAS = ["stateless", "session"]
 READ, WRITE = "files:read", "files:write"
@@ -49,7 +46,7 @@ async def get(url, path, **headers):
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_client_logs_in_and_steps_up(auth, era):
     introspects(auth)
-    async with asyncio.timeout(BOUND_S), guarded(auth, introspecting(auth)) as server:
+    async with guarded(auth, introspecting(auth)) as server:
         target = mcpwire.Http(server.url, auth=oauth())
         async with mcpwire.Client(target, mode=era) as client:
             assert (await client.call_tool("whoami")).text == "ann"
@@ -69,7 +66,7 @@ async def test_a_client_logs_in_and_steps_up(auth, era):
 async def test_a_handler_sees_who_asks_and_never_the_token(auth, era, caplog):
     caplog.set_level("DEBUG")
     issues_jwts(auth)
-    async with asyncio.timeout(BOUND_S), guarded(auth, reading(auth)) as server:
+    async with guarded(auth, reading(auth)) as server:
         target = mcpwire.Http(server.url, auth=oauth())
         async with mcpwire.Client(target, mode=era) as client:
             assert (await client.call_tool("whoami")).text == "ann"
@@ -90,10 +87,7 @@ async def test_a_handler_sees_who_asks_and_never_the_token(auth, era, caplog):
 @pytest.mark.parametrize("era", ERAS)
 async def test_tokens_are_bound_to_a_key_where_that_is_wanted(auth, era):
     introspects(auth)
-    async with (
-        asyncio.timeout(BOUND_S),
-        guarded(auth, introspecting(auth), dpop="required") as server,
-    ):
+    async with guarded(auth, introspecting(auth), dpop="required") as server:
         target = mcpwire.Http(server.url, auth=oauth(dpop=True))
         async with mcpwire.Client(target, mode=era) as client:
             for _ in range(3):
@@ -107,7 +101,7 @@ async def test_a_token_that_is_taken_back_is_refreshed(auth, era):
     introspects(auth)
     verifier = introspecting(auth)
     verifier._remember = 0.0
-    async with asyncio.timeout(BOUND_S), guarded(auth, verifier) as server:
+    async with guarded(auth, verifier) as server:
         target = mcpwire.Http(server.url, auth=oauth())
         async with mcpwire.Client(target, mode=era) as client:
             await client.call_tool("whoami")
@@ -120,10 +114,7 @@ async def test_a_token_that_is_taken_back_is_refreshed(auth, era):
 @pytest.mark.rule("AUTH-03", "AUTH-05", "FLOW-26")
 async def test_the_metadata_stands_at_both_places_for_everybody(auth):
     options = {"scopes_supported": [READ, WRITE, "offline_access"]}
-    async with (
-        asyncio.timeout(BOUND_S),
-        guarded(auth, introspecting(auth), **options) as server,
-    ):
+    async with guarded(auth, introspecting(auth), **options) as server:
         for path in ("", "/mcp"):
             known = f"/.well-known/oauth-protected-resource{path}"
             status, fields, body = await get(server.url, known)
@@ -143,7 +134,7 @@ async def test_what_is_refused_is_refused_to_every_verb_and_shows_nothing(auth):
     introspects(auth)
     elsewhere = auth.give((READ,))["access_token"]  # for no resource
     bearer = {"authorization": f"Bearer {elsewhere}"}
-    async with asyncio.timeout(BOUND_S), guarded(auth, introspecting(auth)) as server:
+    async with guarded(auth, introspecting(auth)) as server:
         for path, headers, expected in (
             ("/mcp", {}, 401),
             ("/mcp", bearer, 401),
@@ -162,7 +153,7 @@ async def test_a_session_is_no_proof_of_anything(auth):
     tokens = StaticTokens(
         {name: {"subject": name, "scopes": [READ]} for name in ("ann", "bob")}
     )
-    async with asyncio.timeout(BOUND_S), guarded(auth, tokens) as server:
+    async with guarded(auth, tokens) as server:
         target = mcpwire.Http(server.url, auth="ann")
         async with mcpwire.Client(target, mode="session") as client:
             assert (await client.call_tool("whoami")).text == "ann"
@@ -183,7 +174,7 @@ async def test_a_session_is_no_proof_of_anything(auth):
 
 async def test_an_issuer_that_is_down_is_no_reason_to_log_in(auth):
     auth.on["/introspect"] = lambda _: (503, {}, b"")
-    async with asyncio.timeout(BOUND_S), guarded(auth, introspecting(auth)) as server:
+    async with guarded(auth, introspecting(auth)) as server:
         status, fields, _ = await get(server.url, "/mcp", authorization="Bearer t")
     assert status == 503
     assert fields["retry-after"]

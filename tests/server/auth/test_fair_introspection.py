@@ -19,10 +19,9 @@ from mcpwire.server.auth.resource_server import client_address
 from mcpwire.server.auth.verifiers import MOST, MOST_AT_ONCE
 from mcpwire.testing import AsgiTransport
 
-pytestmark = [pytest.mark.attack("X07"), pytest.mark.anyio]
+pytestmark = pytest.mark.attack("X07")
 
 GREEDY, HONEST = "192.0.2.1", "198.51.100.1"
-PATIENCE = 30.0
 
 
 class SlowIssuer:
@@ -87,10 +86,9 @@ async def test_200_slow_tokens_of_one_address_hold_up_no_good_one_of_another():
     assert [task.result() for task in bad if task.done()] == [503] * (
         200 - MOST_AT_ONCE
     )
-    async with asyncio.timeout(PATIENCE):
-        found = await asyncio.gather(
-            *(issuer.show(f"good{number}", HONEST) for number in range(3))
-        )
+    found = await asyncio.gather(
+        *(issuer.show(f"good{number}", HONEST) for number in range(3))
+    )
     assert found == ["good0", "good1", "good2"]
     # The oldest question was given up, and its client told to come back.
     assert await bad[0] == 503
@@ -116,12 +114,11 @@ async def test_questions_count_for_the_address_of_the_request():
             )
             for number in range(MOST_AT_ONCE)
         ]
-        async with asyncio.timeout(PATIENCE):
-            await issuer.is_full.wait()
-            # Let in, and then told that a GET names no session.
-            fields = {"authorization": "Bearer good"}
-            assert (await honest.get(RESOURCE, headers=fields)).status_code == 400
-            assert (await bad[0]).status_code == 503
+        await issuer.is_full.wait()
+        # Let in, and then told that a GET names no session.
+        fields = {"authorization": "Bearer good"}
+        assert (await honest.get(RESOURCE, headers=fields)).status_code == 400
+        assert (await bad[0]).status_code == 503
         for task in bad:
             task.cancel()
         await asyncio.gather(*bad, return_exceptions=True)

@@ -6,8 +6,6 @@ import pytest
 import mcpwire
 from mcpwire.testing import AsgiTransport
 
-pytestmark = pytest.mark.anyio
-
 RESOURCE = "https://mcp.example/mcp"
 ISSUER = "https://login.example"
 

@@ -6,9 +6,6 @@ import pytest
 from asgi_driver import Visit, scope, visit
 from hosted import app, ask, call, fields, post
 
-pytestmark = pytest.mark.anyio
-
-
 # Paths...
 
 

@@ -4,8 +4,6 @@ import pytest
 from by_hand import notice, request, success
 from http_hand import Work, call, content, in_session, progress
 
-pytestmark = pytest.mark.anyio
-
 INITIALIZED = notice("notifications/initialized")
 
 

@@ -21,8 +21,6 @@ from hosted import (
 
 from mcpwire.versions import REVISIONS
 
-pytestmark = pytest.mark.anyio
-
 ACCEPT = ("accept", "text/event-stream")
 HOST = ("host", "127.0.0.1:8000")
 

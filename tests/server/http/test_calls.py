@@ -19,8 +19,6 @@ from http_hand import (
 
 from mcpwire.server.http.exchange import Timeouts
 
-pytestmark = pytest.mark.anyio
-
 ENDED = "the session ended before the answer"
 
 INITIALIZED = notice("notifications/initialized")

@@ -24,9 +24,6 @@ from mcpwire.server.http.event_store import (
     parse_event_id,
 )
 
-pytestmark = pytest.mark.anyio
-
-
 NUMBERS = st.integers(0, 10**15 - 1)
 SMALL = 1 + EVENT_COST
 """What a message of one byte counts for."""

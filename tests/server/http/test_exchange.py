@@ -18,8 +18,6 @@ from mcpwire.server.http.exchange import (
 )
 from mcpwire.testing import VirtualClockLoop
 
-pytestmark = pytest.mark.anyio
-
 
 def opened(body=None, *, limits=None, **options):
     visit = Visit(scope(**options), body)

@@ -9,7 +9,7 @@ import pytest
 from mcpwire import Context, Server
 from mcpwire.testing import AsgiTransport
 
-pytestmark = [pytest.mark.attack("X07"), pytest.mark.anyio]
+pytestmark = pytest.mark.attack("X07")
 
 GREEDY, HONEST = "192.0.2.1", "198.51.100.1"
 URL = "https://x.example/mcp"

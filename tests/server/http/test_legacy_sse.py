@@ -14,8 +14,6 @@ from mcpwire.server.http.exchange import HttpProblem, Timeouts
 from mcpwire.server.http.legacy_sse import LegacySse
 from mcpwire.wire.urls import parse_url
 
-pytestmark = pytest.mark.anyio
-
 ADA = Principal(issuer="i", client_id="c", subject="ada")
 BOB = Principal(issuer="i", client_id="c", subject="bob")
 

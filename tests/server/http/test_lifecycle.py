@@ -10,9 +10,6 @@ from http_hand import Work
 
 from mcpwire.server.notifications import TOOLS
 
-pytestmark = pytest.mark.anyio
-
-
 # Its life...
 
 

@@ -14,8 +14,6 @@ from mcpwire.errors import LocalProtocolError
 from mcpwire.server.notifications import TOOLS
 from mcpwire.versions import REVISIONS
 
-pytestmark = pytest.mark.anyio
-
 
 @pytest.mark.case("B04", "D15")
 @pytest.mark.attack("S10")

@@ -14,8 +14,6 @@ from mcpwire.server.request import IN_MEMORY, Session
 from mcpwire.types import Implementation
 from mcpwire.versions import find_revision
 
-pytestmark = pytest.mark.anyio
-
 INITIALIZE = by_hand.request(0, "initialize", by_hand.session())
 LIST = by_hand.request(1, "tools/list", {})
 KNOWN = "known-elsewhere"

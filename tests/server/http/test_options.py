@@ -10,8 +10,6 @@ from mcpwire import Context, Server
 from mcpwire.server.http.event_store import MemoryEventStore
 from mcpwire.testing import VirtualClockLoop
 
-pytestmark = pytest.mark.anyio
-
 CALL = by_hand.request(1, "tools/call", {"name": "tell", "arguments": {}})
 CALL["params"]["_meta"] = {"progressToken": "t"}
 

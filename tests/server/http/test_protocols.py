@@ -10,8 +10,6 @@ from wired import Small, answer, connected, port_of, raw, served, spoken
 
 from mcpwire import Limits
 
-pytestmark = pytest.mark.anyio
-
 NAMES = ["auto", "httptools", "h11"]
 """Ours, and uvicorn's own."""
 

@@ -15,8 +15,6 @@ from mcpwire.errors import (
     RPCError,
 )
 
-pytestmark = pytest.mark.anyio
-
 
 @pytest.mark.rule("LHTTP-04", "LHTTP-11", "LHTTP-19")
 @pytest.mark.case("D08")

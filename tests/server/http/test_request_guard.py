@@ -9,9 +9,6 @@ from mcpwire.errors import RPCError
 from mcpwire.server.auth import Principal, ResourceServer, StaticTokens
 from mcpwire.server.auth.resource_server import HttpRefusal
 
-pytestmark = pytest.mark.anyio
-
-
 # Who comes in...
 
 

@@ -8,8 +8,6 @@ from hosted import META, fields
 
 from mcpwire import ApiKeys, Principal, ResourceServer, Server
 
-pytestmark = pytest.mark.anyio
-
 
 def guarded(called):
     auth = ResourceServer(

@@ -13,8 +13,6 @@ from mcpwire.errors import InvalidRequest
 from mcpwire.server.auth.resource_server import Principal, ScopeRequired
 from mcpwire.wire.headers import is_session_id
 
-pytestmark = pytest.mark.anyio
-
 ADA = Principal(issuer="https://i.example", client_id="c", subject="ada")
 BOB = Principal(issuer="https://i.example", client_id="c", subject="bob")
 

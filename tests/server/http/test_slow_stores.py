@@ -9,8 +9,6 @@ from http_hand import Bench, Steps, call, called, content, data_of, in_session, 
 from mcpwire.limits import Limits
 from mcpwire.server.http.event_store import MemoryEventStore
 
-pytestmark = pytest.mark.anyio
-
 DONE = success(1, content())
 
 

@@ -10,8 +10,6 @@ from mcpwire.errors import RequestTimeout
 from mcpwire.server.http.exchange import Timeouts
 from mcpwire.server.http.streams import DROPPABLE, SseWriter
 
-pytestmark = pytest.mark.anyio
-
 
 def made(room=1_000, **timeouts):
     return SseWriter(room), Visit("GET", {}, timeouts=Timeouts(body=30, **timeouts))

@@ -20,8 +20,6 @@ from mcpwire.errors import (
 from mcpwire.protocol.http_headers import ParamHeader
 from mcpwire.server.auth.resource_server import HttpRefusal
 
-pytestmark = pytest.mark.anyio
-
 
 def error(answer):
     return answer["error"]["code"]

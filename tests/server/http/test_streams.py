@@ -23,8 +23,6 @@ from mcpwire.server.http.event_store import MemoryEventStore, parse_event_id
 from mcpwire.server.http.exchange import Timeouts
 from mcpwire.server.http.sessions import ENDED_STREAMS_KEPT
 
-pytestmark = pytest.mark.anyio
-
 CHANGED = "notifications/tools/list_changed"
 
 

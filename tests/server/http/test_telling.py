@@ -13,9 +13,6 @@ from mcpwire.errors import (
     MissingCapability,
 )
 
-pytestmark = pytest.mark.anyio
-
-
 # What is said before the answer...
 
 

@@ -16,7 +16,7 @@ from mcpwire import Limits
 from mcpwire.server.http.app import AsgiApp
 from mcpwire.versions import REVISIONS
 
-pytestmark = [pytest.mark.anyio, pytest.mark.attack("X04")]
+pytestmark = pytest.mark.attack("X04")
 
 EVENT, EVENTS = 10_240, 40
 STREAM = EVENT * EVENTS

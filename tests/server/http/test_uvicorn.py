@@ -34,8 +34,6 @@ from mcpwire.server.http.uvicorn import (
 )
 from mcpwire.server.log_limit import LogLimit
 
-pytestmark = pytest.mark.anyio
-
 HEAD_MOST = 2_048
 ATTACKER, HONEST = "127.0.0.2", "127.0.0.1"
 GET = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"

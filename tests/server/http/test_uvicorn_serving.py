@@ -24,8 +24,6 @@ from mcpwire.server.http import uvicorn as serving
 from mcpwire.server.http.event_store import MemoryEventStore
 from mcpwire.server.http.uvicorn import read_address, run_http, serve_http
 
-pytestmark = pytest.mark.anyio
-
 
 @pytest.mark.rule("TR-HTTP-04")
 @pytest.mark.parametrize(

@@ -11,9 +11,6 @@ from hosted import app, call, fields
 from ports import kept_port
 from wired import PATHS, PATIENCE, raw, spoken, tells
 
-pytestmark = pytest.mark.anyio
-
-
 # Other web servers...
 
 

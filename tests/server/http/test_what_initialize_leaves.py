@@ -12,8 +12,6 @@ import mcpwire
 from mcpwire.errors import InvalidParams, NegotiationError
 from mcpwire.server.request import RETAINED_BYTES, check_retained
 
-pytestmark = pytest.mark.anyio
-
 LARGE = {"experimental": {"x": {"y": "x" * 3_900_000}}}
 MANY = {"experimental": {"x": {"y": [{}] * 280_000}}}
 DEEP = {}

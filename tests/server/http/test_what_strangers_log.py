@@ -16,7 +16,7 @@ from mcpwire.server.auth import ResourceServer
 from mcpwire.server.log_limit import LogLimit
 from mcpwire.testing import AsgiTransport
 
-pytestmark = [pytest.mark.attack("X13"), pytest.mark.anyio]
+pytestmark = pytest.mark.attack("X13")
 
 URL = "http://127.0.0.1/mcp"
 TIMES = 10

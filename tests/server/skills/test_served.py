@@ -8,8 +8,6 @@ from mcpwire.protocol.methods import SKILLS
 from mcpwire.server.extensions.skills import Skills
 from mcpwire.server.server import Server
 
-pytestmark = pytest.mark.anyio
-
 DOCUMENT = """---
 name: pdf-processing
 description: Extract, fill and assemble PDF documents

@@ -6,12 +6,9 @@ The clients are served from memory meanwhile; nothing of that may last.
 import sqlite3
 import stat
 
-import pytest
 from taskbed import bed
 
 from mcpwire.server.extensions.tasks import MemoryTaskStore, SqliteTaskStore
-
-pytestmark = pytest.mark.anyio
 
 
 class Locked(MemoryTaskStore):

@@ -16,8 +16,6 @@ from mcpwire.errors import (
 )
 from mcpwire.server.extensions.tasks import Tasks
 
-pytestmark = pytest.mark.anyio
-
 START = "1970-01-01T00:16:40.000Z"
 FAILURE = {"content": [{"type": "text", "text": "it broke"}], "isError": True}
 

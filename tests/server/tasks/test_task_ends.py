@@ -8,8 +8,6 @@ from taskbed import RESULT, Bed, Gate, bed, soon
 from mcpwire.errors import InvalidParams
 from mcpwire.server.extensions import tasks as extension
 
-pytestmark = pytest.mark.anyio
-
 
 async def cancel(tasks, task_id, **options):
     return await tasks.ask("tasks/cancel", {"taskId": task_id}, **options)

@@ -10,7 +10,7 @@ from mcpwire.server.extensions.tasks import (
     StoreFullError,
 )
 
-pytestmark = [pytest.mark.attack("X07"), pytest.mark.anyio]
+pytestmark = pytest.mark.attack("X07")
 
 GREEDY, HONEST = {"address": "192.0.2.1"}, {"address": "198.51.100.1"}
 

@@ -13,8 +13,6 @@ from mcpwire.errors import (
     RPCError,
 )
 
-pytestmark = pytest.mark.anyio
-
 
 def text(*parts):
     return {"content": [{"type": "text", "text": " ".join(parts)}]}

@@ -9,8 +9,6 @@ from mcpwire.errors import InvalidParams, MethodNotFound
 from mcpwire.server.lifespan import Lifespan
 from mcpwire.versions import LATEST, LATEST_SESSION
 
-pytestmark = pytest.mark.anyio
-
 
 def server(**attributes):
     """Return what matters of a server to its tasks."""

@@ -99,7 +99,6 @@ def test_only_lawful_steps_are_told_and_the_last_one_is_final(steps):
         assert told[-1] == final
 
 
-@pytest.mark.anyio
 async def test_nothing_of_a_task_is_left_but_what_is_kept_of_it():
     async with bed() as tasks:
         requests = []

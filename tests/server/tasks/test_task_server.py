@@ -14,8 +14,6 @@ from mcpwire.server.context import Context
 from mcpwire.server.extensions.tasks import Tasks
 from mcpwire.server.server import Server
 
-pytestmark = pytest.mark.anyio
-
 CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 

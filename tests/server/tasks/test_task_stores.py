@@ -16,8 +16,6 @@ from mcpwire.server.extensions.tasks import (
     StoreFullError,
 )
 
-pytestmark = pytest.mark.anyio
-
 ROOM = TaskLimits(kept=100, unfinished=100)
 
 

@@ -22,7 +22,7 @@ from mcpwire.types import (
     TextContent,
 )
 
-pytestmark = [pytest.mark.anyio, pytest.mark.servers]
+pytestmark = pytest.mark.servers
 
 FORM, URL = "trigger-elicitation-request", "trigger-url-elicitation"
 SAMPLING, ROOTS = "trigger-sampling-request", "get-roots-list"

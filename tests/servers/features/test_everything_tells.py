@@ -10,7 +10,7 @@ from hearing import MESSAGE, PATIENCE_S, TOOLS_CHANGED, UPDATED, Heard, next_of
 
 import mcpwire
 
-pytestmark = [pytest.mark.anyio, pytest.mark.servers]
+pytestmark = pytest.mark.servers
 
 LOGGING, UPDATES = "toggle-simulated-logging", "toggle-subscriber-updates"
 LONG, SAMPLING = "trigger-long-running-operation", "trigger-sampling-request"

@@ -8,7 +8,7 @@ from hearing import MESSAGE, Heard
 import mcpwire
 from mcpwire.types import CreateMessageResult, TextContent
 
-pytestmark = [pytest.mark.anyio, pytest.mark.servers]
+pytestmark = pytest.mark.servers
 
 
 def sample(request):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hearing import TOOLS_CHANGED, Heard
 
-pytestmark = [pytest.mark.anyio, pytest.mark.servers]
+pytestmark = pytest.mark.servers
 
 NOON = {"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"}
 

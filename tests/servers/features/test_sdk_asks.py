@@ -28,7 +28,7 @@ from mcpwire.types import (
     UntitledSingleSelectEnumSchema,
 )
 
-pytestmark = [pytest.mark.anyio, pytest.mark.servers]
+pytestmark = pytest.mark.servers
 
 PAGE = "https://example.org/sign-in"
 COMPLETE = "notifications/elicitation/complete"

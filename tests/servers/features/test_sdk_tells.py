@@ -12,7 +12,7 @@ from hearing import MESSAGE, PATIENCE_S, TOOLS_CHANGED, UPDATED, Heard, next_of
 
 import mcpwire
 
-pytestmark = [pytest.mark.anyio, pytest.mark.servers]
+pytestmark = pytest.mark.servers
 
 NOTE = "note://shared"
 LEVELS = ["warning", "error", "critical", "alert", "emergency"]

@@ -10,7 +10,7 @@ from serving import LATER, NAMED, SAMPLED, SUBSCRIBING, name_of, write_until_hea
 import mcpwire
 from mcpwire.types import CreateMessageResult, TextContent
 
-pytestmark = [pytest.mark.anyio, pytest.mark.servers]
+pytestmark = pytest.mark.servers
 
 REVISIONS = {"session": "2025-11-25", "stateless": "2026-07-28"}
 

@@ -9,7 +9,7 @@ from serving import SERVED, SUBSCRIBING, name_of, write_until_heard
 
 import mcpwire
 
-pytestmark = [pytest.mark.anyio, pytest.mark.servers]
+pytestmark = pytest.mark.servers
 
 PATIENT = mcpwire.Recovery(attempts=100)
 """A server of somebody else's may take seconds until it listens again."""

@@ -7,7 +7,7 @@ import pytest
 import mcpwire
 from mcpwire.gateway import Gateway
 
-pytestmark = [pytest.mark.anyio, pytest.mark.servers, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(120)]
 
 
 async def test_a_session_is_asked_in_the_middle_of_a_call(warm, connect):

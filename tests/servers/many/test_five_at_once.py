@@ -26,7 +26,7 @@ from mixed_calls import (
 
 import mcpwire
 
-pytestmark = [pytest.mark.anyio, pytest.mark.servers]
+pytestmark = pytest.mark.servers
 
 PATIENCE_S = 150.0
 # A server that is started again may take longer than the attempts that are the default.

@@ -9,7 +9,7 @@ from joserfc.jwk import ECKey
 
 import mcpwire
 
-pytestmark = [pytest.mark.anyio, pytest.mark.servers]
+pytestmark = pytest.mark.servers
 
 BOUND_S = 30.0
 KEY = ECKey.generate_key("P-256")

@@ -74,7 +74,6 @@ def test_a_stalled_relay_does_not_outlive_its_client():
         echo(client, "x" * 300_000, timeout=0.1)
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("end", ["sys.exit(3)", "os.kill(os.getpid(), 9)"])
 async def test_it_ends_as_its_server_ends(end):
     server = scripted_command(f"handshake(); recv(); os.write(2, b'ouch'); {end}")
@@ -86,7 +85,6 @@ async def test_it_ends_as_its_server_ends(end):
     assert caught.value.stderr_tail == "ouch"
 
 
-@pytest.mark.anyio
 async def test_the_end_of_the_output_passes_although_the_server_lives():
     target = FaultyStdio(ECHO, [HangUp(after_message=1)]).command()
     async with asyncio.timeout(40), mcpwire.Client(target, **OPTIONS) as client:
@@ -94,7 +92,6 @@ async def test_the_end_of_the_output_passes_although_the_server_lives():
             await client.call_tool("x")
 
 
-@pytest.mark.anyio
 async def test_a_server_that_does_not_start_is_named():
     target = FaultyStdio("no-such-command-at-all", []).command()
     async with asyncio.timeout(40):

@@ -23,8 +23,6 @@ from mcpwire.testing import (
     scripted_command,
 )
 
-pytestmark = pytest.mark.anyio
-
 BOUND_S = 30.0
 
 ECHO = scripted_command(
@@ -65,40 +63,40 @@ async def echo(c, value="hi", **options):
     ids=repr,
 )
 async def test_what_can_be_borne_is_borne(faults):
-    async with asyncio.timeout(BOUND_S), client(*faults) as c:
+    async with client(*faults) as c:
         assert [await echo(c, value) for value in ("a", "ü", "c")] == ["a", "ü", "c"]
 
 
 async def test_large_messages_pass_whole():
     value = "x" * 3_000_000
-    async with asyncio.timeout(BOUND_S), client(Split(size=50_000)) as c:
+    async with client(Split(size=50_000)) as c:
         assert await echo(c, value) == value
 
 
 async def test_many_calls_at_once_pass_a_relay_that_splits_and_swaps():
     faults = [Swap(message=3), Split(longest=40)]
-    async with asyncio.timeout(BOUND_S), client(*faults) as c:
+    async with client(*faults) as c:
         values = [str(number) for number in range(30)]
         assert await asyncio.gather(*(echo(c, each) for each in values)) == values
 
 
 @pytest.mark.parametrize("fault", [Drop(message=2), Drop(message=3, toward="server")])
 async def test_a_message_that_is_lost_costs_its_call_and_no_other(fault):
-    async with asyncio.timeout(BOUND_S), client(fault) as c:
+    async with client(fault) as c:
         with pytest.raises(mcpwire.RequestTimeout):
             await echo(c, timeout=0.1)
         assert await echo(c) == "hi"
 
 
 async def test_noise_is_counted():
-    async with asyncio.timeout(BOUND_S), client(Noise(message=(1, 2))) as c:
+    async with client(Noise(message=(1, 2))) as c:
         assert await echo(c) == "hi"
         assert c.stats.noise_lines == 2
 
 
 async def test_a_spoiled_answer_fails_its_call_and_no_other():
     spoiled = Noise(message=2, data=b"{")
-    async with asyncio.timeout(BOUND_S), client(spoiled) as c:
+    async with client(spoiled) as c:
         with pytest.raises((mcpwire.InvalidMessage, mcpwire.RequestTimeout)):
             await echo(c, timeout=0.2)
         assert await echo(c) == "hi"
@@ -107,10 +105,9 @@ async def test_a_spoiled_answer_fails_its_call_and_no_other():
 @pytest.mark.parametrize("fault", [Corrupt(at=0), Lose(at=0, count=5)])
 async def test_a_handshake_that_is_spoiled_does_not_hang(fault):
     c = client(fault, connect_timeout=0.3)
-    async with asyncio.timeout(BOUND_S):
-        with pytest.raises(mcpwire.MCPError):
-            await c.connect()
-        await c.aclose()
+    with pytest.raises(mcpwire.MCPError):
+        await c.connect()
+    await c.aclose()
 
 
 @pytest.mark.parametrize(
@@ -123,9 +120,8 @@ async def test_a_handshake_that_is_spoiled_does_not_hang(fault):
     ids=repr,
 )
 async def test_an_end_in_the_middle_fails_the_call_at_once(fault):
-    async with asyncio.timeout(BOUND_S):
-        with pytest.raises(mcpwire.TransportError):
-            await use(client(fault))
+    with pytest.raises(mcpwire.TransportError):
+        await use(client(fault))
 
 
 async def use(c):
@@ -136,15 +132,14 @@ async def use(c):
 
 async def test_a_relay_that_is_closed_from_the_start_is_no_connection():
     for toward in ("client", "server"):
-        async with asyncio.timeout(BOUND_S):
-            with pytest.raises(mcpwire.ConnectError):
-                await client(HangUp(toward=toward)).connect()
+        with pytest.raises(mcpwire.ConnectError):
+            await client(HangUp(toward=toward)).connect()
 
 
 @pytest.mark.fault("F07")
 @pytest.mark.parametrize("after", [{"after_message": 2}, {"after_bytes": 300}])
 async def test_a_pipe_that_nobody_reads_fills_and_hinders_no_close(after):
-    async with asyncio.timeout(BOUND_S), client(Stall(toward="server", **after)) as c:
+    async with client(Stall(toward="server", **after)) as c:
         calls = [
             asyncio.create_task(echo(c, "x" * 200_000, timeout=0.2)) for _ in range(5)
         ]
@@ -155,7 +150,7 @@ async def test_a_pipe_that_nobody_reads_fills_and_hinders_no_close(after):
 
 
 async def test_a_stall_of_the_answers_is_a_timeout_and_hinders_no_close():
-    async with asyncio.timeout(BOUND_S), client(Stall(after_message=1)) as c:
+    async with client(Stall(after_message=1)) as c:
         with pytest.raises(mcpwire.RequestTimeout):
             await echo(c, timeout=0.1)
 
@@ -189,15 +184,14 @@ async def test_by_chance_and_seed_the_same_calls_are_lost():
             await asyncio.wait(calls)
         return done
 
-    async with asyncio.timeout(BOUND_S):
-        first = await lost(3)
-        assert first == await lost(3)
-        assert set(first) == {True, False}
+    first = await lost(3)
+    assert first == await lost(3)
+    assert set(first) == {True, False}
 
 
 async def test_exit_code_and_stderr_pass_the_relay():
     target = scripted_command("handshake(); recv(); os.write(2, b'ouch'); sys.exit(3)")
-    async with asyncio.timeout(BOUND_S), client(target=target) as c:
+    async with client(target=target) as c:
         with pytest.raises(mcpwire.ConnectionClosed) as caught:
             await echo(c)
     assert (caught.value.exit_code, caught.value.stderr_tail) == (3, "ouch")
@@ -211,12 +205,11 @@ async def test_a_command_that_does_not_start_says_so():
 
 async def test_the_same_target_opens_a_new_relay_each_time():
     c = client(HangUp(after_message=2))
-    async with asyncio.timeout(BOUND_S):
-        for _ in range(2):
-            async with c:
-                assert await echo(c) == "hi"
-                with pytest.raises(mcpwire.ConnectionClosed):
-                    await echo(c)
+    for _ in range(2):
+        async with c:
+            assert await echo(c) == "hi"
+            with pytest.raises(mcpwire.ConnectionClosed):
+                await echo(c)
 
 
 def test_a_forgotten_client_leaves_nothing_of_the_relay():
@@ -245,7 +238,7 @@ async def test_a_server_that_reads_slowly_gets_everything():
         serve({"tools/call": lambda m: text(size(m))})
         """
     )
-    async with asyncio.timeout(BOUND_S), client(target=slow) as c:
+    async with client(target=slow) as c:
         sizes = [500_000, 1, 300_000]
         said = await asyncio.gather(*(echo(c, "x" * size) for size in sizes))
     assert said == [str(size) for size in sizes]
@@ -258,7 +251,7 @@ async def test_a_server_that_closes_its_input_breaks_the_client_s_pipe():
     )
     is_deaf = asyncio.Event()
     c = client(target=deaf, on_notification=lambda _: is_deaf.set())
-    async with asyncio.timeout(BOUND_S), c:
+    async with c:
         await is_deaf.wait()
         with pytest.raises(mcpwire.ConnectionClosed):
             await asyncio.gather(echo(c), echo(c), echo(c))

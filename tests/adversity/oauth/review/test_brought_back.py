@@ -5,13 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
-import pytest
 from authorization_server import browse, oauth, protected_server
 from engine_calls import connected
 
 import mcpwire
-
-pytestmark = [pytest.mark.anyio]
 
 CALL_S = 0.6
 THINKS_S = 1.5

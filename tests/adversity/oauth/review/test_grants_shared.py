@@ -12,10 +12,6 @@ from authorization_server import browse, oauth, protected_server
 
 import mcpwire
 
-pytestmark = [pytest.mark.anyio]
-
-BOUND_S = 30.0
-
 
 @pytest.mark.parametrize("how", ["oauth", "machine"])
 def test_using_a_grant_does_not_change_its_hash(how, monkeypatch, tmp_path):
@@ -42,10 +38,9 @@ async def test_no_request_carries_two_authorization_fields(auth, how):
     with protected_server(auth) as server:
         options = {"headers": lambda: own} if how == "function" else {}
         target = mcpwire.Http(server.url, auth=oauth(), **options)
-        async with asyncio.timeout(BOUND_S):
-            with pytest.raises(mcpwire.LocalProtocolError, match="exclude each other"):
-                async with mcpwire.Client(target) as client:
-                    await client.call_tool("echo", {"text": "hi"}, headers=own)
+        with pytest.raises(mcpwire.LocalProtocolError, match="exclude each other"):
+            async with mcpwire.Client(target) as client:
+                await client.call_tool("echo", {"text": "hi"}, headers=own)
         for request in server.requests:
             assert request.raw.lower().count(b"\r\nauthorization:") <= 1
             assert b"of-the-users-own" not in request.raw
@@ -74,10 +69,7 @@ async def test_a_lease_outlasts_the_requests_that_it_is_for(auth):
     limits = mcpwire.Limits(oauth_timeout=60.0)
     with protected_server(auth) as server:
         target = mcpwire.Http(server.url, auth=oauth(storage=storage))
-        async with (
-            asyncio.timeout(BOUND_S),
-            mcpwire.Client(target, limits=limits) as client,
-        ):
+        async with mcpwire.Client(target, limits=limits) as client:
             auth.expire_all()
             await client.list_tools()
     assert auth.grants == ["authorization_code", "refresh_token"]
@@ -94,8 +86,7 @@ async def test_a_login_is_begun_and_finished_where_nothing_can_be_stored(
     with protected_server(auth) as server:
         grant = mcpwire.OAuth(redirect_uri="https://app.example.com/back")
         target = mcpwire.Http(server.url, auth=grant)
-        async with asyncio.timeout(BOUND_S):
-            begun = await mcpwire.begin_login(target)
-            returned = await asyncio.to_thread(browse, begun.url)
-            status = await mcpwire.finish_login(target, returned)
+        begun = await mcpwire.begin_login(target)
+        returned = await asyncio.to_thread(browse, begun.url)
+        status = await mcpwire.finish_login(target, returned)
     assert status.issuer == auth.issuer

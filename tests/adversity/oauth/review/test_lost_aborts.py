@@ -15,8 +15,6 @@ from mcpwire.protocol.http_reply import Request
 from mcpwire.transports.oauth.authorizer import Authorizer
 from mcpwire.transports.oauth.engine import AuthEngine
 
-pytestmark = [pytest.mark.anyio]
-
 BOUND_S = 50.0
 SOON_S = 30.0
 
@@ -52,22 +50,21 @@ async def test_a_deadline_that_passes_as_the_token_comes_counts(
 ):
     """Nothing waits in that moment, so nothing can be woken; it must be looked for."""
     with protected_server(auth) as server:
-        async with asyncio.timeout(BOUND_S):
-            target = mcpwire.Http(
-                server.url, auth=oauth(), engine=engine, server_stream="never"
-            )
-            async with mcpwire.Client(target) as client:
-                auth.expire_all()
-                expire_as_the_token_comes(monkeypatch)
-                call = asyncio.create_task(client.call_tool("slow", timeout=100.0))
-                await asyncio.wait([call], timeout=SOON_S)
-                monkeypatch.undo()
-                is_over = call.done()
-                server.release()
-                with pytest.raises(mcpwire.RequestTimeout):
-                    await call
-                assert is_over
-                assert server.verbs().count("tools/call") == 1
+        target = mcpwire.Http(
+            server.url, auth=oauth(), engine=engine, server_stream="never"
+        )
+        async with mcpwire.Client(target) as client:
+            auth.expire_all()
+            expire_as_the_token_comes(monkeypatch)
+            call = asyncio.create_task(client.call_tool("slow", timeout=100.0))
+            await asyncio.wait([call], timeout=SOON_S)
+            monkeypatch.undo()
+            is_over = call.done()
+            server.release()
+            with pytest.raises(mcpwire.RequestTimeout):
+                await call
+            assert is_over
+            assert server.verbs().count("tools/call") == 1
 
 
 @pytest.mark.parametrize("is_denied", [False, True])

@@ -1,0 +1,42 @@
+"""Async tests end by themselves, whatever they wait for."""
+
+import asyncio
+import inspect
+from types import SimpleNamespace
+
+import bounds
+import pytest
+from clocks import on_a_virtual_clock
+
+BOUND_S = 0.5
+
+
+@pytest.mark.xfail(raises=TimeoutError, strict=True)
+async def test_a_test_that_hangs_fails():
+    await asyncio.Event().wait()
+
+
+@on_a_virtual_clock
+async def test_a_virtual_clock_counts_to_no_bound():
+    await asyncio.sleep(1e6)
+
+
+@pytest.mark.parametrize(
+    ("module", "marked", "seconds"),
+    [
+        (SimpleNamespace(), None, bounds.BOUND_S),
+        (SimpleNamespace(BOUND_S=7.0), None, 7.0),
+        (SimpleNamespace(BOUND_S=7.0), pytest.mark.timeout(300), None),
+    ],
+    ids=["the rule for all", "its module's own", "a time of its own"],
+)
+def test_what_bounds_an_async_test(module, marked, seconds):
+    async def test():
+        await asyncio.sleep(0)
+
+    item = SimpleNamespace(obj=test, module=module, get_closest_marker=lambda _: marked)
+    bounds.bound_item(item)
+    if seconds is None:
+        assert item.obj is test
+    else:
+        assert inspect.getclosurevars(item.obj).nonlocals["seconds"] == seconds
