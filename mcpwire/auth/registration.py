@@ -34,9 +34,10 @@ _WHAT: Final = "the registration endpoint"
 
 # The methods of a client of this type, best first.
 _WANTED_METHODS: Final[Mapping[str, tuple[ClientAuth, ...]]] = {
-    # RFC 8252 section 8.4: an installed program keeps no secret.
-    "native": ("none", "client_secret_basic", "client_secret_post"),
-    "web": ("client_secret_basic", "client_secret_post", "none"),
+    # RFC 8252 section 8.4: an installed program keeps no secret. With HTTP Basic,
+    # servers of `mcp` refuse a form without client_id, and Okta and Notion one with it.
+    "native": ("none", "client_secret_post", "client_secret_basic"),
+    "web": ("client_secret_post", "client_secret_basic", "none"),
 }
 
 
@@ -177,8 +178,9 @@ def _wanted_method(kind: str, metadata: ServerMetadata) -> ClientAuth:
     if supported is None:
         return "client_secret_basic"  # RFC 8414 section 2: the default
     wanted = _WANTED_METHODS[kind]
-    # Lists are not always complete: without a common method our best one is tried.
-    return next((method for method in wanted if method in supported), wanted[0])
+    # Lists are not always complete: without a common method the usual one is tried.
+    usual: ClientAuth = "none" if kind == "native" else "client_secret_basic"
+    return next((method for method in wanted if method in supported), usual)
 
 
 def read_registration(

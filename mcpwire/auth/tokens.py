@@ -144,9 +144,7 @@ def authenticate(
     # RFC 6749 section 2.3.1: both parts are encoded as in a form first. Some servers
     # (Authlib) decode percent signs and leave a plus; a space as %20 is read by all.
     text = f"{quote(client_id, safe='')}:{quote(secret, safe='')}"
-    value = f"Basic {b64encode(text.encode()).decode()}"
-    # Section 3.2.1 allows the name in the form, too; servers of `mcp` need it there.
-    return [*form, ("client_id", client_id)], [("authorization", value)]
+    return form, [("authorization", f"Basic {b64encode(text.encode()).decode()}")]
 
 
 def check_bound(identity: Identity, metadata: ServerMetadata) -> None:

@@ -249,8 +249,9 @@ def test_who_can_have_refresh_tokens_asks_for_them(supported, asks):
 BASIC, POST, JWT = "client_secret_basic", "client_secret_post", "private_key_jwt"
 METHODS = [
     (None, BASIC, BASIC),
-    ((POST, BASIC, "none"), "none", BASIC),
-    ((POST, BASIC), BASIC, BASIC),
+    ((BASIC, POST, "none"), "none", POST),
+    ((BASIC, POST), POST, POST),
+    ((BASIC,), BASIC, BASIC),
     ((POST,), POST, POST),
     (("none",), "none", "none"),
     ((JWT,), "none", BASIC),

@@ -141,7 +141,7 @@ def test_a_form_says_who_asks():
         [],
     )
     assert authenticate(SECRET, metadata(BASIC), FORM) == (
-        [*FORM, ("client_id", "me")],
+        FORM,
         [("authorization", "Basic bWU6YS1zZWNyZXQ=")],
     )
     assert authenticate(PUBLIC, metadata(), FORM, assertion="the-jwt") == (

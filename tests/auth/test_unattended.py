@@ -120,10 +120,10 @@ def test_what_is_stored_for_another_client_is_not_used(grant):
 def test_a_secret_is_shown_as_the_server_wants_it(methods, in_form):
     world = world_with(token_endpoint_auth_methods_supported=methods)
     world.run(obtain(SECRET, wanted(denial=denied(scopes=("a", "b")))))
-    expected = {"grant_type": "client_credentials", "scope": "a b", "client_id": "me"}
+    expected = {"grant_type": "client_credentials", "scope": "a b"}
     expected["resource"] = RESOURCE
     if in_form:
-        expected["client_secret"] = "pass-word"
+        expected |= {"client_id": "me", "client_secret": "pass-word"}
     assert world.token_forms() == [expected]
     headers = dict(world.of(Fetch)[-1].headers)
     assert headers.get("authorization") == (
@@ -210,7 +210,6 @@ def test_an_id_token_goes_to_the_provider_and_its_assertion_to_the_issuer():
         "grant_type": "urn:ietf:params:oauth:grant-type:token-exchange",
         "requested_token_type": ID_JAG,
         "audience": ISSUER,
-        "client_id": "at-idp",
         "subject_token": "id-token-1",
         "subject_token_type": "urn:ietf:params:oauth:token-type:id_token",
         "resource": RESOURCE,
@@ -219,7 +218,6 @@ def test_an_id_token_goes_to_the_provider_and_its_assertion_to_the_issuer():
     assert request == {
         "grant_type": "urn:ietf:params:oauth:grant-type:jwt-bearer",
         "assertion": "id-jag-1",
-        "client_id": "me",
         "resource": RESOURCE,
         "scope": "x y",
     }

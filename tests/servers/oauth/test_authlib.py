@@ -74,7 +74,8 @@ async def test_more_scopes_are_asked_for_when_they_are_needed(authlib, server, b
     assert second == {"mcp:read", "mcp:write", "offline_access"}
     seen = authlib.seen()
     assert grants(seen) == ["authorization_code"] * 2
-    assert [path for path, _ in seen].count("/register") == 1
+    # It registers anew: some servers refuse scopes that a client is not registered for.
+    assert [path for path, _ in seen].count("/register") == 2
     status = mcpwire.login_status(mcpwire.Http(server.url, auth=grant))
     assert set(status.scopes) == second
 
