@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     import pytest
 
 BOUND_S: Final = 28.0
-"""Less than the 30 s that a client waits by itself. A module's own `BOUND_S` counts."""
+"""Less than the 30 s that a client waits by itself; a module may say `TEST_BOUND_S`."""
 
 
 def bound_item(item: pytest.Function) -> None:
-    """Bound an async test that is about to run and has no time of its own."""
+    """Bound an async function that is about to run and has no time of its own."""
     if inspect.iscoroutinefunction(item.obj) and not item.get_closest_marker("timeout"):
-        item.obj = bounded(item.obj, getattr(item.module, "BOUND_S", BOUND_S))
+        item.obj = bounded(item.obj, getattr(item.module, "TEST_BOUND_S", BOUND_S))
 
 
 def bounded(

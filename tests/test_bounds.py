@@ -8,7 +8,7 @@ import bounds
 import pytest
 from clocks import on_a_virtual_clock
 
-BOUND_S = 0.5
+TEST_BOUND_S = 0.5
 
 
 @pytest.mark.xfail(raises=TimeoutError, strict=True)
@@ -25,8 +25,8 @@ async def test_a_virtual_clock_counts_to_no_bound():
     ("module", "marked", "seconds"),
     [
         (SimpleNamespace(), None, bounds.BOUND_S),
-        (SimpleNamespace(BOUND_S=7.0), None, 7.0),
-        (SimpleNamespace(BOUND_S=7.0), pytest.mark.timeout(300), None),
+        (SimpleNamespace(TEST_BOUND_S=7.0), None, 7.0),
+        (SimpleNamespace(TEST_BOUND_S=7.0), pytest.mark.timeout(300), None),
     ],
     ids=["the rule for all", "its module's own", "a time of its own"],
 )

@@ -52,6 +52,8 @@ _STEP: Final = 1.05
 """How close to each other the last two rates are between which the highest lies."""
 
 _KEPT_PACE: Final = 0.97
+_SHARED: Final = ("seconds", "rounds", "warm_up", "shape")
+"""What the loads of one run have in common."""
 
 
 @attrs.frozen
@@ -122,7 +124,8 @@ async def run(
             name that the result gives it.
         against_load: Their load, where that has other calls, or a load for each by its
             name, so that one server can be measured under several. Time, rounds,
-            warm-up and shape are those of `load`.
+            warm-up and shape are those of `load`. The result and `differences` do not
+            know that the loads differ.
         with_floor: Whether the floor is measured too.
         with_details: Whether to count what a call costs in messages and system calls,
             and to find out where its time goes.
@@ -178,7 +181,9 @@ def _others(
     for name, other in against.items():
         if name in {"", "floor", "target"}:
             raise ValueError(f"a server of against must not be called {name!r}")
-        yield _Running(name, as_target(other), loads.get(name, usual))
+        same = {each: getattr(usual, each) for each in _SHARED}
+        own = attrs.evolve(loads.get(name, usual), **same)
+        yield _Running(name, as_target(other), own)
 
 
 def as_target(target: Stdio | Http | str) -> Stdio | Http:

@@ -268,7 +268,7 @@ class Kind(NamedTuple):
     """How a signature shows it."""
 
     read: Callable[[str], Any]
-    """Raises an error of any kind where the text is none."""
+    """Raises ValueError, TypeError or LookupError if the text does not fit."""
 
 
 BOOLEANS: Final = {"true": True, "false": False}

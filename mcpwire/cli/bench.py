@@ -229,7 +229,7 @@ async def _with_tool(options: Options, load: Load, target: Stdio | Http) -> Load
         return load
     name, given = str(options.tool), parse_words(options.words)
     async with Client(
-        target, timeout=options.timeout or load.timeout, mode=options.mode
+        target, timeout=options.timeout or load.timeout, mode=options.mode or "auto"
     ) as client:
         tool = pick("tool", name, await client.list_tools())
     return attrs.evolve(load, calls=(Call.tool(name, bind_tool(tool, given)),))
@@ -332,7 +332,7 @@ def start(options: Options) -> int:
             options.starts,
             with_floor=options.floor,
             timeout=options.timeout or Load().timeout,
-            mode=options.mode,
+            mode=options.mode or "auto",
             on_progress=told,
         )
         document = [{**attrs.asdict(one), "figures": one.figures()} for one in found]
@@ -346,7 +346,7 @@ def size(options: Options) -> int:
     """Say what the processes of a server hold."""
     limits = _fixed_limits(options, SIZE_UNITS)
     timeout = options.timeout or Load().timeout
-    load = Load(calls=_calls(options), timeout=timeout, mode=options.mode)
+    load = Load(calls=_calls(options), timeout=timeout, mode=options.mode or "auto")
 
     async def perform(output: Output, _: Signals) -> int:
         target = target_of(options, output)

@@ -440,7 +440,7 @@ def _group(options: Options, members: Mapping[str, Member]) -> Group:
     instead: dict[str, Any] = {}
     if options.timeout is not None:
         instead |= {"timeout": options.timeout, "connect_timeout": options.timeout}
-    if options.mode != "auto":
+    if options.mode is not None:
         instead["mode"] = options.mode
     hosting: dict[str, Any] = {}
     if options.roots:

@@ -492,11 +492,10 @@ class AnyServer(Group, title="any server"):
 class Mode(Group, title="any server"):
     """How a command speaks with a server."""
 
-    mode: str = option(
+    mode: str | None = option(
         "--mode/--revision MODE",
         "auto, session, stateless, or one protocol revision",
         type=_mode,
-        default="auto",
     )
 
 

@@ -282,7 +282,8 @@ class Session:
         self._has_traceback = False
         self.target = target_of(options, output, self._on_stderr)
         self._probes = ProbeCache(self.target, is_on=not options.no_cache)
-        self._skips_probe = options.mode == "auto" and self._probes.is_silent
+        self._mode = options.mode or "auto"
+        self._skips_probe = self._mode == "auto" and self._probes.is_silent
         self.host = None  # the server is told that nobody answers
         if options.may_ask and Asking in options.groups:
             from mcpwire.cli.interactive import Host
@@ -307,7 +308,7 @@ class Session:
                 self.target,
                 timeout=timeout or 30.0,
                 connect_timeout=connect_timeout or CONNECT_TIMEOUT_S,
-                mode="session" if self._skips_probe else options.mode,
+                mode="session" if self._skips_probe else self._mode,
                 limits=limits_of(options),
                 roots=roots or None,
                 extensions=[SKILLS] if options.verb == "skills" else None,

@@ -268,8 +268,7 @@ def place_entry(options: Options) -> None:
     options.warnings = configuration.warnings
     options.command = (entry.url,) if entry.url else (entry.command or "", *entry.args)
     options.allow_insecure = options.allow_insecure or entry.allow_insecure
-    if options.mode == "auto":
-        options.mode = entry.revision or entry.mode or options.mode
+    options.mode = options.mode or entry.revision or entry.mode
 
 
 def report_entry(options: Options, output: Output) -> None:

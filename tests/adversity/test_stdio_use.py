@@ -12,10 +12,6 @@ from shells import Signal
 
 import mcpwire
 
-BOUND_S = 50.0
-"""Within what a call must fail once its answer can no longer come."""
-
-
 LAST_WORDS = (
     "handshake()\nprint('last words', file=sys.stderr, flush=True)\n"
     "for _ in range(100): recv()\n"

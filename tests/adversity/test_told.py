@@ -10,7 +10,6 @@ from scripted import scripted
 
 import mcpwire
 
-BOUND_S = 50.0
 IN_FLIGHT = 20
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from mcpwire.bench.floor import KINDS, floor_loop, measure_floor, one_core
 from mcpwire.bench.null_process import null_command
+from mcpwire.testing import procfs
 
 BUILD = Path(__file__).parents[2] / "benchmarks/null/build.py"
 CALLS = 100
@@ -68,10 +69,15 @@ async def test_it_measures_each_transport_of_this_machine():
 
 @pytest.mark.skipif(sys.platform != "linux", reason="chooses cores as Linux does")
 async def test_both_sides_run_on_one_core_and_this_thread_anywhere_afterwards():
-    cores = os.sched_getaffinity(0)
-    with one_core(), floor_loop("pipe") as loop:
-        placed = [os.sched_getaffinity(0), os.sched_getaffinity(loop.pid)]
-    assert placed == [{max(cores)}] * 2
+    cores, others = os.sched_getaffinity(0), procfs.children(os.getpid())
+    measuring = asyncio.create_task(measure_floor(600))
+    while len(servers := procfs.children(os.getpid()) - others) < len(KINDS):  # noqa: ASYNC110
+        await asyncio.sleep(0.01)  # until all have been started
+    assert [os.sched_getaffinity(each) for each in servers] == [{max(cores)}] * 4
+    measuring.cancel()
+    await asyncio.wait([measuring])
+    with one_core():
+        assert os.sched_getaffinity(0) == {max(cores)}
     assert os.sched_getaffinity(0) == cores
 
 

@@ -32,6 +32,7 @@ async def over_http():
 
 @pytest.mark.parametrize("way", [over_stdio, over_http])
 def test_a_server_is_measured_alone_and_behind_a_gateway(way):
+    others = descendants(os.getpid())
     alone, behind = asyncio.run(way()).subjects
     assert (alone.name, behind.name) == ("target", "gateway")
     assert (alone.server["name"], behind.server["name"]) == ("null", "mcpwire-gateway")
@@ -40,7 +41,7 @@ def test_a_server_is_measured_alone_and_behind_a_gateway(way):
     assert behind.errors == {}
     assert behind.target == f"mcpwire gateway target={alone.target!r}"
     assert behind.figures()["cpu"] > 0
-    assert descendants(os.getpid()) == set()
+    assert descendants(os.getpid()) <= others
 
 
 def test_the_command_shows_the_differences(cli, tmp_path):

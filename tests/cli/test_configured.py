@@ -246,6 +246,9 @@ def test_the_mode_of_an_entry_is_that_of_the_client(cli, configure, tool_server,
     assert cli("ls", "--config", "x.json", "@a").code == 0
     assert server.requests("server/discover") == []
     assert cli("ls", "--config", "x.json", "@a", "--mode", "stateless").code == 4
+    before = server.requests("server/discover")
+    assert cli("ls", "--config", "x.json", "@a", "--mode", "auto").code == 0
+    assert server.requests("server/discover") != before
 
 
 def test_a_configured_server_is_one_to_log_in_to(cli, configure):

@@ -920,7 +920,6 @@ async def serve_http(
     )
     if settings["http"] == "auto":
         settings["http"] = connections
-    runner = _runner(app, drain_timeout, settings, connections, has_signals=has_signals)
     listening = _listen(host, port)
     try:
         await app.start()
@@ -929,7 +928,14 @@ async def serve_http(
         url = f"{scheme}://{_spell(listening)}{path}"
         _warn(server, listening)
         say = partial(say_where, server=server) if announce is None else announce
-        runner.announce = partial(say, url)
+        runner = _runner(
+            app,
+            drain_timeout,
+            settings,
+            connections,
+            announce=partial(say, url),
+            has_signals=has_signals,
+        )
         await _run(runner, listening)
     finally:
         listening.close()
@@ -952,6 +958,9 @@ async def _run(runner: Any, listening: socket.socket) -> None:
             except asyncio.CancelledError:
                 runner.force()  # asked again, it ends at once
         raise
+    finally:
+        for server in getattr(runner, "servers", ()):
+            server.close()  # where `announce` raised; else they are closed
 
 
 @contextlib.contextmanager
@@ -1005,6 +1014,7 @@ def _runner(
     settings: dict[str, Any],
     connections: Connections,
     *,
+    announce: Callable[[], object],
     has_signals: bool,
 ) -> Any:
     """Return a uvicorn server that drains the application before it ends."""
@@ -1014,7 +1024,6 @@ def _runner(
         """Drains first; ends by signals without passing them on."""
 
         should_exit: bool
-        announce: Callable[[], object]
         is_forced = False
         _draining: asyncio.Task[None] | None = None
 
@@ -1022,7 +1031,7 @@ def _runner(
             await super().startup(sockets)
             for each in sockets or ():
                 each.listen(BACKLOG)  # asyncio's `backlog` is also what a turn accepts
-            self.announce()  # from here on signals end it gracefully
+            announce()  # from here on signals end it gracefully
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             connections.is_draining = True

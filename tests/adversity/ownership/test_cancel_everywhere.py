@@ -15,7 +15,6 @@ import mcpwire
 
 pytestmark = pytest.mark.fault("F42")
 
-BOUND_S = 60.0
 MODES = pytest.mark.parametrize("mode", ["auto", "session"])
 
 

@@ -10,7 +10,6 @@ import mcpwire
 
 pytestmark = pytest.mark.fault("F42")
 
-BOUND_S = 60.0
 URI = "file:///a"
 STATELESS = "2026-07-28"
 AT_ONCE = mcpwire.Recovery(backoff_initial=0.001, backoff_max=0.002)

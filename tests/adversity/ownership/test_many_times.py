@@ -9,8 +9,6 @@ from schedule import Remains
 
 import mcpwire
 
-BOUND_S = 60.0
-
 
 @pytest.mark.fault("F44")
 async def test_200_clients_one_after_the_other_leave_nothing(shell):

@@ -10,7 +10,6 @@ from scripted import ECHO_LOOP, scripted
 import mcpwire
 from mcpwire.wire.jsonrpc import LineDecoder
 
-BOUND_S = 40.0
 MIB = 2**20
 
 # A child that waits until all it wrote has been read: so a cut is a cut.

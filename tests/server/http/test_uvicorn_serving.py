@@ -217,6 +217,25 @@ print("ended", file=sys.stderr, flush=True)
 """
 
 
+async def test_nothing_listens_after_a_function_that_raises_is_told_the_url(
+    monkeypatch,
+):
+    loop, servers = asyncio.get_running_loop(), []
+    create_server = loop.create_server
+
+    async def remember(*args, **options):
+        servers.append(await create_server(*args, **options))
+        return servers[-1]
+
+    def refuse(_):
+        raise BrokenPipeError("nobody reads it")
+
+    monkeypatch.setattr(loop, "create_server", remember)
+    with pytest.raises(BrokenPipeError, match="nobody reads it"):
+        await serve_http(mcpwire.Server("x"), "127.0.0.1:0", announce=refuse)
+    assert [each.is_serving() for each in servers] == [False]
+
+
 async def test_connections_end_also_if_the_event_store_cannot_be_closed():
     class Broken(MemoryEventStore):
         async def aclose(self):

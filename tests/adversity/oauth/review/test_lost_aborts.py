@@ -15,7 +15,6 @@ from mcpwire.protocol.http_reply import Request
 from mcpwire.transports.oauth.authorizer import Authorizer
 from mcpwire.transports.oauth.engine import AuthEngine
 
-BOUND_S = 50.0
 SOON_S = 30.0
 
 
