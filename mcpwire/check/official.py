@@ -23,7 +23,7 @@ from mcpwire.errors import LocalProtocolError, RemoteProtocolError
 from mcpwire.wire.json import JSONDecodeError, loads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
 __all__ = ["find_suite", "run_official"]
 
@@ -57,13 +57,7 @@ def find_suite(given: str | None = None) -> str:
     )
 
 
-def run_official(
-    url: str,
-    revision: str,
-    suite: str,
-    *,
-    on_result: Callable[[Result], object] = lambda _: None,
-) -> list[Result]:
+def run_official(url: str, revision: str, suite: str) -> list[Result]:
     """Run all scenarios of a revision against a server at a loopback URL.
 
     Raises:
@@ -88,8 +82,6 @@ def run_official(
             f"the official suite wrote no result for {revision} after {seconds:.0f} s; "
             f"it said: {said[-500:].strip()}"
         )
-    for result in found:
-        on_result(result)
     return found
 
 

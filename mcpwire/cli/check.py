@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 from pathlib import Path
@@ -165,8 +166,13 @@ async def _official(options: Options, chosen: RunOptions, output: Output) -> Rep
     suite = find_suite(options.suite)
     url = options.command[0].strip()
     results: list[Result] = []
+    show = _progress(output)
     for revision in chosen.revisions or (LATEST_SESSION.name, LATEST.name):
-        results += run_official(url, revision, suite, on_result=_progress(output))
+        with output.waiting(f"running the official suite against {url} ..."):
+            found = await asyncio.to_thread(run_official, url, revision, suite)
+            results += found
+            for each in found:
+                show(each)
     return make_report(url, chosen, results, {"name": url})
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import io
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -98,6 +99,20 @@ def test_a_slow_connect_is_shown_until_the_server_answers(
     (tmp_path / "go").touch()
     assert one.finish() == 0
     assert one.written.endswith(b"\r\x1b[Kdone\n")
+
+
+def test_a_slow_official_suite_is_shown_until_it_ends(terminal, tmp_path):
+    go = tmp_path / "go"
+    os.mkfifo(go)
+    suite = tmp_path / "suite"
+    suite.write_text(f"#!/bin/sh\ncat {go}\n")
+    suite.chmod(0o755)
+    words = ("check", "--official", "--suite", str(suite), "--revision", "2025-11-25")
+    one = terminal().start(*words, "http://127.0.0.1:9/mcp")
+    one.read_until(r"\r\x1b\[Krunning the official suite against \S")
+    go.write_text("no such scenario")
+    assert one.finish() == 6
+    assert b"no such scenario" in one.written
 
 
 def test_what_is_said_takes_the_place_of_the_line_for_a_slow_connect(monkeypatch):
