@@ -41,7 +41,8 @@ READ: Final = 65_536
 MOST_EVENTS: Final = 100_000  # of one event stream
 _STREAM: Final = 4 * LARGEST  # octets of one event stream
 _CREDENTIALS: Final = re.compile(
-    rb"(?im)((?:^|, )authorization:[ \t]*\S+[ \t]+)[^\r\n]+"
+    rb"(?im)^((?:proxy-)?authorization:[ \t]*(?:[\w-]{1,16}[ \t]+)?"
+    rb"|(?:set-)?cookie:[ \t]*)\S[^\r\n]*"
 )
 _PART: Final = 8  # octets of a secret at the end of a text that was cut
 _LIMITS: Final = Limits()

@@ -595,7 +595,7 @@ class Subject:
         data = message if isinstance(message, bytes) else encode(message)
         if isinstance(message, dict) and "method" in message and "id" in message:
             self._note(message)
-        self.last_sent = _with_fields("", headers, data)
+        self.last_sent = data
         if self.stdio is not None:
             if self.stdio.is_over:
                 raise self.stdio.death()
@@ -607,6 +607,7 @@ class Subject:
                     "the server reads its input", "it does not read any more"
                 ) from None
             return None
+        self.last_sent = self._with_fields("POST", headers, data)
         fields = {**self.http_headers(message), **(headers or {})}
         response = await self.need_http().exchange(
             "POST", fields, data, target=self.posts_to
@@ -868,17 +869,18 @@ class Subject:
         self,
         method: str,
         headers: Mapping[str, HeaderValue] | None = None,
-        body: bytes | None = None,
+        body: bytes | dict[str, Any] | None = None,
         *,
         target: str | None = None,
         complete: bool = True,
     ) -> Response:
         """Send one HTTP request of any kind and wait for the response, or its head."""
-        fields = {**self.http_headers(None), **(headers or {})}
+        fields = {**self.http_headers(body), **(headers or {})}
         if body is None:
             fields.pop("Content-Type", None)
-        self.last_sent = _with_fields(method, headers, body)
-        response = await self.need_http().exchange(method, fields, body, target=target)
+        data = encode(body) if isinstance(body, dict) else body
+        self.last_sent = self._with_fields(method, headers, data)
+        response = await self.need_http().exchange(method, fields, data, target=target)
         if complete:
             await self.ended(response)
             return response
@@ -888,6 +890,18 @@ class Subject:
         except TimeoutError:
             raise NoAnswer(f"a response within {self.bound_s:g} s", "none") from None
         return response
+
+    def _with_fields(
+        self, method: str, headers: Mapping[str, HeaderValue] | None, body: bytes | None
+    ) -> bytes:
+        """Return what was sent, behind the method and fields that its case chose."""
+        said = [method.encode()] if headers or body is None else []
+        for name, value in (headers or {}).items():
+            several = (value,) if isinstance(value, str) else value or ()
+            fields = [f"{name}: {each}" for each in several] or [f"without {name}"]
+            # Each alone: in one line with the others, a secret has no end.
+            said += [self.tape.masked(field.encode()) for field in fields]
+        return b", ".join([*said, *filter(None, (body,))])
 
     async def raw_exchange(self, data: bytes) -> Response:
         """Send octets on a connection of their own and wait for the response."""
@@ -1019,17 +1033,6 @@ class Subject:
 def _typed(id: Any) -> Any:
     """Return an id so that 1, 1.0, true and "1" differ."""
     return type(id).__name__, id
-
-
-def _with_fields(
-    method: str, headers: Mapping[str, HeaderValue] | None, body: bytes | None
-) -> bytes:
-    """Return what was sent, behind the method and fields that its case chose."""
-    said = [method] if body is None else []
-    for name, value in (headers or {}).items():
-        text = value if isinstance(value, str) else " and ".join(value or ("none",))
-        said.append(f"{name}: {text}")
-    return b", ".join([*map(str.encode, said), *filter(None, (body,))])
 
 
 def shown(value: object) -> str:

@@ -248,6 +248,20 @@ def test_no_secret_is_in_a_report_even_where_the_server_gives_it_back():
             assert part.encode() not in whole, each.case
 
 
+def test_of_the_fields_of_a_request_those_that_its_case_chose_are_shown():
+    def forbidding(head, body):
+        if b"Bearer " in head:
+            yield from chatty(head, body)
+        else:
+            yield b"HTTP/1.1 403 No\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+
+    options = attrs.evolve(
+        ONE, revisions=("2025-11-25",), only=("AUTH-13.a",), tokens={"good": TOKEN}
+    )
+    (result,) = checked(forbidding, options).failures()
+    assert result.sent.startswith('POST, without Authorization, {"jsonrpc":"2.0",')
+
+
 def test_tokens_made_of_a_secret_one_are_no_more_shown_than_it():
     tape = peers.Tape()
     tape.secrets = (b"head.claims.signature",)

@@ -2,9 +2,12 @@
 
 import asyncio
 import contextlib
+import sys
+from pathlib import Path
 
 import pytest
 
+from mcpwire import Stdio
 from mcpwire.check.case import NotAnswered
 from mcpwire.check.schemas import SchemaWatch
 from mcpwire.check.subject import Subject
@@ -74,8 +77,36 @@ async def test_secrets_are_sent_and_not_kept():
         kept = b"".join(octets.data for octets in subject.tape.octets)
         assert b"Authorization: Bearer ***" in kept
         assert TOKEN.encode() not in kept
-        said = b"GET, Authorization: Bearer changed, X: y"
-        assert subject.tape.masked(said) == b"GET, Authorization: Bearer ***"
+        for name in (b"Authorization: Bearer ", b"Authorization: ", b"Cookie: "):
+            said = b"X: y\r\n" + name + b"changed.token; b=c"
+            assert subject.tape.masked(said) == b"X: y\r\n" + name + b"***"
+
+
+async def test_what_was_sent_is_shown_with_its_body_and_without_what_authorizes():
+    async with serving(STREAM) as (subject, _):
+        subject.tape.secrets = (TOKEN.encode(),)
+        fields = {"Authorization": "changed", "Cookie": "a=b; c=d", "X-Key": TOKEN}
+        message = {"jsonrpc": "2.0", "method": "x"}
+        await subject.exchange("POST", fields, message)
+        shown = (
+            b"POST, Authorization: ***, Cookie: ***, X-Key: ***, "
+            b'{"jsonrpc":"2.0","method":"x"}'
+        )
+        assert subject.tape.masked(subject.last_sent) == shown
+
+
+async def test_over_stdio_no_fields_are_shown():
+    server = Path(__file__).with_name("server.py")
+    subject = Subject(
+        Stdio(sys.executable, [str(server)]), LATEST_SESSION, watch=SchemaWatch()
+    )
+    await subject.open()
+    try:
+        message = {"jsonrpc": "2.0", "method": "x"}
+        await subject.send(message, headers={"Mcp-Method": "y"})
+        assert subject.last_sent == b'{"jsonrpc":"2.0","method":"x"}'
+    finally:
+        await subject.close()
 
 
 async def test_header_fields_replace_each_other_in_any_case_and_may_be_several():
@@ -84,7 +115,9 @@ async def test_header_fields_replace_each_other_in_any_case_and_may_be_several()
         await subject.request("ping", id=7, headers=fields)
         assert "uthorization" not in heads[0]
         assert "X-Two: a\r\nX-Two: b\r\n" in heads[0]
-        assert subject.last_sent.startswith(b'authorization: none, X-Two: a and b, {"')
+        assert subject.last_sent.startswith(
+            b'POST, without authorization, X-Two: a, X-Two: b, {"'
+        )
         await subject.exchange("GET", {"Origin": "http://x"})
         assert subject.last_sent == b"GET, Origin: http://x"
 

@@ -53,14 +53,10 @@ async def _post(
     if not subject.is_modern and not in_session:
         method, params = "initialize", subject.hello()
     message = subject.message(method, params, id=subject.next_id())
-    fields: dict[str, HeaderValue] = {
-        **subject.http_headers(message),
-        "Authorization": authorization,
-    }
-    if not in_session:
+    fields: dict[str, HeaderValue] = {"Authorization": authorization}
+    if not in_session and subject.session_id is not None:
         fields["Mcp-Session-Id"] = None
-    body = json.dumps(message).encode()
-    response = await subject.exchange("POST", fields, body, target=target)
+    response = await subject.exchange("POST", fields, message, target=target)
     if not in_session and (id := response.fields.get("mcp-session-id")) is not None:
         fields = {"Mcp-Session-Id": id, "Authorization": authorization}
         await subject.exchange("DELETE", fields)
