@@ -459,6 +459,18 @@ def _drop_registration(identity: Identity) -> Steps[None]:
         yield steps.Forget()
 
 
+def _narrow_registration(identity: Identity) -> Steps[None]:
+    """Note that a client may not ask for its scopes: the next login registers anew."""
+    record: Record | None = yield steps.Load()
+    if record is None:
+        return
+    narrow = attrs.evolve(identity, scopes=())
+    if record.registered == identity:
+        yield steps.Save(attrs.evolve(record, registered=narrow))
+    elif record.identity == identity:
+        yield steps.Save(attrs.evolve(record, identity=narrow))
+
+
 def _chosen(
     grant: OAuth,
     request: TokenRequest,
@@ -680,7 +692,12 @@ def _redeem(
 ) -> Steps[Record]:
     """Trade the code for tokens, and store them."""
     record = pending.record
-    code = read_response(params, state=pending.state, metadata=record.metadata)
+    try:
+        code = read_response(params, state=pending.state, metadata=record.metadata)
+    except ConsentDenied as error:
+        if error.error == "invalid_scope" and record.identity.kind == "registered":
+            yield from _narrow_registration(record.identity)
+        raise
     form = grant_form(
         "authorization_code",
         code=code,

@@ -124,7 +124,8 @@ class Identity:
     auth_method: ClientAuth | None = None  # if registration settled it
     secret_expires_at: float | None = None  # in seconds since 1970; None: never
     redirect_uri: str | None = None  # the one it was registered with
-    scopes: tuple[str, ...] | None = None  # registered for; None: those of the server
+    # It asked to be registered for these; None: not known (an older record).
+    scopes: tuple[str, ...] | None = None
 
 
 @attrs.frozen

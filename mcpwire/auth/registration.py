@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.auth import steps
 from mcpwire.auth.errors import RegistrationError
-from mcpwire.auth.records import Identity
+from mcpwire.auth.records import Identity, each_scope_once
+from mcpwire.errors import AuthError
 from mcpwire.wire.urls import is_loopback, mask_url, parse_url
 
 if TYPE_CHECKING:
@@ -75,27 +76,71 @@ def identify(
     issuer = metadata.issuer
     if config.client_id is not None:
         return _given(config, config.client_id, metadata, stored)
-    if stored is not None and _is_usable(stored, issuer, redirect_uri, scopes, now):
-        return stored
+    usable: Identity | None = None
+    known: tuple[str, ...] = ()
+    if stored is not None and stored.issuer == issuer:
+        known = stored.scopes or ()
+        if _is_usable(stored, redirect_uri, now):
+            usable = stored
+    if usable is not None and (usable.scopes is None or {*scopes} <= {*known}):
+        return usable
     url = config.client_metadata_url
-    takes_documents = metadata.client_id_metadata_document_supported
-    if url is not None and takes_documents:
+    if url is not None and metadata.client_id_metadata_document_supported:
         return Identity(url, kind="document", auth_method="none")
-    endpoint = metadata.registration_endpoint
+    try:
+        return (
+            yield from _register(
+                config,
+                metadata,
+                redirect_uri=redirect_uri,
+                # All of them: two methods that take turns need one registration.
+                scopes=each_scope_once((*known, *scopes)),
+                policy=policy,
+                is_first=usable is None,
+            )
+        )
+    except AuthError:
+        if usable is None:
+            raise
+        return usable  # its server may give other scopes all the same
+
+
+def _register(
+    config: OAuth,
+    metadata: ServerMetadata,
+    *,
+    redirect_uri: str,
+    scopes: Sequence[str],
+    policy: UrlPolicy,
+    is_first: bool,
+) -> Steps[Identity]:
+    """Register; where there is none yet and the scopes are refused, without them."""
+    now = yield steps.Now()
+    issuer, endpoint = metadata.issuer, metadata.registration_endpoint
     if endpoint is None:
         ways = ["client_id= of a client that is registered there"]
-        if takes_documents:
+        if metadata.client_id_metadata_document_supported:
             ways.append("client_metadata_url= of a document that describes this client")
         raise RegistrationError(
             f"the authorization server '{mask_url(issuer)}' does not register "
             f"clients that ask: pass {', or '.join(ways)}"
-            + ("; it does not support client_metadata_url=" if url is not None else "")
+            + (
+                "; it does not support client_metadata_url="
+                if config.client_metadata_url is not None
+                else ""
+            )
         )
     policy.check(endpoint, _WHAT)
     document = registration_document(
         config, metadata, redirect_uri=redirect_uri, scopes=scopes
     )
     answer = yield steps.Fetch(_WHAT, endpoint, document=document)
+    if answer.status == 400 and scopes and is_first:
+        # A server with a list of scopes may refuse a client that names others.
+        bare = registration_document(
+            config, metadata, redirect_uri=redirect_uri, scopes=()
+        )
+        answer = yield steps.Fetch(_WHAT, endpoint, document=bare)
     return read_registration(answer, issuer, now, asked=document)
 
 
@@ -123,19 +168,11 @@ def _given(
     return Identity(client_id, config.client_secret, issuer)
 
 
-def _is_usable(
-    stored: Identity,
-    issuer: str,
-    redirect_uri: str,
-    scopes: Sequence[str],
-    now: float,
-) -> bool:
-    """Tell whether a stored identity is good at this very issuer, and now."""
-    if stored.kind == "document" or stored.issuer != issuer:
+def _is_usable(stored: Identity, redirect_uri: str, now: float) -> bool:
+    """Tell whether a stored identity of this issuer is good now, but for its scopes."""
+    if stored.kind == "document":
         return False
     if stored.secret_expires_at is not None and stored.secret_expires_at <= now:
-        return False
-    if stored.scopes is not None and not {*scopes} <= {*stored.scopes}:
         return False
     # Servers compare redirect URIs exactly, and some also the port of a loopback one.
     return stored.redirect_uri in {None, redirect_uri}
@@ -149,7 +186,7 @@ def registration_document(
     metadata: ServerMetadata,
     *,
     redirect_uri: str,
-    scopes: Sequence[str] = (),
+    scopes: Sequence[str],
 ) -> dict[str, Any]:
     """Return the metadata of this client (RFC 7591 section 2)."""
     # 2026-07-28 basic/authorization/client-registration, "Application Type and Redirect
@@ -213,7 +250,7 @@ def read_registration(
             auth_method=_settled_method(document, asked, has_secret=secret is not None),
             secret_expires_at=_expiry(document.get("client_secret_expires_at"), secret),
             redirect_uri=asked["redirect_uris"][0],
-            scopes=tuple(asked["scope"].split(" ")) if "scope" in asked else None,
+            scopes=tuple(asked.get("scope", "").split()),
         )
     raise RegistrationError(reason, error=error, status=answer.status)
 

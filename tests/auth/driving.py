@@ -114,6 +114,11 @@ def registered(client_id="client-1", issuer=ISSUER, **members):
     return Identity(client_id, issuer=issuer, kind="registered", **members)
 
 
+def newly_registered(client_id):
+    """Return a client that has registered itself, and asked for no scopes."""
+    return registered(client_id, scopes=())
+
+
 EXPIRED = Tokens("access-1", "Bearer", NOW - 1, "refresh-1", ("a",))
 GOOD = attrs.evolve(EXPIRED, expires_at=NOW + 100)
 

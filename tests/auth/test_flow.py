@@ -12,6 +12,7 @@ from driving import (
     World,
     denied,
     document,
+    newly_registered,
     refused,
     registered,
     stored,
@@ -214,13 +215,13 @@ def test_who_is_not_known_any_more_registers_anew_and_the_user_logs_in(answer):
     world.on[Ask] = lambda step: before.append(world.record)
     obtained = world.run(obtain(OAUTH, wanted(**AGAIN)))
     assert obtained.how == "logged-in"
-    assert obtained.record.identity == registered("new-client-1")
+    assert obtained.record.identity == newly_registered("new-client-1")
     assert [form["client_id"] for form in world.token_forms()] == [
         "client-1",
         "new-client-1",
     ]
     # Until there are new ones: the server may have been wrong.
-    assert before == [stored(registered=registered("new-client-1"))]
+    assert before == [stored(registered=newly_registered("new-client-1"))]
     assert obtained.record.registered is None
 
 
@@ -235,7 +236,7 @@ def test_a_registration_is_made_once_however_often_the_login_is_given_up():
         assert world.record.tokens == EXPIRED
     world.back = {"code": "code-1"}
     obtained = world.run(obtain(OAUTH, wanted(**AGAIN)))
-    assert obtained.record.identity == registered("new-client-1")
+    assert obtained.record.identity == newly_registered("new-client-1")
     assert world.asked.count(f"{ISSUER}/register") == 1
 
 
@@ -247,7 +248,7 @@ def test_where_the_server_was_wrong_the_tokens_of_before_are_good_again():
     obtained = world.run(obtain(OAUTH, wanted(**AGAIN)))
     assert obtained.how == "refreshed"
     assert [form["client_id"] for form in world.token_forms()] == ["client-1"] * 2
-    assert obtained.record.registered == registered("new-client-1")
+    assert obtained.record.registered == newly_registered("new-client-1")
 
 
 @pytest.mark.parametrize("status", [400, 401])

@@ -15,6 +15,7 @@ from driving import (
     denied,
     document,
     metadata,
+    newly_registered,
     query_of,
     refused,
     registered,
@@ -56,7 +57,7 @@ def test_from_nothing_to_tokens_that_are_stored_with_whose_they_are():
     record = Record(
         RESOURCE,
         metadata(),
-        registered("new-client-1"),
+        newly_registered("new-client-1"),
         Tokens("access-2", "Bearer", NOW + 3600, "refresh-2"),
     )
     assert obtained == (record, "logged-in")
@@ -160,11 +161,62 @@ def test_a_registration_is_stored_before_the_user_is_asked(gives_up):
     world.back = gives_up
     with pytest.raises(ConsentDenied):
         world.run(obtain(OAUTH, wanted()))
-    assert world.record == Record(RESOURCE, metadata(), registered("new-client-1"))
+    assert world.record == Record(
+        RESOURCE, metadata(), newly_registered("new-client-1")
+    )
     world.back = {"code": "code-1"}
     obtained = world.run(obtain(OAUTH, wanted()))
-    assert obtained.record.identity == registered("new-client-1")
+    assert obtained.record.identity == newly_registered("new-client-1")
     assert world.asked.count(REGISTER) == 1
+
+
+NARROW = {
+    "beside tokens": stored(tokens=GOOD, registered=registered("client-2")),
+    "with tokens": stored(tokens=GOOD),
+    "without tokens": stored(tokens=None),
+    "nothing": None,
+}
+
+
+@pytest.mark.rule("REG-10")
+@pytest.mark.parametrize("before", NARROW.values(), ids=NARROW)
+def test_a_client_that_may_not_ask_for_its_scopes_registers_anew_the_next_time(before):
+    world = World(before)
+    world.back = {"error": "invalid_scope"}
+    request = wanted(denial=wants_more("b"), used="access-1")
+    with pytest.raises(ConsentDenied, match="invalid_scope"):
+        world.run(log_in(OAUTH, request))
+    assert world.asked.count(REGISTER) == (before is None)  # not within this login
+    assert world.record.tokens == (before and before.tokens)
+    world.back = {"code": "code-1"}
+    record = world.run(log_in(OAUTH, request))
+    assert world.asked.count(REGISTER) == 1 + (before is None)
+    assert record.identity.client_id.startswith("new-client-")
+    assert {"b"} <= {*record.identity.scopes}
+
+
+CHANGED = {
+    "forgotten": None,
+    "of another client": stored(identity=registered("theirs")),
+}
+
+
+@pytest.mark.parametrize("theirs", CHANGED.values(), ids=CHANGED)
+def test_what_somebody_else_stores_meanwhile_stays_where_scopes_are_refused(theirs):
+    world = World(stored(tokens=GOOD))
+    world.back = {"error": "invalid_scope"}
+    world.on[Ask] = lambda step: world.store.put(theirs)
+    with pytest.raises(ConsentDenied, match="invalid_scope"):
+        world.run(log_in(OAUTH, wanted(denial=wants_more("b"), used="access-1")))
+    assert world.record == theirs
+
+
+def test_a_client_that_the_user_gave_stays_where_scopes_are_refused():
+    world = World()
+    world.back = {"error": "invalid_scope"}
+    with pytest.raises(ConsentDenied, match="invalid_scope"):
+        world.run(log_in(OAuth(client_id="given", issuer=ISSUER), wanted()))
+    assert world.of(Save) == []
 
 
 def test_it_is_stored_beside_tokens_that_somebody_else_stores_meanwhile():
@@ -174,7 +226,9 @@ def test_it_is_stored_beside_tokens_that_somebody_else_stores_meanwhile():
     world.on[Save] = lambda step: world.on.pop(Save) and world.store.put(theirs)
     with pytest.raises(ConsentDenied):
         world.run(log_in(OAUTH, wanted()))
-    assert world.record == attrs.evolve(theirs, registered=registered("new-client-1"))
+    assert world.record == attrs.evolve(
+        theirs, registered=newly_registered("new-client-1")
+    )
 
 
 def test_a_registration_that_cannot_be_stored_does_not_end_a_login():
@@ -194,8 +248,9 @@ def test_another_port_is_another_registration_and_the_tokens_stay_with_the_first
     world.back = DENIED
     with pytest.raises(ConsentDenied):
         world.run(obtain(OAUTH, wanted(denial=wants_more("b"), used="access-1")))
-    other = attrs.evolve(
-        registered("new-client-1", redirect_uri="http://127.0.0.1:5005/callback"),
+    other = registered(
+        "new-client-1",
+        redirect_uri="http://127.0.0.1:5005/callback",
         scopes=("a", "b"),
     )
     assert world.record == stored(tokens=GOOD, registered=other)
@@ -234,7 +289,7 @@ def test_a_registration_that_the_token_endpoint_does_not_know_is_made_anew():
         world.run(log_in(OAUTH, wanted()))
     assert world.record is None
     record = world.run(log_in(OAUTH, wanted()))
-    assert record.identity == registered("new-client-1")
+    assert record.identity == newly_registered("new-client-1")
 
 
 def test_what_somebody_else_forgot_meanwhile_needs_no_forgetting():

@@ -60,6 +60,8 @@ def outcome(config, known, stored=None, *, answered=None, server=SERVER, scopes=
             assert isinstance(step, Fetch)
             sent.append(step)
             reply = answered or answer(201, {"client_id": "new"})
+            if callable(reply):
+                reply = reply(step)
 
 
 # --- the order of the ways -------------------------------------------------------
@@ -187,7 +189,7 @@ def test_the_first_issuer_of_a_client_becomes_its_own(stored):
 
 def document_of(config=None, redirect_uri=REDIRECT, **members):
     return registration_document(
-        config or OAuth(), metadata(**members), redirect_uri=redirect_uri
+        config or OAuth(), metadata(**members), redirect_uri=redirect_uri, scopes=()
     )
 
 
@@ -204,13 +206,87 @@ def test_a_client_says_what_it_is():
     }
 
 
-@pytest.mark.parametrize("stored", [None, ("a",), ("c", "b")], ids=str)
-def test_a_client_registers_for_the_scopes_that_it_asks_for(stored):
-    known = stored and attrs.evolve(STORED, scopes=stored)
-    identity, (sent,) = outcome(OAuth(), metadata(), known, scopes=("b", "a"))
-    assert sent.document["scope"] == "b a"
-    assert identity.scopes == ("b", "a")
+FOR_SCOPES = {
+    "nothing stored": (None, ("b", "a")),
+    "registered for none": (attrs.evolve(STORED, scopes=()), ("b", "a")),
+    "registered for one": (attrs.evolve(STORED, scopes=("a",)), ("a", "b")),
+    "registered for another": (attrs.evolve(STORED, scopes=("c",)), ("c", "b", "a")),
+    "unusable, of the same issuer": (
+        attrs.evolve(STORED, scopes=("c",), redirect_uri="http://127.0.0.1:1/"),
+        ("c", "b", "a"),
+    ),
+    "of another issuer": (
+        attrs.evolve(STORED, scopes=("c",), issuer="https://other.example"),
+        ("b", "a"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("stored", "scopes"), FOR_SCOPES.values(), ids=FOR_SCOPES)
+def test_a_client_registers_for_the_scopes_of_before_and_those_it_asks_for(
+    stored, scopes
+):
+    identity, (sent,) = outcome(OAuth(), metadata(), stored, scopes=("b", "a"))
+    assert sent.document["scope"] == " ".join(scopes)
+    assert identity.scopes == scopes
+    for again in (("a",), ("b",), ()):
+        assert outcome(OAuth(), metadata(), identity, scopes=again) == (identity, [])
+
+
+def test_a_client_of_unknown_scopes_is_used_for_any():
+    assert outcome(OAuth(), metadata(), STORED, scopes=("a",)) == (STORED, [])
+
+
+def without_scopes(step):
+    """Answer as a server that registers no client that names a scope."""
+    if "scope" in step.document:
+        return answer(400, {"error": "invalid_client_metadata"})
+    return answer(201, {"client_id": "new"})
+
+
+def test_a_client_that_is_refused_with_its_scopes_registers_without_them():
+    identity, sent = outcome(
+        OAuth(), metadata(), answered=without_scopes, scopes=("a",)
+    )
+    assert [step.document.get("scope") for step in sent] == ["a", None]
+    assert (identity.client_id, identity.scopes) == ("new", ("a",))
+    # The next login does not try again.
     assert outcome(OAuth(), metadata(), identity, scopes=("a",)) == (identity, [])
+
+
+@pytest.mark.parametrize(
+    ("status", "scopes", "times"), [(400, ("a",), 2), (400, (), 1), (403, ("a",), 1)]
+)
+def test_a_client_that_is_refused_for_another_reason_is_refused(status, scopes, times):
+    sent = []
+
+    def refuse(step):
+        sent.append(step)
+        return answer(status, {"error": "invalid_client_metadata"})
+
+    with pytest.raises(RegistrationError):
+        outcome(OAuth(), metadata(), answered=refuse, scopes=scopes)
+    assert len(sent) == times
+
+
+NOT_ANEW = {
+    "nothing registers there": (CLOSED, None),
+    "nothing is sent there": ({"registration_endpoint": "http://as.example/r"}, None),
+    "refused": ({}, without_scopes),
+    "not now": ({}, answer(429, b"")),
+}
+
+
+@pytest.mark.parametrize(("members", "answered"), NOT_ANEW.values(), ids=NOT_ANEW)
+def test_a_client_that_cannot_register_for_more_scopes_stays_who_it_is(
+    members, answered
+):
+    stored = attrs.evolve(STORED, scopes=("a",))
+    identity, sent = outcome(
+        OAuth(), metadata(**members), stored, answered=answered, scopes=("b",)
+    )
+    assert identity == stored
+    assert len(sent) == (answered is not None)
 
 
 TYPES = {
@@ -313,6 +389,7 @@ def test_a_registered_client_is_of_its_issuer(status):
         auth_method=POST,
         secret_expires_at=5_000.0,
         redirect_uri=REDIRECT,
+        scopes=(),
     )
 
 
