@@ -66,7 +66,7 @@ def test_what_is_not_given_has_its_default():
     assert len(entries) > 20
     for entry in entries:
         assert getattr(options, entry.name) == entry.default
-    assert (options.json, options.mode, options.count) == (False, "auto", 1)
+    assert (options.json, options.mode, options.count) == (False, None, 1)
     assert (options.env, options.timeout, options.may_ask) == ([], None, True)
 
 
