@@ -213,7 +213,7 @@ def measure_served(those: Sequence[Served], plan: Plan) -> Round:
 
 
 def load_of(point: Point, plan: Plan) -> Load:
-    """Return the load of one user who asks for such a text."""
+    """Return the load of one user with calls for such a text."""
     return Load(
         calls=(Call.tool(TOOL, {"kib": point.kib}),),
         seconds=SERVED_S * plan.slices,

@@ -11,7 +11,7 @@ from clocks import on_a_virtual_clock
 TEST_BOUND_S = 0.5
 
 
-@pytest.mark.xfail(raises=TimeoutError, strict=True)
+@pytest.mark.xfail(raises=TimeoutError, strict=True, reason="the bound ends it")
 async def test_a_test_that_hangs_fails():
     await asyncio.Event().wait()
 
@@ -32,7 +32,7 @@ async def test_a_virtual_clock_counts_to_no_bound():
 )
 def test_what_bounds_an_async_test(module, marked, seconds):
     async def test():
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # any async function would do
 
     item = SimpleNamespace(obj=test, module=module, get_closest_marker=lambda _: marked)
     bounds.bound_item(item)

@@ -37,6 +37,7 @@ from mcpwire.bench.thresholds import Change, Threshold, parse_condition, parse_f
 from mcpwire.cli.arguments import bind_tool, parse_words
 from mcpwire.cli.commands import pick
 from mcpwire.cli.failures import Exit, UsageError, usage_errors
+from mcpwire.cli.options import Mode
 from mcpwire.cli.output import Output, check_writable, one_line, read_file, save
 from mcpwire.cli.session import run_command
 from mcpwire.cli.targets import against_of, split, target_of
@@ -229,7 +230,7 @@ async def _with_tool(options: Options, load: Load, target: Stdio | Http) -> Load
         return load
     name, given = str(options.tool), parse_words(options.words)
     async with Client(
-        target, timeout=options.timeout or load.timeout, mode=options.mode or "auto"
+        target, timeout=options.timeout or load.timeout, **options.given(Mode)
     ) as client:
         tool = pick("tool", name, await client.list_tools())
     return attrs.evolve(load, calls=(Call.tool(name, bind_tool(tool, given)),))
@@ -332,8 +333,8 @@ def start(options: Options) -> int:
             options.starts,
             with_floor=options.floor,
             timeout=options.timeout or Load().timeout,
-            mode=options.mode or "auto",
             on_progress=told,
+            **options.given(Mode),
         )
         document = [{**attrs.asdict(one), "figures": one.figures()} for one in found]
         _print(output, document, to_start_text(found))
@@ -346,7 +347,7 @@ def size(options: Options) -> int:
     """Say what the processes of a server hold."""
     limits = _fixed_limits(options, SIZE_UNITS)
     timeout = options.timeout or Load().timeout
-    load = Load(calls=_calls(options), timeout=timeout, mode=options.mode or "auto")
+    load = Load(calls=_calls(options), timeout=timeout, **options.given(Mode))
 
     async def perform(output: Output, _: Signals) -> int:
         target = target_of(options, output)

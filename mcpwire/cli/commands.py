@@ -23,6 +23,7 @@ from mcpwire.cli.failures import (
     unknown,
     usage_errors,
 )
+from mcpwire.cli.options import Mode
 from mcpwire.cli.output import check_writable, one_line, save
 from mcpwire.cli.session import (
     CONNECT_TIMEOUT_S,
@@ -437,11 +438,9 @@ def _group(options: Options, members: Mapping[str, Member]) -> Group:
     def refuse(_: object) -> NoReturn:
         raise RPCError("the user only wanted a list", code=USER_REJECTED)
 
-    instead: dict[str, Any] = {}
+    instead = options.given(Mode)
     if options.timeout is not None:
         instead |= {"timeout": options.timeout, "connect_timeout": options.timeout}
-    if options.mode is not None:
-        instead["mode"] = options.mode
     hosting: dict[str, Any] = {}
     if options.roots:
         hosting["roots"] = [Path(root) for root in options.roots]

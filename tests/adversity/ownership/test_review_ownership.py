@@ -49,7 +49,7 @@ async def test_a_connection_somebody_got_outlives_another_caller_that_is_cancell
     client = mcpwire.Client(FakeServer(version="2026-07-28"))
     late = asyncio.create_task(client.connect())
     while not client.is_connected:  # noqa: ASYNC110 - it counts loop turns
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # one turn of the loop, which is counted
     await client.connect()  # at once: it is open, though `late` was not told yet
     assert not late.done()
     late.cancel()
@@ -65,7 +65,7 @@ async def test_closing_after_a_cancelled_connect_waits_for_the_childs_end(
 ):
     client, task = await starting()
     task.cancel()
-    await asyncio.sleep(0)
+    await asyncio.sleep(0)  # the cancellation reaches the task
     await client.aclose()
     assert_no_child_left()
     with pytest.raises(asyncio.CancelledError):
@@ -82,7 +82,7 @@ async def test_closing_after_a_cancelled_reconnect_waits_for_the_old_childs_end(
         await client.call_tool("x")
     task = asyncio.create_task(client.connect())
     for _ in range(3):
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # one turn of three, so that it has begun
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -109,7 +109,7 @@ async def test_who_connects_while_a_cancelled_connect_is_undone_gets_a_connectio
     task = asyncio.create_task(client.connect())
     await up.wait()
     task.cancel()
-    await asyncio.sleep(0)
+    await asyncio.sleep(0)  # the cancellation reaches the task
     await client.connect()
     assert client.is_connected
     with pytest.raises(asyncio.CancelledError):
@@ -127,7 +127,7 @@ def test_a_loop_that_ends_while_closing_begins_leaves_no_descriptor(turns):
         await client.connect()
         closing = asyncio.create_task(client.aclose())
         for _ in range(turns + 1):
-            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # one turn of several, so that closing is midway
         return client, closing
 
     asyncio.run(main())
@@ -158,7 +158,7 @@ async def test_closing_ends_a_callback_also_where_reconnecting_had_failed():
     server.notify("x/y")
     await running.wait()
     await server.channel.aclose()
-    await asyncio.sleep(0)
+    await asyncio.sleep(0)  # the client sees that its channel has ended
     with pytest.raises(mcpwire.ConnectError):
         await client.connect()
     await client.aclose()
