@@ -23,7 +23,7 @@ import sys
 import threading
 import weakref
 from collections import deque
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from mcpwire.errors import ConnectionClosed, LocalProtocolError
@@ -541,9 +541,7 @@ def _end_loop(loop: asyncio.AbstractEventLoop) -> None:
     if loop.is_closed():  # the garbage collector has met it before its client
         return
     if runs_here():
-        ending = threading.Thread(target=_end_loop, args=(loop,), daemon=True)
-        ending.start()
-        ending.join()
+        _call_apart(_end_loop, loop)
         return
     try:
         # A stop that was asked for as the loop stopped would end the next run.
@@ -557,7 +555,31 @@ def _end_loop(loop: asyncio.AbstractEventLoop) -> None:
                 loop.run_until_complete(asyncio.wait(tasks, timeout=END_S))
         loop.run_until_complete(loop.shutdown_asyncgens())
     finally:
-        loop.close()
+        _call_apart(loop.close)  # interrupted, it would leave a descriptor open
+
+
+def _call_apart(function: Callable[..., None], *args: Any) -> None:
+    """Call a function in a thread of its own, where no interrupt arrives."""
+    if sys.is_finalizing():  # it would not run any more
+        function(*args)
+        return
+    done: SimpleQueue[None] = SimpleQueue()
+
+    def call() -> None:
+        try:
+            function(*args)
+        finally:
+            done.put(None)
+
+    try:
+        threading.Thread(target=call, daemon=True).start()
+        done.get()
+    except RuntimeError:  # the interpreter is exiting
+        function(*args)
+    except BaseException:
+        with contextlib.suppress(Empty):
+            done.get(timeout=END_S)
+        raise
 
 
 def _end_threads() -> None:

@@ -42,10 +42,9 @@ class Interrupt:
 
     def _look(self, frame, event, arg):
         file = frame.f_code.co_filename
-        if event != self._kind or "/mcpwire/" not in file:
+        is_closing = "asyncio" in file and "close" in frame.f_code.co_name
+        if event != self._kind or not ("/mcpwire/" in file or is_closing):
             return
-        if frame.f_code.co_name == "is_running":
-            return  # asyncio asks in the middle of closing a loop
         self._left -= 1
         if self._left == 0:
             self.at = f"{frame.f_code.co_qualname}, line {frame.f_lineno}"
