@@ -11,7 +11,7 @@ from mcpwire.exporters.neutral import (
     members_of,
     parts_of,
 )
-from mcpwire.exporters.schemas import NameRule, plain_root
+from mcpwire.exporters.schemas import NameRule
 
 if TYPE_CHECKING:
     from mcpwire.exporters.neutral import ModelCall, Outcomes
@@ -31,7 +31,7 @@ def _tool(name: str, description: str, schema: JsonObject) -> JsonObject:
     return {
         "name": name,
         "description": description,
-        "input_schema": plain_root(schema),
+        "input_schema": schema,
     }
 
 
