@@ -107,6 +107,8 @@ def blocking() -> None:
 
 async def refused(client: mcpwire.Client) -> None:
     """What a type checker must not let pass."""
+    mcpwire.Cleint("cat")  # type: ignore[attr-defined]  # no such name
+    types.Text("x")  # type: ignore[attr-defined]  # nor that
     await client.call_tool(1)  # type: ignore[arg-type]  # a tool has a name
     await client.list_tools(time=1)  # type: ignore[call-arg]  # no such option
     await client.read_resource()  # type: ignore[call-arg]  # of what?
