@@ -222,10 +222,9 @@ class OpensChannel(Protocol):
         """
 
 
-Target: TypeAlias = (
-    "str | Sequence[str | os.PathLike[str]] | os.PathLike[str] | Mapping[str, Any] "
-    "| Stdio | Http | InMemory | OpensChannel"
-)
+Words: TypeAlias = "Sequence[str | os.PathLike[str]]"
+Named: TypeAlias = "str | Words | os.PathLike[str] | Mapping[str, Any]"
+Target: TypeAlias = "Named | Stdio | Http | InMemory | OpensChannel"
 """A URL or a command line, the list of its words, the path of a Python file, a dict of
 ``mcpServers`` with one server in it; or an object that says more."""
 
