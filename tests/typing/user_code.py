@@ -126,6 +126,12 @@ async def many(target: str) -> None:
 
 async def refused(client: mcpwire.Client) -> None:
     """What a type checker must not let pass."""
+    mcpwire.Http("https://x.example", headers=5)  # type: ignore[arg-type]
+    mcpwire.Http("https://x.example", ca_file=5)  # type: ignore[arg-type]
+    mcpwire.Http("https://x.example", client_cert=5)  # type: ignore[arg-type]
+    mcpwire.Http("https://x.example", connect_timeout="5")  # type: ignore[arg-type]
+    mcpwire.OAuth(timeout="5")  # type: ignore[arg-type]
+    mcpwire.Member(5)  # type: ignore[arg-type]
     mcpwire.Client(5)  # type: ignore[arg-type]  # no target
     mcpwire.Cleint("cat")  # type: ignore[attr-defined]  # no such name
     types.Text("x")  # type: ignore[attr-defined]  # nor that
