@@ -72,7 +72,7 @@ INHERITED: Final = (
 """What a server gets of our environment unasked: enough to run, and no secrets."""
 
 
-def _strings(value: Sequence[str] | Iterable[str]) -> tuple[str, ...]:
+def _strings(value: Iterable[str | os.PathLike[str]]) -> tuple[str, ...]:
     if isinstance(value, str):
         raise ValueError(f"args must be a list of arguments, got the string {value!r}")
     return tuple(os.fspath(item) for item in value)

@@ -55,7 +55,9 @@ async def whole() -> None:
     def heard(notification: mcpwire.Notification) -> None:
         assert_type(notification.method, str)
 
-    target = mcpwire.Stdio("cat", ["-u"], env={"A": "b"}, cwd="/", inherit_env=["C"])
+    target = mcpwire.Stdio(
+        "cat", ["-u", Path("a")], env={"A": "b"}, cwd="/", inherit_env=["C"]
+    )
     async with mcpwire.Client(target, on_notification=heard) as client:
         assert_type(client, mcpwire.Client)
         assert_type(client.protocol_version, str | None)
