@@ -162,9 +162,10 @@ _MODULES: Final = {
 
 _load, __dir__, __all__ = lazy_names(__name__, _MODULES, *_SUBPACKAGES, "__version__")
 
+if not TYPE_CHECKING:  # a type checker would take any name for a public one
 
-def __getattr__(name: str) -> Any:
-    """Import a public name with its first use."""
-    if name in _SUBPACKAGES:
-        return importlib.import_module(f"mcpwire.{name}")
-    return _load(name)
+    def __getattr__(name: str) -> Any:
+        """Import a public name with its first use."""
+        if name in _SUBPACKAGES:
+            return importlib.import_module(f"mcpwire.{name}")
+        return _load(name)

@@ -125,7 +125,7 @@ def _needed_issuer(instance: Any, attribute: attrs.Attribute[Any], value: Any) -
     _check_issuer(instance, attribute, value)
 
 
-def _seconds(value: Any) -> float | None:
+def _seconds(value: float | None) -> float | None:
     return check_timeout(value, "timeout")
 
 

@@ -9,14 +9,15 @@ if TYPE_CHECKING:
 
 __all__ = ["CallOptions", "Client"]
 
+if not TYPE_CHECKING:  # a type checker would take any name for a public one
 
-def __getattr__(name: str) -> Any:
-    """Import a public name with its first use: other modules here need no `Client`."""
-    if name not in __all__:
-        raise AttributeError(f"module 'mcpwire.client' has no attribute {name!r}")
-    from mcpwire.client import client
+    def __getattr__(name: str) -> Any:
+        """Import a public name with its first use: others here need no `Client`."""
+        if name not in __all__:
+            raise AttributeError(f"module 'mcpwire.client' has no attribute {name!r}")
+        from mcpwire.client import client
 
-    return getattr(client, name)
+        return getattr(client, name)
 
 
 def __dir__() -> list[str]:

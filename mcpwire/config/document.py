@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from mcpwire.config.expansion import Expanded, expand
+from mcpwire.config.expansion import BARE, Expanded, expand
 from mcpwire.config.schema import (
     FIELDS,
     HARMLESS,
     SPELLINGS,
     UNUSED,
+    UNUSED_LOGIN,
     auth_form,
     canonical,
     printable,
@@ -208,6 +209,10 @@ def _refuse_repeated(entry: RawEntry, value: Any, before: str) -> None:
 
 
 def _read_field(entry: RawEntry, key: str, given: Any) -> None:
+    if key == "oauth" and isinstance(given, dict):
+        given = _oauth(entry, given)
+        if given is None:
+            return
     field, value = _translate(key, given)
     if field not in FIELDS:
         _warn_of(entry, key, field)
@@ -231,9 +236,23 @@ def _join(values: Any, more: Any) -> Any:
     return more if isinstance(values, dict) else values
 
 
+def _oauth(entry: RawEntry, given: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the `oauth` of another host without fields that have no effect here."""
+    if given.get("enabled", True) is False:
+        return None
+    unused = [name for name in given if snake_case(name) in UNUSED_LOGIN]
+    problem = "is not used: where to log in is found out from the server"
+    entry.warnings += tuple(entry.warning(problem, f"oauth.{name}") for name in unused)
+    return {
+        name: value for name, value in given.items() if name not in {*unused, "enabled"}
+    }
+
+
 def _translate(key: str, value: Any) -> tuple[str, Any]:
     """Return our name and form of a field, also of those that only other hosts have."""
     field = canonical(key)
+    if key == "tools" and isinstance(value, dict):  # Codex: approval by tool
+        return "default_tools_approval_mode", value
     if field == "bearer_token_env_var":
         return "auth", {"token_env": value}
     if field == "oauth" and isinstance(value, dict):
@@ -389,6 +408,7 @@ def _warnings(raw: RawEntry, transport: str) -> Iterator[str]:
         if isinstance(value, int) and value and value % 1_000 == 0:
             problem = f"is in seconds, {value} is meant as milliseconds?"
             yield raw.warning(problem, name)
+    yield from _bare_variables(raw)
     if raw.values.get("allowed_tools") in ([], ()):
         problem = "is empty, so no tool is allowed: leave it out to allow all"
         yield raw.warning(problem, "allowed_tools")
@@ -397,6 +417,14 @@ def _warnings(raw: RawEntry, transport: str) -> Iterator[str]:
         if space and not {"/", "\\"} & set(first):
             problem = "holds spaces: the program's arguments belong into args"
             yield raw.warning(problem, "command")
+
+
+def _bare_variables(raw: RawEntry) -> Iterator[str]:
+    for name in ("env", "headers"):
+        for key, value in raw.values.get(name, {}).items():
+            if BARE.search(value):
+                problem = "a variable is written ${NAME}, and this $ stays as it is"
+                yield str(raw.fault(problem, name, f".{printable(key)}"))
 
 
 # Variables...

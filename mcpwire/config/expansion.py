@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 __all__ = [
+    "BARE",
     "VARIABLE",
     "Expanded",
     "expand",
@@ -25,10 +26,15 @@ VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 NESTED: Final = 8
 """How deeply defaults may hold variables with defaults."""
 
+BARE: Final = re.compile(r"(?<![$\w])\$[A-Z][A-Z0-9_]+")
+"""A variable as shells write it, and Gemini CLI; here it is a text."""
+
 _OPENING: Final = re.compile(r"\$?\$\{")
 _BRACE: Final = re.compile(r"\$?\$\{|\}")
 _INSIDE: Final = re.compile(r"(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
-_EDITORS: Final = re.compile(r"(input|command|config|workspaceFolder):.*", re.DOTALL)
+_EDITORS: Final = re.compile(
+    r"(input|command|config|file|workspaceFolder):.*", re.DOTALL
+)
 
 EDITOR_NAMES: Final = frozenset(
     {

@@ -243,7 +243,9 @@ def snake_case(key: str) -> str:
 def auth_form(table: dict[str, Any]) -> str | None:
     """Return the form of an `auth` table with keys in snake case."""
     if "type" not in table:
-        return next((form for form in _WITHOUT_TYPE if form in table), None)
+        without = (*_WITHOUT_TYPE, "client_id")  # Cursor writes no type
+        found = next((form for form in without if form in table), None)
+        return "oauth" if found == "client_id" else found
     kind = table["type"]
     word = kind.lower().replace("-", "_") if isinstance(kind, str) else None
     if word == "bearer":
@@ -288,7 +290,10 @@ def _auth_schema() -> dict[str, Any]:
             {
                 "type": "object",
                 "properties": properties | {k: v.schema for k, v in known.items()},
-                "required": [form if is_short else "type"],
+                "anyOf": [
+                    {"required": [form if is_short else "type"]},
+                    *([{"required": ["client_id"]}] if form == "oauth" else []),
+                ],
                 "additionalProperties": False,
             }
         )
@@ -302,6 +307,7 @@ Of: TypeAlias = Literal["any", "stdio", "http"]
 
 _TRANSPORTS: Final = {
     "stdio": "stdio",
+    "local": "stdio",
     "http": "http",
     "sse": "http",
     "streamable-http": "http",
@@ -309,7 +315,7 @@ _TRANSPORTS: Final = {
     "streamablehttp": "http",
     "url": "http",
 }
-"""The transport of each `type`, in lower case; hosts name Streamable HTTP variously."""
+"""The transport of each `type`, in lower case; hosts name both variously."""
 
 
 def transport_of_type(value: Any) -> str | None:
@@ -482,6 +488,7 @@ UNUSED: Final[dict[str, str]] = {
     "auto_approve": _ASKED,
     "trust": _ASKED,
     "auth_provider_type": "auth says how to log in",
+    "default_tools_approval_mode": _ASKED,
     "dev": "it is for editors",
     "headers_helper": "no program is asked for headers; a variable can hold them",
     "required": "on_error of the group says what a failure means",
@@ -489,6 +496,18 @@ UNUSED: Final[dict[str, str]] = {
     "sandbox_enabled": "nothing is shut in here",
 }
 """Fields of other hosts that have no effect here, and why."""
+
+UNUSED_LOGIN: Final = frozenset(
+    {
+        "audiences",
+        "auth_server_metadata_url",
+        "authorization_url",
+        "registration_url",
+        "token_param_name",
+        "token_url",
+    }
+)
+"""Fields of `oauth` in other hosts that have no effect here: the server says them."""
 
 _CANONICAL: Final = {
     **{name: name for name in FIELDS},
@@ -549,6 +568,7 @@ def _entry() -> dict[str, Any]:
         described = {**field.kind.schema, "description": field.meaning}
         for spelled in _spellings(name, field.also):
             properties[spelled] = {"anyOf": [described, {"type": "null"}]}
+    properties["tools"]["anyOf"].append({"type": "object"})  # Codex: their approval
     return {"type": "object", "properties": properties}
 
 

@@ -11,7 +11,7 @@ from mcpwire.exporters.neutral import (
     members_of,
     parts_of,
 )
-from mcpwire.exporters.schemas import NameRule, plain_root
+from mcpwire.exporters.schemas import NameRule
 
 if TYPE_CHECKING:
     from mcpwire.exporters.neutral import ModelCall, Outcomes
@@ -31,7 +31,7 @@ def _tool(name: str, description: str, schema: JsonObject) -> JsonObject:
     return {
         "name": name,
         "description": description,
-        "input_schema": plain_root(schema),
+        "input_schema": schema,
     }
 
 
@@ -51,9 +51,15 @@ def _results(outcomes: Outcomes, *, media: bool) -> list[JsonObject]:
 
 
 def _result(call: ModelCall, outcome: Any, *, media: bool) -> JsonObject:
+    # "all content must be type `text` if `is_error` is true", and one cannot be empty;
+    # "text content blocks must contain non-whitespace text".
+    media = media and not getattr(outcome, "is_error", False)
     parts, failed = parts_of(outcome, lambda part: media and _carries(part))
+    parts = [part for part in parts if not isinstance(part, str) or part.strip()]
+    if failed and not parts:
+        parts = ["the tool failed and gave no reason"]
     result: JsonObject = {"type": "tool_result", "tool_use_id": call.id}
-    if parts:  # empty text is refused, no content is not
+    if parts:
         result["content"] = [_block(part) for part in parts]
     if failed:
         result["is_error"] = True

@@ -16,7 +16,7 @@ from mcpwire.exporters.neutral import (
     parts_of,
     text_of,
 )
-from mcpwire.exporters.schemas import Inliner, NameRule, plain_root
+from mcpwire.exporters.schemas import Inliner, NameRule
 from mcpwire.protocol.json_schema import (
     alternatives_of,
     branches_of,
@@ -72,7 +72,7 @@ def _tool(name: str, description: str, schema: JsonObject) -> JsonObject:
     An object without properties is refused ("should be non-empty for OBJECT type").
     """
     declaration: JsonObject = {"name": name, "description": description}
-    parameters = _schema(Inliner(plain_root(schema)).inlined())
+    parameters = _schema(Inliner(schema).inlined())
     if parameters.get("properties"):
         declaration["parameters"] = parameters
     return declaration

@@ -6,6 +6,7 @@ members stand, and in that the responses API is strict unless told otherwise.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.exporters.neutral import (
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 __all__ = ["CHAT", "RESPONSES"]
 
 _IMAGES: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
+
+_UNREADABLE: Final = re.compile(r"\(\?(?:<?[=!]|<\w)|\\(?:[pPkc]|u\{)|\[\^?\]")
+"""Lookaround, and what JavaScript's regular expressions have beyond Python's."""
 
 _SOUNDS: Final = {
     "audio/wav": "wav",
@@ -56,7 +60,7 @@ def _responses_tool(
 def _function(
     name: str, description: str, schema: JsonObject, *, strict: bool
 ) -> JsonObject:
-    plain = plain_root(schema)
+    plain: JsonObject = mapped(plain_root(schema), _readable)
     narrowed = strict_schema(plain) if strict else None
     return {
         "name": name,
@@ -75,6 +79,20 @@ def _accepted(schema: JsonObject) -> JsonObject:
         accepted.pop(key, None)
     accepted.setdefault("properties", {})
     return accepted
+
+
+def _readable(schema: JsonObject) -> JsonObject:
+    # "regex lookaround is not supported", and "'...' is not a 'regex'" where Python has
+    # no such thing.
+    made = dict(schema)
+    if _UNREADABLE.search(str(made.get("pattern"))):
+        del made["pattern"]
+    patterns = made.get("patternProperties")
+    if isinstance(patterns, dict):
+        made["patternProperties"] = {
+            name: one for name, one in patterns.items() if not _UNREADABLE.search(name)
+        }
+    return made
 
 
 def _with_items(schema: JsonObject) -> JsonObject:

@@ -15,6 +15,7 @@ import attrs
 from mcpwire.protocol.json_schema import (
     MAX_DEPTH,
     branches_of,
+    mapped,
     pointed,
     properties_of,
     rebuilt,
@@ -42,6 +43,8 @@ LARGEST: Final = 2_000
 """Schemas that may come of following references; what is beyond may be anything."""
 
 _COMBINED: Final = ("allOf", "anyOf", "oneOf")
+
+_BOUNDS: Final = (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum"))
 
 
 class Inliner:
@@ -73,11 +76,12 @@ class Inliner:
 
 
 def plain_root(schema: JsonObject) -> JsonObject:
-    """Return an object's schema without alternatives at its root.
+    """Return an object's schema of 2020-12 without alternatives at its root.
 
     Anthropic and OpenAI refuse `allOf`, `anyOf` and `oneOf` there. All properties of
     all alternatives are allowed; required is what each alternative requires.
     """
+    schema = mapped(schema, _of_2020_12)
     if not any(key in schema for key in (*_COMBINED, "$ref")):
         return (
             schema if schema.get("type") == "object" else {**schema, "type": "object"}
@@ -87,6 +91,29 @@ def plain_root(schema: JsonObject) -> JsonObject:
     rest = {key: value for key, value in schema.items() if key not in dropped}
     plain = {**rest, "type": "object", "properties": properties}
     return {**plain, "required": required} if required else plain
+
+
+def _of_2020_12(schema: JsonObject) -> JsonObject:
+    """Return a schema without what older drafts write otherwise, and without nulls.
+
+    "JSON schema is invalid. It must match JSON Schema draft 2020-12" (Anthropic),
+    "[...] is not of type 'object', 'boolean'" (OpenAI).
+    """
+    made = {
+        key: value
+        for key, value in schema.items()
+        if value is not None or key in {"const", "default"}
+    }
+    if isinstance(made.get("items"), list):  # a tuple, until 2019-09
+        members = made.pop("items")
+        made["items"] = made.pop("additionalItems", {})
+        made |= {"prefixItems": members} if members else {}
+    for exclusive, bound in _BOUNDS:  # a flag, in draft 4
+        if isinstance(made.get(exclusive), bool) and made.pop(exclusive):
+            made |= {exclusive: made.pop(bound)} if bound in made else {}
+    if not isinstance(made.get("required", []), list):  # of the member, in draft 3
+        del made["required"]
+    return made
 
 
 class _Union:

@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.protocol.json_schema import (
-    MAX_DEPTH,
     branches_of,
     properties_of,
     required_of,
@@ -71,6 +70,9 @@ _BEYOND: Final = (
 )
 """What changes the meaning and has no place: such a tool is not strict."""
 
+_DEEPEST: Final = 10
+"""Levels of nesting that strict mode takes."""
+
 _NULL: Final = {"type": "null"}
 
 
@@ -98,7 +100,7 @@ def strict_schema(schema: JsonObject) -> JsonObject | None:
 
 
 def _strict(schema: Any, depth: int) -> JsonObject:
-    if not isinstance(schema, dict) or depth >= MAX_DEPTH:
+    if not isinstance(schema, dict) or depth > _DEEPEST:
         raise _NotStrictError
     if any(key in schema for key in _BEYOND):
         raise _NotStrictError

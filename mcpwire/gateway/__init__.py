@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from mcpwire.gateway.splicing import tokens_in as tokens_in
     from mcpwire.gateway.tracing import JsonLines as JsonLines
 
-__getattr__, __dir__, __all__ = lazy_names(
+_load, __dir__, __all__ = lazy_names(
     __name__,
     {
         "delegates": "ContentDelegate QueueDelegate Splicer",
@@ -41,3 +41,6 @@ __getattr__, __dir__, __all__ = lazy_names(
         "tracing": "JsonLines",
     },
 )
+
+if not TYPE_CHECKING:  # a type checker would take any name for a public one
+    __getattr__ = _load

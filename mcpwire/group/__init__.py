@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mcpwire.group.reports import Report as Report
     from mcpwire.group.reports import ServerStatus as ServerStatus
 
-__getattr__, __dir__, __all__ = lazy_names(
+_load, __dir__, __all__ = lazy_names(
     __name__,
     {
         ".errors": "NotConnected",
@@ -32,3 +32,6 @@ __getattr__, __dir__, __all__ = lazy_names(
         "reports": "GroupEvent Report ServerStatus",
     },
 )
+
+if not TYPE_CHECKING:  # a type checker would take any name for a public one
+    __getattr__ = _load

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     )
     from mcpwire.tools.options import ToolOptions
     from mcpwire.tools.rules import Confirm, Patterns, TraceContext
+    from mcpwire.transports.targets import Target
     from mcpwire.types import JsonObject, Unset
     from mcpwire.types.lifecycle import Implementation
 
@@ -90,7 +91,7 @@ def _timeout(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
         check_timeout(value, attribute.name)
 
 
-def _plain(target: Any) -> Any:
+def _plain(target: Target) -> Any:
     return spelled_out(target) or target
 
 

@@ -98,16 +98,12 @@ class PathLike(Protocol):
 RootLike: TypeAlias = "Root | str | PathLike"
 """A root, a ``file://`` URI, or an absolute path, as text or as an object."""
 
-Roots: TypeAlias = (
-    "Iterable[RootLike] "
-    "| Callable[[], Iterable[RootLike] | Awaitable[Iterable[RootLike]]]"
-)
+RootsAnswer: TypeAlias = "Iterable[RootLike] | Awaitable[Iterable[RootLike]]"
+Roots: TypeAlias = "Iterable[RootLike] | Callable[[], RootsAnswer]"
 """Roots, or a function, plain or async, that returns them."""
 
-SamplingHandler: TypeAlias = (
-    "Callable[[CreateMessageRequestParams], "
-    "CreateMessageResult | Awaitable[CreateMessageResult]]"
-)
+SamplingAnswer: TypeAlias = "CreateMessageResult | Awaitable[CreateMessageResult]"
+SamplingHandler: TypeAlias = "Callable[[CreateMessageRequestParams], SamplingAnswer]"
 """Answers with the client's model; plain or async."""
 
 FormAnswer: TypeAlias = "ElicitResult | Mapping[str, Any] | ElicitAction"

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from mcpwire.sync._made_group import Group as Group
     from mcpwire.sync._made_group import ToolSet as ToolSet
 
-__getattr__, __dir__, __all__ = lazy_names(
+_load, __dir__, __all__ = lazy_names(
     __name__,
     {
         ".client": "CallOptions",
@@ -42,3 +42,6 @@ __getattr__, __dir__, __all__ = lazy_names(
         "_made_group": "Group ToolSet",
     },
 )
+
+if not TYPE_CHECKING:  # a type checker would take any name for a public one
+    __getattr__ = _load

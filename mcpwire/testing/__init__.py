@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from mcpwire.testing.scripted import text as text
     from mcpwire.testing.wire import at_random as at_random
 
-__getattr__, __dir__, __all__ = lazy_names(
+_load, __dir__, __all__ = lazy_names(
     __name__,
     {
         "asgi": "AsgiTransport",
@@ -69,3 +69,6 @@ __getattr__, __dir__, __all__ = lazy_names(
         "wire": "at_random",
     },
 )
+
+if not TYPE_CHECKING:  # a type checker would take any name for a public one
+    __getattr__ = _load

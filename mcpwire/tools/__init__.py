@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mcpwire.tools.transforms import ToolTransform as ToolTransform
     from mcpwire.tools.transforms import ToolView as ToolView
 
-__getattr__, __dir__, __all__ = lazy_names(
+_load, __dir__, __all__ = lazy_names(
     __name__,
     {
         "catalog": "CatalogEntry",
@@ -32,3 +32,6 @@ __getattr__, __dir__, __all__ = lazy_names(
         "transforms": "ToolCall ToolTransform ToolView",
     },
 )
+
+if not TYPE_CHECKING:  # a type checker would take any name for a public one
+    __getattr__ = _load

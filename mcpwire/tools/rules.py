@@ -193,10 +193,10 @@ def with_trace_meta(
 
 
 def with_trace_argument(
-    arguments: dict[str, Any] | None, key: str, carrier: Mapping[str, Any]
-) -> dict[str, Any] | None:
+    arguments: dict[str, Any], key: str, carrier: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return the arguments with what is known of the trace as one of them."""
     known = {name: value for name, value in carrier.items() if value is not None}
-    if not known or key in (arguments or {}):
+    if not known or key in arguments:
         return arguments
-    return {**(arguments or {}), key: known}
+    return {**arguments, key: known}

@@ -561,13 +561,14 @@ class ToolSet(Reading):
         given = without(given, view.rules.strip_arguments)
         if view.transform is not None:
             given = view.transform.inside(given)
-        call = ToolCall(view, given, confirmed)
+        call = ToolCall(view, given or {}, confirmed)
         if own.approve is not None:
             call = await self._approved(call, own.approve)
         elif call.needs_confirmation:
             raise NeedsConfirmation(name, arguments=given)
         sent: dict[str, Any] = dict(options)
-        arguments = self._traced(call, sent)
+        # Where nobody gives any, the server gets none, not an empty object.
+        arguments = self._traced(call, sent) or (None if given is None else {})
         meta = sent.get("meta")
         _log("mcp_call", view, meta)
         started = time.monotonic()
@@ -600,7 +601,7 @@ class ToolSet(Reading):
         except Exception as error:
             raise NotAllowed(view.name, rule=f"approve: {error}") from error
         if isinstance(answer, dict):
-            call = attrs.evolve(call, arguments=check_arguments(answer))
+            call = attrs.evolve(call, arguments=check_arguments(answer) or {})
         elif answer is not True:
             raise NotAllowed(view.name, rule="approve")
         # The answer may have taken a while.
@@ -610,7 +611,7 @@ class ToolSet(Reading):
             raise NotAllowed(view.name, rule="approve: the tool changed meanwhile")
         return call
 
-    def _traced(self, call: ToolCall, options: dict[str, Any]) -> dict[str, Any] | None:
+    def _traced(self, call: ToolCall, options: dict[str, Any]) -> dict[str, Any]:
         """Add trace context to the options; return the arguments, with it if wanted."""
         carrier = self._carrier(call.view)
         if not carrier:

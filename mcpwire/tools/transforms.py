@@ -94,6 +94,10 @@ def without(
     return {key: value for key, value in arguments.items() if key not in names}
 
 
+def _copied(given: Mapping[str, Any]) -> dict[str, Any]:
+    return dict(given)
+
+
 @attrs.frozen(kw_only=True)
 class ToolTransform:
     """How a tool looks from outside.
@@ -114,13 +118,13 @@ class ToolTransform:
     hide: tuple[str, ...] = attrs.field(default=(), converter=as_patterns)
     """Arguments that are not offered, and not sent."""
 
-    fixed: Mapping[str, Any] = attrs.field(factory=dict, converter=dict)
+    fixed: Mapping[str, Any] = attrs.field(factory=dict, converter=_copied)
     """Arguments that are not offered, and always sent like this."""
 
-    rename: Mapping[str, str] = attrs.field(factory=dict, converter=dict)
+    rename: Mapping[str, str] = attrs.field(factory=dict, converter=_copied)
     """The name outside to the one inside."""
 
-    defaults: Mapping[str, Any] = attrs.field(factory=dict, converter=dict)
+    defaults: Mapping[str, Any] = attrs.field(factory=dict, converter=_copied)
     """What is sent for arguments that a caller leaves out."""
 
     def __attrs_post_init__(self) -> None:
@@ -201,9 +205,9 @@ TELLING: Final = ("path", "query", "sql", "url", "name", "id", "command", "input
 """The arguments that say most about a call, the most telling first."""
 
 
-def preview(arguments: Mapping[str, Any] | None, length: int = PREVIEW) -> str:
+def preview(arguments: Mapping[str, Any], length: int = PREVIEW) -> str:
     """Return the argument that says most, on one line; empty where there is none."""
-    given = arguments or {}
+    given = arguments
     texts = [given.get(name) for name in TELLING] + list(given.values())
     found = next((text for text in texts if isinstance(text, str) and text), "")
     # Names and texts come from models and servers, and may drive a terminal.
@@ -276,7 +280,7 @@ class ToolCall:
 
     view: ToolView
 
-    arguments: dict[str, Any] | None
+    arguments: dict[str, Any]
     """What the server would get."""
 
     confirmed: bool = False

@@ -22,10 +22,13 @@ if TYPE_CHECKING:
     from mcpwire.transports.custom import Reverse as Reverse
     from mcpwire.transports.custom import Stream as Stream
 
-__getattr__, __dir__, __all__ = lazy_names(
+_load, __dir__, __all__ = lazy_names(
     __name__,
     {
         "base": "CallHandle Channel Inbound",
         "custom": "Messages Reverse Stream",
     },
 )
+
+if not TYPE_CHECKING:  # a type checker would take any name for a public one
+    __getattr__ = _load

@@ -72,7 +72,7 @@ INHERITED: Final = (
 """What a server gets of our environment unasked: enough to run, and no secrets."""
 
 
-def _strings(value: Sequence[str] | Iterable[str]) -> tuple[str, ...]:
+def _strings(value: Iterable[str | os.PathLike[str]]) -> tuple[str, ...]:
     if isinstance(value, str):
         raise ValueError(f"args must be a list of arguments, got the string {value!r}")
     return tuple(os.fspath(item) for item in value)
@@ -222,10 +222,9 @@ class OpensChannel(Protocol):
         """
 
 
-Target: TypeAlias = (
-    "str | Sequence[str | os.PathLike[str]] | os.PathLike[str] | Mapping[str, Any] "
-    "| Stdio | Http | InMemory | OpensChannel"
-)
+Words: TypeAlias = "Sequence[str | os.PathLike[str]]"
+Named: TypeAlias = "str | Words | os.PathLike[str] | Mapping[str, Any]"
+Target: TypeAlias = "Named | Stdio | Http | InMemory | OpensChannel"
 """A URL or a command line, the list of its words, the path of a Python file, a dict of
 ``mcpServers`` with one server in it; or an object that says more."""
 

@@ -111,4 +111,7 @@ MODULES: Final = {
     """,
 }
 
-__getattr__, __dir__, __all__ = lazy_names(__name__, MODULES)
+_load, __dir__, __all__ = lazy_names(__name__, MODULES)
+
+if not TYPE_CHECKING:  # a type checker would take any name for a public one
+    __getattr__ = _load

@@ -69,6 +69,7 @@ def test_variables_are_filled_in_wherever_something_is_said_of_the_server():
         ({"type": "streamableHttp", **URL}, "http"),
         ({"type": "streamable_http", **URL}, "http"),
         ({"transport": "sse", **URL}, "http"),
+        ({"type": "local", "command": "c"}, "stdio"),
     ],
 )
 def test_a_server_is_started_or_at_a_url(entry, transport):
@@ -87,6 +88,15 @@ def test_a_server_is_started_or_at_a_url(entry, transport):
         ({"type": "bearer", "token_env": "TOKEN"}, "t0ken"),
         ({"type": "Bearer", "token": "a"}, "a"),
         ({"type": "oauth"}, {"type": "oauth"}),
+        (
+            {"CLIENT_ID": "me", "CLIENT_SECRET": "${TOKEN}", "scopes": ["a"]},
+            {
+                "type": "oauth",
+                "client_id": "me",
+                "client_secret": "t0ken",
+                "scopes": ["a"],
+            },
+        ),
         (
             {"type": "OAuth", "clientId": "me", "client-secret": "${TOKEN}"},
             {"type": "oauth", "client_id": "me", "client_secret": "t0ken"},
@@ -134,6 +144,7 @@ def test_inf_is_no_limit():
 
 
 STARTED = "it is for servers that are started, and this one is at a URL"
+BRACES = "a variable is written ${NAME}, and this $ stays as it is"
 AT_URL = "it is for servers at a URL, and this one is started"
 
 
@@ -149,6 +160,14 @@ AT_URL = "it is for servers at a URL, and this one is started"
         (
             {"command": "c", "timeout": 30000},
             "f: x: timeout: is in seconds, 30000 is meant as milliseconds?",
+        ),
+        (
+            {"command": "c", "args": ["$HOME"], "env": {"A": "a$B $2y$", "B": "$KEY"}},
+            f"f: x: env.B: {BRACES}",
+        ),
+        (
+            {**URL, "headers": {"Authorization": "Bearer $TOKEN"}},
+            f"f: x: headers.Authorization: {BRACES}",
         ),
         (
             {"command": "uvx time"},

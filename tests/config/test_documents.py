@@ -100,6 +100,7 @@ def test_null_is_a_field_that_is_not_there():
     assert one(command="x", args=None, cwd=None)[0].values == {"command": "x"}
 
 
+FOUND_OUT = "where to log in is found out from the server"
 ASKED = "nothing is asked here unless require_confirmation says so"
 
 
@@ -118,11 +119,29 @@ ASKED = "nothing is asked here unless require_confirmation says so"
         ("alwaysAllow", ["a"], f"f: x: alwaysAllow: is not used: {ASKED}"),
         ("autoApprove", [], f"f: x: autoApprove: is not used: {ASKED}"),
         ("dev", {}, "f: x: dev: is not used: it is for editors"),
+        (
+            "tools",
+            {"search": {"approval_mode": "prompt"}},
+            f"f: x: tools: is not used: {ASKED}",
+        ),
+        (
+            "default_tools_approval_mode",
+            "prompt",
+            f"f: x: default_tools_approval_mode: is not used: {ASKED}",
+        ),
+        ("oauth", {"enabled": False, "scopes": ["a"]}, None),
     ],
 )
 def test_a_key_that_nothing_follows_from_is_warned_of(key, value, warning):
     entry, warnings = one(**{key: value})
-    assert (entry.values, warnings) == ({}, [warning])
+    assert (entry.values, warnings) == ({}, [warning] if warning else [])
+
+
+@pytest.mark.parametrize("key", ["authServerMetadataUrl", "tokenUrl", "audiences"])
+def test_where_another_host_logs_in_is_not_used(key):
+    entry, warnings = one(oauth={"clientId": "me", key: "x", "enabled": True})
+    assert entry.values == {"auth": {"type": "oauth", "clientId": "me"}}
+    assert warnings == [f"f: x: oauth.{key}: is not used: {FOUND_OUT}"]
 
 
 @pytest.mark.parametrize("key", ["description", "$schema", "_comment", "icon"])

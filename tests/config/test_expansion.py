@@ -74,6 +74,7 @@ BY_EDITORS = "is set by editors only: use a variable such as ${NAME}"
         ("${hu-sh}", "a ${ is followed by no variable's name ($${ is a literal one)"),
         ("${input:hush}", f"${{input:...}} {BY_EDITORS}"),
         ("${command:hush}", f"${{command:...}} {BY_EDITORS}"),
+        ("${file:~/hush}", f"${{file:...}} {BY_EDITORS}"),
         ("${workspaceFolder}", f"${{workspaceFolder}} {BY_EDITORS}"),
         ("${/}", f"${{/}} {BY_EDITORS}"),
         ("${A:-" * 9 + "}" * 9, None),

@@ -61,6 +61,7 @@ LISTED = [{"name": "x", **ENTRY}]
         {"mcpServers": {"x": {**ENTRY, "cwd": None, "alwaysAllow": ["y"]}}},
         {"mcpServers": {"x": {"serverUrl": "https://x", "timeout": 5}}},
         {"servers": {"x": {"allowedTools": ["a*"], **ENTRY}}, "inputs": []},
+        {"mcp_servers": {"x": {**ENTRY, "tools": {"y": {"approval_mode": "prompt"}}}}},
     ],
 )
 def test_the_schema_takes_documents_of_each_shape(document):

@@ -260,10 +260,19 @@ def test_all_results_of_a_turn_come_in_the_order_of_the_calls(form):
     assert one_message == (form in {"anthropic", "gemini"})
 
 
-def test_an_empty_result_has_no_empty_text_for_anthropic():
-    outcome = CallToolResult([TextContent("")])
+@pytest.mark.parametrize("blank", ["", " \n"])
+def test_a_blank_result_has_no_text_for_anthropic(blank):
+    outcome = CallToolResult([TextContent(blank)])
     (message,) = Export([], "anthropic").results([(CALL, outcome)])
     assert message["content"] == [{"type": "tool_result", "tool_use_id": "c1"}]
+
+
+@pytest.mark.parametrize("content", [[], [TextContent("\n")]])
+def test_a_failure_without_words_has_some_for_anthropic(content):
+    outcome = CallToolResult(content, is_error=True)
+    (message,) = Export([], "anthropic").results([(CALL, outcome)])
+    (block,) = message["content"][0]["content"]
+    assert block == {"type": "text", "text": "the tool failed and gave no reason"}
 
 
 def test_gemini_without_ids_gets_none():
@@ -328,6 +337,15 @@ def test_anthropic_takes_pictures_and_documents_in_the_result():
     assert blocks[2]["text"] == "[audio audio/wav, 3 bytes]"
     assert blocks[3]["type"] == "document"
     assert "octet-stream" in blocks[4]["text"]
+
+
+def test_anthropic_takes_only_text_of_a_failure():
+    failed = CallToolResult([TextContent("see"), IMAGE], is_error=True)
+    (message,) = told("anthropic", failed)
+    assert message["content"][0]["content"] == [
+        {"type": "text", "text": "see"},
+        {"type": "text", "text": "[image image/png, 3 bytes]"},
+    ]
 
 
 @pytest.mark.system("O88")

@@ -284,3 +284,88 @@ def test_no_schema_is_so_odd_that_its_tool_cannot_be_offered(schema, form):
             ),
             list,
         )
+
+
+# --- older drafts, and what a vendor cannot read ----------------------------------
+
+OLDER = [
+    (
+        {"type": "array", "items": [TEXT, NUMBER], "additionalItems": False},
+        {"type": "array", "prefixItems": [TEXT, NUMBER], "items": False},
+    ),
+    (
+        {"type": "array", "items": [TEXT]},
+        {"type": "array", "prefixItems": [TEXT], "items": {}},
+    ),
+    ({"type": "array", "items": []}, {"type": "array", "items": {}}),
+    (
+        {**NUMBER, "minimum": 0, "exclusiveMinimum": True},
+        {**NUMBER, "exclusiveMinimum": 0},
+    ),
+    (
+        {**NUMBER, "maximum": 5, "exclusiveMaximum": False},
+        {**NUMBER, "maximum": 5},
+    ),
+    ({**NUMBER, "exclusiveMaximum": True}, NUMBER),
+    ({**NUMBER, "exclusiveMinimum": 0}, {**NUMBER, "exclusiveMinimum": 0}),
+    ({**TEXT, "required": True}, TEXT),
+    (
+        {**TEXT, "enum": None, "default": None, "const": None},
+        {**TEXT, "default": None, "const": None},
+    ),
+]
+
+
+@pytest.mark.parametrize(("older", "made"), OLDER)
+def test_vendors_get_older_drafts_as_2020_12_writes_them(older, made):
+    schema = {"type": "object", "properties": {"x": older}, "required": None}
+    tool = Tool("t", schema)
+    (anthropic,) = Export([tool], "anthropic")
+    (openai,) = Export([tool], "openai-responses")
+    (neutral,) = Export([tool], "neutral")
+    assert anthropic["input_schema"]["properties"] == {"x": made}
+    assert openai["parameters"] == {"type": "object", "properties": {"x": made}}
+    assert neutral["input_schema"] == schema
+
+
+def test_gemini_gets_the_members_of_an_older_tuple():
+    pair = {"type": "array", "items": [TEXT, NUMBER]}
+    (made,) = Export(
+        [Tool("t", {"type": "object", "properties": {"x": pair}})], "gemini"
+    )
+    assert made["parameters"]["properties"]["x"]["items"] == {"anyOf": [TEXT, NUMBER]}
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "^(?!\\.)a",
+        "(?=a)",
+        "(?<=a)b",
+        "(?<!a)b",
+        "^\\p{L}+$",
+        "(?<year>a)",
+        "\\u{1F600}",
+    ],
+)
+def test_openai_gets_no_pattern_that_it_cannot_read(pattern, strict):
+    schema = {
+        "type": "object",
+        "properties": {
+            "pattern": {**TEXT, "pattern": pattern},
+            "kept": {**TEXT, "pattern": "^(?:a|[^b])\\d+\\.$"},
+        },
+        "required": ["pattern", "kept"],
+    }
+    (made,) = Export([Tool("t", schema)], "openai-responses", strict=strict)
+    assert made["strict"] is strict
+    properties = made["parameters"]["properties"]
+    assert properties == {**schema["properties"], "pattern": TEXT}
+
+
+def test_openai_gets_no_name_pattern_that_it_cannot_read():
+    patterns = {"^(?!_)": TEXT, "^a": NUMBER}
+    schema = {"type": "object", "properties": {}, "patternProperties": patterns}
+    (made,) = Export([Tool("t", schema)], "openai-responses")
+    assert made["parameters"]["patternProperties"] == {"^a": NUMBER}

@@ -106,3 +106,11 @@ def test_what_strict_mode_cannot_say_is_not_said_in_it(inner):
 def test_definitions_have_to_be_strict_too():
     schema = {**whole({"a": {"$ref": "#/definitions/x"}}), "definitions": {"x": {}}}
     assert strict_schema(schema) is None
+
+
+def test_what_is_nested_deeper_than_ten_levels_is_not_strict():
+    inner = TEXT
+    for _ in range(9):
+        inner = whole({"a": inner}, "a")
+    assert strict_schema(whole({"a": inner}, "a")) is not None
+    assert strict_schema(whole({"a": whole({"a": inner}, "a")}, "a")) is None

@@ -118,10 +118,9 @@ def test_valid_keys_go_along_and_the_callers_own_stay(meta, carrier, result):
     ("arguments", "carrier", "result"),
     [
         ({"a": 1}, CARRIER, {"a": 1, "__ab_obs": CARRIER}),
-        (None, {"run_id": "7", "agent": None}, {"__ab_obs": {"run_id": "7"}}),
+        ({}, {"run_id": "7", "agent": None}, {"__ab_obs": {"run_id": "7"}}),
         ({"__ab_obs": "mine"}, CARRIER, {"__ab_obs": "mine"}),
-        (None, {}, None),
-        (None, {"agent": None}, None),
+        ({}, {"agent": None}, {}),
         ({}, {}, {}),
     ],
 )

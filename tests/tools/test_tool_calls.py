@@ -217,6 +217,12 @@ async def test_who_approves_may_change_the_arguments(made, shelf):
     assert shelf.sent == {"path": "a", "mode": "r"}
 
 
+async def test_who_approves_a_call_without_arguments_gets_an_empty_object(made, shelf):
+    tools = await made(shelf, approve=lambda call: {**call.arguments, "path": "b"})
+    await tools.call(READ)
+    assert shelf.sent == {"path": "b"}
+
+
 async def test_what_is_shown_to_whoever_approves_is_what_is_sent(made, shelf):
     given = {"path": ["a"]}
 

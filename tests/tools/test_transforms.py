@@ -182,7 +182,6 @@ def test_a_tool_without_a_schema_takes_an_object(schema):
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (None, ""),
         ({}, ""),
         ({"count": 3}, ""),
         ({"b": "second", "a": "x"}, "second"),

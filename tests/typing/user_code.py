@@ -55,7 +55,9 @@ async def whole() -> None:
     def heard(notification: mcpwire.Notification) -> None:
         assert_type(notification.method, str)
 
-    target = mcpwire.Stdio("cat", ["-u"], env={"A": "b"}, cwd="/", inherit_env=["C"])
+    target = mcpwire.Stdio(
+        "cat", ["-u", Path("a")], env={"A": "b"}, cwd="/", inherit_env=["C"]
+    )
     async with mcpwire.Client(target, on_notification=heard) as client:
         assert_type(client, mcpwire.Client)
         assert_type(client.protocol_version, str | None)
@@ -105,8 +107,36 @@ def blocking() -> None:
     client.close()
 
 
+async def many(target: str) -> None:
+    """Groups, their tools, and the functions that a host gives."""
+
+    def approve(call: mcpwire.ToolCall) -> bool | dict[str, Any]:
+        return {**call.arguments, "to": "ada"} if call.needs_confirmation else True
+
+    def model(_: types.CreateMessageRequestParams) -> types.CreateMessageResult:
+        return types.CreateMessageResult("assistant", types.TextContent("x"), "m")
+
+    look_up = mcpwire.ToolTransform(rename={"topic": "query"}, fixed={"token": 1})
+    async with mcpwire.Group({"a": target}) as group:
+        group["a"].set_handlers(sampling=model, roots=[Path("/")])
+        tools = await group.tools(approve=approve, transforms={"a/search": look_up})
+        offered = tools.to_anthropic()
+        for call in offered.calls({"content": []}):
+            outcome = call.problem or await tools.call(call.name, call.arguments)
+            assert_type(offered.results([(call, outcome)]), list[types.JsonObject])
+
+
 async def refused(client: mcpwire.Client) -> None:
     """What a type checker must not let pass."""
+    mcpwire.Http("https://x.example", headers=5)  # type: ignore[arg-type]
+    mcpwire.Http("https://x.example", ca_file=5)  # type: ignore[arg-type]
+    mcpwire.Http("https://x.example", client_cert=5)  # type: ignore[arg-type]
+    mcpwire.Http("https://x.example", connect_timeout="5")  # type: ignore[arg-type]
+    mcpwire.OAuth(timeout="5")  # type: ignore[arg-type]
+    mcpwire.Member(5)  # type: ignore[arg-type]
+    mcpwire.Client(5)  # type: ignore[arg-type]  # no target
+    mcpwire.Cleint("cat")  # type: ignore[attr-defined]  # no such name
+    types.Text("x")  # type: ignore[attr-defined]  # nor that
     await client.call_tool(1)  # type: ignore[arg-type]  # a tool has a name
     await client.list_tools(time=1)  # type: ignore[call-arg]  # no such option
     await client.read_resource()  # type: ignore[call-arg]  # of what?

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from mcpwire.server.auth.verifiers import JwtVerifier as JwtVerifier
     from mcpwire.server.auth.verifiers import StaticTokens as StaticTokens
 
-__getattr__, __dir__, __all__ = lazy_names(
+_load, __dir__, __all__ = lazy_names(
     __name__,
     {
         "resource_server": """
@@ -39,3 +39,6 @@ __getattr__, __dir__, __all__ = lazy_names(
         "verifiers": "ApiKeys IntrospectionVerifier JwtVerifier StaticTokens",
     },
 )
+
+if not TYPE_CHECKING:  # a type checker would take any name for a public one
+    __getattr__ = _load

@@ -26,10 +26,8 @@ if TYPE_CHECKING:
     from mcpwire.auth.config import Grant
     from mcpwire.versions import Era
 
-    Headers: TypeAlias = (
-        "Mapping[str, str] | Callable[[], Mapping[str, str] | "
-        "Awaitable[Mapping[str, str]]]"
-    )
+    Pairs: TypeAlias = Mapping[str, str]
+    Headers: TypeAlias = Pairs | Callable[[], Pairs | Awaitable[Pairs]]
     ClientCert: TypeAlias = "str | tuple[str, str] | tuple[str, str, str | bytes]"
 
 __all__ = ["Http", "Memory", "is_credential"]
@@ -59,21 +57,22 @@ class Memory:
     """Whether it has answered 405 to the GET of its own stream."""
 
 
-def _path(value: Any) -> Any:
+def _path(value: str | os.PathLike[str] | None) -> Any:
     return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
-def _cert(value: Any) -> Any:
+def _cert(value: ClientCert | os.PathLike[str] | None) -> Any:
     if isinstance(value, (tuple, list)):
-        return tuple(_path(part) for part in value)
+        parts: tuple[Any, ...] = tuple(value)
+        return tuple(_path(part) for part in parts)
     return _path(value)
 
 
-def _copied(value: Any) -> Any:
+def _copied(value: Headers | None) -> Headers | None:
     return dict(value) if isinstance(value, Mapping) else value
 
 
-def _timeout(value: Any) -> float | None:
+def _timeout(value: float | None) -> float | None:
     return check_timeout(value, "connect_timeout")
 
 
