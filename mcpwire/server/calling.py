@@ -82,7 +82,7 @@ class Prepared:
             raise ToolError(f"it took longer than {timeout:g} seconds") from None
 
     def _context_of(self, request: RequestContext) -> Context:
-        """Return the context, shared with dependencies; a task has another request."""
+        """Return the context of a request, which is shared with its dependencies."""
         if self._context is None or self._context.request is not request:
             self._context = self._calling.context_of(request)
         return self._context

@@ -157,7 +157,7 @@ class ComponentKeywords(TypedDict, total=False):
     """Labels for a `visible` predicate; clients do not see them."""
 
     visible: Visible | None
-    """Takes a `Context` and the component; returns whether it exists for the call."""
+    """Takes a `Context` and the component; returns whether the component exists."""
 
 
 class ToolKeywords(ComponentKeywords, total=False):
@@ -421,7 +421,7 @@ class Handle(Generic[C]):
         self._table.remove(self.component.key)
 
     def replace(self, function: Callable[..., Any], **changes: Any) -> None:
-        """Replace the function, and those options that are given.
+        """Replace the function and the given options; the other options stay.
 
         Raises:
             KeyError: The component is not registered any more.

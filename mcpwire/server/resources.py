@@ -229,10 +229,10 @@ _MAX_TOLD: Final = 2_048
 """The maximum length of a URI that the data of an error repeats."""
 
 _MAX_SUBSCRIPTIONS: Final = 1_024
-"""How many resources one session, or one request, may watch..."""
+"""The maximum number of resources that one session, or one request, may watch."""
 
 _MAX_SUBSCRIBED: Final = 8_192
-"""... and how long their URIs may be: together some megabytes."""
+"""The maximum length of their URIs, in characters: together some megabytes."""
 
 
 class Resources:
@@ -330,7 +330,7 @@ class Resources:
         """Handle ``resources/subscribe``."""
         uri = member_of(params, "uri", str)
         self.find(uri, request)
-        assert request.session is not None  # the method table: sessions only
+        assert request.session is not None  # the method exists in sessions only
         subscribed = request.session.subscribed
         if uri not in subscribed:
             check_watched(len(subscribed) + 1, uri)
@@ -354,7 +354,7 @@ class Resources:
         self, params: dict[str, Any], request: RequestContext
     ) -> dict[str, Any]:
         """Handle ``resources/unsubscribe``."""
-        assert request.session is not None  # the method table: sessions only
+        assert request.session is not None  # the method exists in sessions only
         request.session.subscribed -= {member_of(params, "uri", str)}
         return {}
 

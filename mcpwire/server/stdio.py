@@ -39,7 +39,7 @@ __all__ = ["run_stdio", "serve_stdio"]
 logger = logging.getLogger("mcpwire")
 
 # 2026-07-28 basic/transports/stdio, "Shutdown": a server should exit promptly when its
-# input ends. Together with those of a connection these stay under a second.
+# input ends. These times and those of a connection add up to less than a second.
 FLUSH_GRACE_S: Final = 0.2
 """How long the client may take to read the last responses, in seconds."""
 

@@ -85,7 +85,7 @@ RETRY_AFTER_S: Final = 5
 """The Retry-After, in seconds, if no verifier can decide and none names a delay."""
 
 LONGEST_LEEWAY_S: Final = 300.0
-"""The maximum clock skew. After it a token has expired, whatever a verifier accepts."""
+"""The maximum clock skew; older tokens are refused, whatever a verifier accepts."""
 
 
 # Principals
@@ -121,7 +121,7 @@ class Principal:
     """The issuer of the token."""
 
     client_id: str | None = None
-    """The client program."""
+    """The id of the client program."""
 
     subject: str | None = None
     """The user of the program, or the program itself."""
@@ -141,7 +141,7 @@ class Principal:
     """All claims of the token, unchanged."""
 
     realm: Realm | None = attrs.field(default=None, repr=False, eq=False)
-    """The server that accepted the token; makes challenges for more scopes."""
+    """The realm of the server that accepted the token, for challenges."""
 
     @property
     def key(self) -> PrincipalKey:

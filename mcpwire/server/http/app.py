@@ -666,7 +666,7 @@ def _takes_more(stream: Any) -> bool:
 
 
 class AccessRecord:
-    """The access log line of one request: client, verb, path, method, status, time.
+    """The log line of a request: client, verb, path, method, status, time, error.
 
     It contains no query, header or argument, except those that the reason of a refusal
     quotes. Text from clients is escaped and truncated.

@@ -125,7 +125,7 @@ class TimerQueue:
         self._armed: set[AbstractEventLoop] = set()
 
     def add(self, callback: Callable[[], object]) -> None:
-        """Call a callback once, after the seconds from now, unless it is discarded."""
+        """Call a callback once after the set time, unless it is discarded."""
         loop = asyncio.get_running_loop()
         if loop not in self._due:
             for ended in [each for each in list(self._due) if each.is_closed()]:
@@ -481,7 +481,7 @@ class UnreadAccount:
         return len(self._sizes)
 
     def count(self, holder: UnreadHolder) -> None:
-        """Update a holder's size; over the limit, abort the largest of one client."""
+        """Update a holder's size; over the limit, abort the greediest client's."""
         self.discard(holder)
         self._sizes[holder] = size = holder.unread
         self._total += size
@@ -492,7 +492,7 @@ class UnreadAccount:
         """Remove a holder."""
         self._total -= self._sizes.pop(holder, 0)
         if not self._sizes:
-            # Frees the large table, which would otherwise stay allocated.
+            # The table, allocated when memory was full, would keep the heap large.
             self._sizes.clear()
 
     def _make_room(self) -> None:

@@ -119,7 +119,7 @@ _LAST_EVENT: Final = LAST_EVENT_ID.lower()
 
 
 class ServerRequests:
-    """The pending requests of a server to one client; ids count from 1."""
+    """The pending requests of a server to one client; ids from 1 are never reused."""
 
     def __init__(self) -> None:
         self._last = 0
@@ -424,7 +424,7 @@ class HttpSession:
         return stream, writer
 
     async def resume(self, last_event_id: str) -> tuple[Stream, SseWriter]:
-        """Return a stream and its writer, which starts after that event."""
+        """Return the stream of an event and a writer, which starts after that event."""
         mark, number, after = parse_event_id(last_event_id) or ("", 0, 0)
         stream = self._find_stream(number) if mark == self.mark else None
         if stream is None or self.journal is None or after > stream.last:
@@ -550,7 +550,7 @@ class Sessions:
     def __iter__(self) -> Iterator[HttpSession]:
         return iter((*self._sessions.values(), *self.alone))
 
-    # POST...
+    # POST
 
     async def serve(self, exchange: Exchange, body: Any) -> None:
         """Serve a POST; `body` is the decoded JSON."""

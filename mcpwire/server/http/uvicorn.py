@@ -254,7 +254,7 @@ class HttpConnection(asyncio.Protocol):
         self.shared.stalls.discard(self._check_stall)
 
     def _check_stall(self) -> None:
-        """Close the connection if the client has read too little since last time."""
+        """Abort unless the client has read enough since the last check."""
         if self.unread > self._stall_size - STALL_BYTES:
             self.abort()
         else:
