@@ -1,5 +1,5 @@
-"""The server side: requests come in, handlers answer them.
+"""The server side: handlers that answer the requests of clients.
 
 `dispatcher` routes the requests of both eras to handlers of plain dicts; `connection`
-is one client on a duplex stream, `stdio` serves one on stdin and stdout.
+serves one client on a duplex stream, `stdio` one client on stdin and stdout.
 """

@@ -1,9 +1,9 @@
-"""Runs the functions that a server's author wrote.
+"""Calls of the functions that a server's author wrote.
 
-Each gets its arguments, the context and its dependencies; a plain one runs in a worker
-thread, with the context variables of the request. What was prepared is called once, or
-later on behalf of a task, and then closed. An exception of a function passes through:
-`dispatcher` makes the answer of it.
+Each gets its arguments, the context and its dependencies; a plain function runs in a
+worker thread, with the context variables of the request. A `Prepared` call runs once,
+at once or later as a task, and is then closed. Exceptions of functions pass through:
+`dispatcher` converts them to responses.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = ["Calling", "Prepared", "Slots"]
 
 
 class Prepared:
-    """A function with its arguments, and with dependencies that end on its exit."""
+    """A function with its arguments and its dependencies, which end on exit."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Prepared:
         self._in_thread: concurrent.futures.Future[None] | None = None
 
     async def make(self, request: RequestContext) -> None:
-        """Make the dependencies; what they ask of the client is asked here."""
+        """Evaluate the dependencies; they may ask questions of the client."""
         if self._plans:
             self._stack = AsyncExitStack()
             run_plain = partial(self._calling.in_thread, owner=request.info.owner)
@@ -67,12 +67,12 @@ class Prepared:
         runs_in_thread: bool = False,
         timeout: float | None = None,
     ) -> Any:
-        """Call the function and return what it returns."""
+        """Call the function and return its value."""
         run = self._run_in_thread if runs_in_thread else self._run
         if timeout is None:
             return await run(request)
-        # Outside of the context: a timer keeps the one that it is set in until it would
-        # ring, and that leads to the request.
+        # The timeout is set outside of the context: until it expires, its timer keeps
+        # its context alive, which would refer to the request.
         try:
             async with asyncio.timeout(timeout) as clock:
                 return await run(request)
@@ -82,7 +82,7 @@ class Prepared:
             raise ToolError(f"it took longer than {timeout:g} seconds") from None
 
     def _context_of(self, request: RequestContext) -> Context:
-        """Return the context, which dependencies keep; a task has another request."""
+        """Return the context of a request, which is shared with its dependencies."""
         if self._context is None or self._context.request is not request:
             self._context = self._calling.context_of(request)
         return self._context
@@ -95,7 +95,7 @@ class Prepared:
     async def _run(self, request: RequestContext) -> Any:
         with self._context_of(request) as context:
             outcome = self._function(**self._all_arguments(context))
-            # An object with an async `__call__`, or a plain function around one.
+            # An object with an async `__call__`, or a plain wrapper of a coroutine.
             return await outcome if asyncio.iscoroutine(outcome) else outcome
 
     async def _run_in_thread(self, request: RequestContext) -> Any:
@@ -107,7 +107,7 @@ class Prepared:
             )
 
     def when_over(self, action: Callable[[], object]) -> None:
-        """Have something done once the function has ended, in its thread too."""
+        """Call an action once the function has ended, also if it runs in a thread."""
         if self._in_thread is None:
             action()
         else:
@@ -118,14 +118,14 @@ class Prepared:
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        # An error of the call is raised where dependencies yielded, as around any
-        # ``with``: a transaction is not to be committed then. They cannot undo it.
+        # The error of the call is raised at the ``yield`` of dependencies, as in any
+        # ``with``, so that transactions roll back. They cannot suppress it.
         if self._stack is not None:
             await self._stack.__aexit__(*error)  # type: ignore[arg-type] # as they came
 
 
 class SlotPool:
-    """Slots for calls at once, divided by client; used on one loop."""
+    """A number of slots for concurrent calls on one loop, shared fairly by clients."""
 
     def __init__(self, number: int, *, keeps_room: bool) -> None:
         self.unlimited = anyio.CapacityLimiter(math.inf)
@@ -135,7 +135,7 @@ class SlotPool:
         self._waiting: dict[Owner, deque[asyncio.Future[None]]] = {}
 
     async def acquire(self, owner: Owner) -> None:
-        """Take a slot; wait for one behind clients that hold fewer."""
+        """Take a slot, or wait for one; clients that hold fewer slots come first."""
         if self._may_take(owner):
             self._take(owner)
             return
@@ -151,13 +151,13 @@ class SlotPool:
             raise
 
     def release(self, owner: Owner) -> None:
-        """Return a slot of this client."""
+        """Release a slot of this client."""
         self._free += 1
         self._held[owner] -= 1
         if not self._held[owner]:
             del self._held[owner]
         while able := [each for each in self._waiting if self._may_take(each)]:
-            # Of clients that hold as many, the one that was not served for longest.
+            # Of clients with equally many, the one that has waited longest.
             owner = min(able, key=self._held.__getitem__)
             self._take(owner)
             waiting = self._waiting.pop(owner)
@@ -181,7 +181,7 @@ class SlotPool:
 
 
 class Slots:
-    """One `SlotPool` for each loop: a thread that outlives one holds up no other."""
+    """One `SlotPool` per loop: a thread that outlives its loop blocks no other loop."""
 
     def __init__(self, number: int, *, keeps_room: bool = False) -> None:
         self._number = number
@@ -202,7 +202,7 @@ class Slots:
 
 
 class Calling:
-    """How one server calls functions."""
+    """Calls the functions of one server."""
 
     def __init__(
         self, context_of: Callable[[RequestContext], Context], *, thread_limit: int
@@ -218,7 +218,7 @@ class Calling:
         *,
         runs_in_thread: bool = False,
     ) -> Any:
-        """Call a function for a request and return what it returns."""
+        """Call a function for a request and return its value."""
         async with Prepared(self, signature, arguments) as prepared:
             await prepared.make(request)
             return await prepared.call(request, runs_in_thread=runs_in_thread)
@@ -231,10 +231,10 @@ class Calling:
     ) -> Any:
         """Run a plain function in a worker thread and return its result.
 
-        Cancelling returns at once; the function goes on, and can see from its context
-        that its call is over. It keeps its slot among the client's threads until it
-        ends, which `ended` tells: else a client that calls and cancels gets as many
-        threads as it wants.
+        Cancellation returns at once; the function runs on, and can check its context
+        for the cancellation. It keeps its slot among the client's threads until it
+        ends, when `ended` is set: otherwise a client could start any number of threads
+        by calling and cancelling.
         """
         loop, threads = asyncio.get_running_loop(), self._threads.here()
         ended = concurrent.futures.Future() if ended is None else ended
@@ -256,4 +256,4 @@ class Calling:
                 run, abandon_on_cancel=True, limiter=threads.unlimited
             )
         finally:
-            ended.cancel()  # nothing once it has begun
+            ended.cancel()  # no effect once the function has started

@@ -1,7 +1,7 @@
 """The method ``completion/complete``: values for arguments of prompts and templates.
 
-What completes an argument is the function that was registered for it, else the choices
-that its type has (a literal, an enum, a truth value), by what was typed of them.
+The values are those of the function that was registered for the argument, or else the
+choices of its type (a literal, an enum, a boolean) that start with the typed text.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
 __all__ = ["Completions"]
 
 MAX_VALUES: Final = 100
-"""2026-07-28 schema, CompleteResult: not more values than that."""
+"""2026-07-28 schema, CompleteResult: the maximum number of values."""
 
 
 class Completions:
-    """Answers what completes an argument."""
+    """Completes arguments of one server's prompts and templates."""
 
     def __init__(self, prompts: Prompts, resources: Resources) -> None:
         self._prompts = prompts
         self._resources = resources
 
     def add(self, reference: str, argument: str, function: Callable[..., Any]) -> None:
-        """Register a function; its prompt or template may come later."""
+        """Register a function; its prompt or template may be registered later."""
         is_template = "{" in reference
         table: Table[Any] = (
             self._resources.templates if is_template else self._prompts.table
@@ -58,7 +58,7 @@ class Completions:
         registered[argument] = signature
 
     def is_needed(self) -> bool:
-        """Tell whether anything completes; if not, the capability is not declared."""
+        """Return whether any argument has completions, for the capability."""
         tables: tuple[Table[Any], ...] = self._prompts.table, self._resources.templates
         return any(
             any(table.completers.values())
@@ -69,7 +69,7 @@ class Completions:
     async def complete(
         self, params: dict[str, Any], request: RequestContext
     ) -> dict[str, Any]:
-        """Answer ``completion/complete``."""
+        """Handle ``completion/complete``."""
         found = self._find(member_of(params, "ref", dict), request)
         argument: dict[str, Any] = member_of(params, "argument", dict)
         name = member_of(argument, "name", str, "params.argument")
@@ -119,7 +119,7 @@ def _has_choices(found: Prompt | Template) -> bool:
 
 
 def _completion(values: Any) -> dict[str, Any]:
-    """Return what a function gave as a result has it: no more than is allowed."""
+    """Return the values of a function as a completion, truncated to the maximum."""
     if isinstance(values, Completion):
         completion = object_of(values)
     else:
@@ -137,7 +137,7 @@ def _completion(values: Any) -> dict[str, Any]:
 
 
 def _others(context: object) -> dict[str, str]:
-    """Return the arguments that are known already (since 2025-06-18)."""
+    """Return the other arguments that the client has set (since 2025-06-18)."""
     arguments: Any = {} if context is None else None
     if type(context) is dict:
         arguments = context.get("arguments", {})

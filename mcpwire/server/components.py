@@ -1,8 +1,8 @@
 """Tools, resources and prompts as values, and the tables that hold them.
 
-What a list shows can be used, and nothing else can: both ask `Table`. A definition is
-written once, as the newest revision has it; the wire types know the members that an
-older revision lacks. Lists are cut into pages by cursors that survive changes.
+Lists and calls use the same `Table`, so that exactly the listed components can be used.
+A definition has the form of the newest revision; the wire types remove the members that
+an older revision lacks. The cursors of pages stay valid when lists change.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     Visible = Callable[[Context, "Component"], bool]
 
-    """Whether a component is there for a request; for its list and its use."""
+    """Whether a component exists for a request; applies to lists and to calls."""
 
 
 __all__ = [
@@ -83,7 +83,7 @@ T = TypeVar("T")
 def trim(
     kind: str, definition: Mapping[str, Any], revision: Revision
 ) -> dict[str, Any]:
-    """Return a definition of that kind without what a revision does not know."""
+    """Return a definition of a kind without the members that a revision lacks."""
     from mcpwire import types
 
     cls = getattr(types, _TYPES[kind])
@@ -124,7 +124,7 @@ def object_of(value: Any) -> dict[str, Any]:
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """Return what a function is called."""
+    """Return the name of a function."""
     inner = getattr(function, "func", function)  # of a partial
     name = getattr(inner, "__name__", None)
     if not callable(function):
@@ -135,33 +135,33 @@ def name_of(function: Callable[..., Any]) -> str:
 
 
 class ComponentKeywords(TypedDict, total=False):
-    """What every kind of component takes."""
+    """The options of every kind of component."""
 
     name: str | None
-    """Its name; that of the function where it is left out."""
+    """Its name; by default the function's."""
 
     title: str | None
     """Its name for people."""
 
     description: str | None
-    """What it is for; the function's docstring where it is left out."""
+    """Its purpose; by default the function's docstring."""
 
     icons: Iterable[Icon | str] | None
     meta: Mapping[str, Any] | None
     """Its `_meta`."""
 
     scopes: Iterable[str]
-    """What a principal must have been granted to use it over HTTP."""
+    """The scopes that a principal needs to use it over HTTP."""
 
     tags: Iterable[str]
     """Labels for a `visible` predicate; clients do not see them."""
 
     visible: Visible | None
-    """Takes a `Context` and the component; whether it is there for that request."""
+    """Takes a `Context` and the component; returns whether the component exists."""
 
 
 class ToolKeywords(ComponentKeywords, total=False):
-    """What a tool takes beside that."""
+    """The options of a tool."""
 
     input_schema: Mapping[str, Any] | None
     """The JSON Schema of the arguments; the function then takes them as one dict."""
@@ -170,42 +170,42 @@ class ToolKeywords(ComponentKeywords, total=False):
     """The JSON Schema of the structured result."""
 
     structured: bool | None
-    """Whether there is a structured result; ``None``: where the return hint has one."""
+    """Whether results are structured; ``None``: if the return hint describes data."""
 
     annotations: ToolAnnotations | Mapping[str, Any] | None
-    """Hints for clients: whether it reads only, destroys, may be repeated."""
+    """Hints for clients: whether it only reads, is destructive, is idempotent."""
 
     timeout: float | None
-    """How long a call may take, in seconds."""
+    """The timeout of a call, in seconds."""
 
     concurrency: int | None
-    """How many calls run at once; others wait."""
+    """The maximum number of concurrent calls; others wait."""
 
     task: Literal["forbidden", "optional", "required"]
-    """Whether calls may or must be tasks."""
+    """Whether calls may or must run as tasks."""
 
     thread: bool | None
     """Whether a plain function runs in a worker thread; ``None``: it does."""
 
     coerce: bool | None
-    """Whether arguments of a wrong type are converted where that is plain."""
+    """Whether arguments of a wrong type are converted where that is safe."""
 
 
 class ResourceKeywords(ComponentKeywords, total=False):
-    """What a resource takes, or a template."""
+    """The options of a resource or a template."""
 
     mime_type: str | None
     size: int | None
-    """How many bytes it has, where that is known; templates have none."""
+    """Its size in bytes, if known; not for templates."""
 
     annotations: Annotations | Mapping[str, Any] | None
-    """Its audience, and how important it is."""
+    """Its audience and its importance."""
 
     ttl_ms: int | None
-    """How long what was read may be kept, in milliseconds (2026-07-28)."""
+    """How long clients may cache the contents, in milliseconds (2026-07-28)."""
 
     cache_scope: Literal["public", "private"] | None
-    """Whether what was read may be given to others (2026-07-28)."""
+    """Whether shared caches may store the contents (2026-07-28)."""
 
     unchecked: Iterable[str]
     """Variables of a template that may be ``..`` or absolute paths."""
@@ -215,27 +215,27 @@ class ResourceKeywords(ComponentKeywords, total=False):
 
 
 class FileKeywords(ResourceKeywords, total=False):
-    """What a file takes beside that."""
+    """The options of a file."""
 
     max_bytes: int
-    """How large a file may be that is read."""
+    """The maximum size of a file, in bytes."""
 
 
 class DirectoryKeywords(FileKeywords, total=False):
-    """What a folder takes beside that."""
+    """The options of a folder."""
 
     listed: bool
     """Whether its files are in the list of resources."""
 
     hidden: bool
-    """Whether what begins with a dot is there."""
+    """Whether names that start with a dot are included."""
 
 
 class PromptKeywords(ComponentKeywords, total=False):
-    """What a prompt takes."""
+    """The options of a prompt."""
 
     arguments: Iterable[PromptArgument | Mapping[str, Any]] | None
-    """Its arguments, where the function's parameters do not say them."""
+    """Its arguments, if the function's parameters do not define them."""
 
     thread: bool | None
     """Whether a plain function runs in a worker thread; ``None``: it does."""
@@ -243,7 +243,7 @@ class PromptKeywords(ComponentKeywords, total=False):
 
 _KNOWN: Final = {
     "tool": ToolKeywords.__optional_keys__,
-    # The last two are for what makes its own resources: folders, extensions.
+    # The last two are internal, for folders and extensions.
     "resource": ResourceKeywords.__optional_keys__ | {"is_raw", "suggestions"},
     "prompt": PromptKeywords.__optional_keys__,
 }
@@ -251,13 +251,13 @@ _KNOWN: Final = {
 _TEXTS: Final = frozenset({"name", "title", "description", "mime_type"})
 
 _SEVERAL: Final = frozenset({"scopes", "tags", "icons", "unchecked", "arguments"})
-"""What takes a list, of which a text would be one of letters."""
+"""Options that take a list; a text would be split into its characters."""
 
 
 def check_options(
     kind: Literal["tool", "resource", "prompt"], given: Mapping[str, Any]
 ) -> None:
-    """Refuse options that there are not, and values that cannot be meant."""
+    """Refuse unknown options, and values of a wrong type."""
     for name, value in given.items():
         if name not in _KNOWN[kind]:
             from difflib import get_close_matches
@@ -277,19 +277,19 @@ def check_options(
 
 @attrs.define(eq=False, kw_only=True)
 class Component:
-    """Something that a list shows and a request names."""
+    """A tool, resource, template or prompt."""
 
     kind: ClassVar[str]
-    """Which definition it has."""
+    """The kind of its definition."""
 
     key: str
-    """Its name, URI or URI template, which no other of its kind has."""
+    """Its name, URI or URI template, unique within its kind."""
 
     definition: dict[str, Any]
-    """What the list shows of it, as the newest revision has it."""
+    """Its entry in the list, in the form of the newest revision."""
 
     options: dict[str, Any]
-    """What it was registered with, for `replace`."""
+    """The options of its registration, for `replace`."""
 
     function: Any = None
 
@@ -299,16 +299,16 @@ class Component:
     runs_in_thread: bool = False
 
     scopes: frozenset[str] = frozenset()
-    """What a principal must have been granted to use it."""
+    """The scopes that a principal needs to use it."""
 
     tags: frozenset[str] = frozenset()
     """Labels for a `visible` predicate; clients do not see them."""
 
     visible: Visible | None = None
-    """Whether it is there for a request; ``None``: always."""
+    """Whether it exists for a request; ``None``: always."""
 
     is_enabled: bool = True
-    """Whether it is there at all."""
+    """Whether it exists; see `Handle.disable`."""
 
     calling: Any = attrs.field(default=None, repr=False)
     """The `Calling` of the server that it was registered with."""
@@ -319,7 +319,7 @@ class Component:
     suggestions: Mapping[str, Callable[[str], Sequence[str]]] = attrs.field(
         factory=dict, repr=False
     )
-    """For arguments that it completes itself: take what was typed, in a thread."""
+    """Functions that complete arguments: take the typed text, and run in a thread."""
 
     _shown: dict[str, dict[str, Any]] = attrs.field(factory=dict, init=False)
     _renamed: dict[str, Any] = attrs.field(factory=dict, init=False, repr=False)
@@ -334,7 +334,7 @@ class Component:
         signature: Signature | None = None,
         **more: Any,
     ) -> Self:
-        """Return one with the options that every kind has."""
+        """Return a component with the common options."""
         thread, is_async = given.get("thread"), signature and signature.is_async
         if thread and is_async:
             raise ValueError(
@@ -354,7 +354,7 @@ class Component:
         )
 
     async def call(self, arguments: dict[str, Any], request: RequestContext) -> Any:
-        """Call the function; one that was not read gets its arguments in a thread."""
+        """Call the function; without a signature, with plain arguments in a thread."""
         if self.signature is None:
             call = partial(self.function, **arguments)
             return await self.calling.in_thread(call, request.info.owner)
@@ -366,7 +366,7 @@ class Component:
         )
 
     def at(self, revision: Revision) -> dict[str, Any]:
-        """Return what the list shows at a revision."""
+        """Return its entry in the list of a revision."""
         shown = self._shown.get(revision.name)
         if shown is None:
             shown = self._shown[revision.name] = trim(
@@ -375,7 +375,7 @@ class Component:
         return shown
 
     def renamed(self, prefix: str) -> Self:
-        """Return one like it with that prefix to its name."""
+        """Return a copy with a prefix before its name."""
         key = prefix + self.key
         if prefix and key not in self._renamed:
             shown = {**self.definition, "name": key}
@@ -383,7 +383,7 @@ class Component:
         return self._renamed[key] if prefix else self
 
     def check_scopes(self, request: RequestContext) -> None:
-        """Raise `ScopeRequired` where the principal of a request lacks a scope."""
+        """Raise `ScopeRequired` if the principal of a request lacks a scope."""
         if self.scopes and request.info.transport == "http":
             check_scopes(request.info.principal, self.scopes)
 
@@ -399,10 +399,10 @@ C = TypeVar("C", bound=Component)
 
 
 class Handle(Generic[C]):
-    """One component of a running server, to change it; clients are told.
+    """One component of a running server, to change it; clients are notified.
 
     Attributes:
-        component: What is registered now.
+        component: The component that is registered now.
     """
 
     def __init__(self, table: Table[C], component: C) -> None:
@@ -413,28 +413,28 @@ class Handle(Generic[C]):
         return f"<Handle of {self.component!r}>"
 
     def remove(self) -> None:
-        """Take it away; a call that runs goes on.
+        """Remove the component; running calls continue.
 
         Raises:
-            KeyError: It is not there any more.
+            KeyError: The component is not registered any more.
         """
         self._table.remove(self.component.key)
 
     def replace(self, function: Callable[..., Any], **changes: Any) -> None:
-        """Put another function in its place, read anew; options stay but for these.
+        """Replace the function and the given options; the other options stay.
 
         Raises:
-            KeyError: It is not there any more.
-            TypeError: The function cannot be used; nothing has changed then.
+            KeyError: The component is not registered any more.
+            TypeError: The function cannot be used; in that case nothing changes.
         """
         self.component = self._table.replace(self.component, function, changes)
 
     def enable(self) -> None:
-        """Let it be there again."""
+        """Show the component again after `disable`."""
         self._switch(is_enabled=True)
 
     def disable(self) -> None:
-        """Hide it: no list shows it, and nobody can use it."""
+        """Hide the component: it is neither listed nor usable."""
         self._switch(is_enabled=False)
 
     def _switch(self, *, is_enabled: bool) -> None:
@@ -444,12 +444,12 @@ class Handle(Generic[C]):
 
 
 class Table(Generic[C]):
-    """The components of one kind, in the order in which they came.
+    """The components of one kind, in the order of their registration.
 
     Attributes:
-        public: Those of its own that are there for everybody, by key.
+        public: The table's own components that exist for all clients, by key.
         completers: The functions that complete arguments, by key and argument. They
-            may come before their component.
+            may be registered before their component.
     """
 
     def __init__(
@@ -478,7 +478,7 @@ class Table(Generic[C]):
         self.public: dict[str, C] = {}
         self.completers: dict[str, dict[str, Signature]] = {}
 
-    # Registration...
+    # Registration
 
     def __len__(self) -> int:
         return len(self._components)
@@ -490,10 +490,10 @@ class Table(Generic[C]):
         return key in self._components
 
     def __getitem__(self, key: str) -> Handle[C]:
-        """Return the handle of one.
+        """Return the handle of a component.
 
         Raises:
-            KeyError: There is none.
+            KeyError: No component has that key.
         """
         component = self._components.get(key)
         if component is None:
@@ -504,7 +504,7 @@ class Table(Generic[C]):
         return f"<{len(self)} {self._noun}s: {', '.join(self)}>"
 
     def add(self, component: C) -> Handle[C]:
-        """Add one at the end, or do with it as `on_duplicate` says."""
+        """Add a component at the end; apply `on_duplicate` if its key exists."""
         key = component.key
         found = self._components.get(key)
         if found is not None:
@@ -520,17 +520,17 @@ class Table(Generic[C]):
         return Handle(self, component)
 
     def remove(self, key: str) -> None:
-        """Take one away.
+        """Remove a component.
 
         Raises:
-            KeyError: There is none.
+            KeyError: No component has that key.
         """
         if self._components.pop(key, None) is None:
             raise KeyError(f"there is no {self._noun} {key!r}")
         self.changed()
 
     def replace(self, old: C, function: Any, changes: dict[str, Any]) -> C:
-        """Put one with another function in its place in the order; return it."""
+        """Replace a component by one with another function, at the same position."""
         key = old.key
         new = self._make(key, function, {**old.options, **changes})
         if key not in self._components:
@@ -547,7 +547,7 @@ class Table(Generic[C]):
         return new
 
     def changed(self) -> None:
-        """Say that the list is not what it was."""
+        """Update `public` and notify clients that the list has changed."""
         self.public = {
             key: component
             for key, component in self._components.items()
@@ -560,7 +560,7 @@ class Table(Generic[C]):
             table.changed()
 
     def mount(self, other: Table[C], prefix: str) -> None:
-        """Show what another table has, now and later, behind what is here."""
+        """Append the present and future components of another table."""
         if other is self or other.shows(self):
             raise ValueError("a server cannot be mounted on itself")
         self._mounts.append((other, prefix))
@@ -568,13 +568,13 @@ class Table(Generic[C]):
         self.changed()
 
     def shows(self, other: Table[C]) -> bool:
-        """Tell whether another table is mounted here, or somewhere below."""
+        """Return whether another table is mounted here, directly or indirectly."""
         return any(each is other or each.shows(other) for each, _ in self._mounts)
 
-    # Requests...
+    # Requests
 
     def get(self, key: object, request: RequestContext) -> C | None:
-        """Return the component with that key if the request may see it."""
+        """Return the component with that key, if it exists for the request."""
         if type(key) is not str:
             return None
         component = self._components.get(key)
@@ -589,7 +589,7 @@ class Table(Generic[C]):
         return None
 
     def all(self, request: RequestContext) -> list[C]:
-        """Return the components that the request may see, in order."""
+        """Return the components that exist for the request, in order."""
         there = [c for c in self._components.values() if self._is_there(c, request)]
         if not self._mounts:
             return there
@@ -603,7 +603,7 @@ class Table(Generic[C]):
         return there
 
     def page(self, params: dict[str, Any], request: RequestContext) -> dict[str, Any]:
-        """Answer the list method with one page of what the request may see."""
+        """Handle the list method: return one page of the request's components."""
         page, following = page_of(
             self.all(request),
             params.get("cursor"),
@@ -614,14 +614,14 @@ class Table(Generic[C]):
         result: dict[str, Any] = {self._listed: [item.at(revision) for item in page]}
         if following is not None:
             result["nextCursor"] = following
-        # 2026-07-28 server/utilities/caching: the same on all pages, and never more
-        # than is so: what a principal sees may be nobody else's.
+        # 2026-07-28 server/utilities/caching: the same scope on all pages, and public
+        # only if all clients get the same list.
         if request.info.principal is None and not self.depends_on_client():
             result["cacheScope"] = "public"
         return result
 
     def depends_on_client(self) -> bool:
-        """Tell whether not everybody sees the same."""
+        """Return whether some clients get another list than others."""
         return (
             self._visible is not None
             or any(c.visible is not None for c in self._components.values())
@@ -629,7 +629,7 @@ class Table(Generic[C]):
         )
 
     def _sees(self, component: C, request: RequestContext) -> bool:
-        """Ask this table's own predicate of what another one has shown."""
+        """Apply this table's own predicate to a component of a mounted table."""
         sees = self._visible
         return sees is None or sees(self._calling.context_of(request), component)
 
@@ -646,11 +646,11 @@ class Table(Generic[C]):
 
 
 _MAX_CURSOR: Final = 256 * 1024
-"""Characters of a cursor; two keys and what encodes them are shorter."""
+"""Characters of a cursor; the Base64 of two keys is shorter."""
 
 
 def check_page_size(size: int | None) -> int | None:
-    """Return a page size; ``None``: everything is one page."""
+    """Return a checked page size; ``None``: one page with all components."""
     return None if size is None else check_count(size, "page_size")
 
 
@@ -672,8 +672,8 @@ def page_of(
 
 
 def _start(keys: list[str], cursor: object, name: str) -> int:
-    # 2026-07-28 server/utilities/pagination: an empty string is a cursor like others;
-    # here it is one that was not given out.
+    # 2026-07-28 server/utilities/pagination: an empty string is a cursor, too, here an
+    # invalid one.
     try:
         if type(cursor) is str and len(cursor) <= _MAX_CURSOR:
             match loads(b64decode(cursor, b"-_", validate=True)):
@@ -681,7 +681,7 @@ def _start(keys: list[str], cursor: object, name: str) -> int:
                     if last in keys:
                         return keys.index(last) + 1
                     return keys.index(following)
-    except ValueError:  # no Base64, no JSON, no UTF-8, or both are gone
+    except ValueError:  # no Base64, no JSON, no UTF-8, or both items are removed
         pass
     raise InvalidParams(
         "unknown params.cursor: it was not issued for this list, begin without one"

@@ -1,12 +1,11 @@
 """One client on a duplex stream: its session, and the handlers that run for it.
 
-It is the stream's `Inbound`. What the protocol says stands in `dispatcher`; here
-requests become tasks, and cancelling them ends the tasks. `serve_stream` and
-`serve_messages` serve a client over what the user opened: the protocol does not care
-which side opened the connection.
+It is the stream's `Inbound`. The protocol's rules are in `dispatcher`; here requests
+become tasks, and cancellations cancel the tasks. `serve_stream` and `serve_messages`
+serve a client over a connection that the user opened: either side may open it.
 
-A client may initialize again, as a bridge does that serves several clients with one
-child process. The calls under way keep the session before until they have ended.
+A client may initialize again, as a bridge that serves several clients with one child
+process does. Running calls keep the previous session until they have ended.
 """
 
 from __future__ import annotations
@@ -49,16 +48,16 @@ __all__ = [
 ]
 
 END_GRACE_S: Final = 0.5
-"""How long handlers may take to end once their client is gone."""
+"""How long handlers may take to end after a disconnect, in seconds."""
 
 LEAST_GRACE_S: Final = 0.1
-"""How long the lifespan may take to end in any case."""
+"""The minimum time that the lifespan gets to end, in seconds."""
 
 logger = LimitedLogger("mcpwire")
 
 
 class ServerConnection:
-    """Serves one client until the stream ends; see the module's text."""
+    """Serves one client until the stream ends; see the module docstring."""
 
     def __init__(
         self,
@@ -70,7 +69,7 @@ class ServerConnection:
         self._dispatcher = dispatcher
         limits = dispatcher.limits
         self._tasks = InboundTasks(limit=limits.inbound, backlog=limits.notifications)
-        # What stays open is not to keep the place of what is soon done.
+        # Long-lived requests must not use up the limit of short ones.
         self._listens = InboundTasks(limit=limits.listens, backlog=0)
         self._channel: Duplex | None = None
         self._is_stopped = False
@@ -80,16 +79,16 @@ class ServerConnection:
         self._opening: list[_Early] | None = None
         self._opening_id: RequestId | None = None
         self._has_left = False
-        # Sessions before that one, while they have calls under way.
+        # Previous sessions, while they have running calls.
         self._former: dict[Session, asyncio.Task[None]] = {}
         self.session: Session | None = None
         self.ended = asyncio.Event()
 
     def attach(self, channel: Duplex) -> None:
-        """Serve what comes over that channel."""
+        """Set the channel of the connection."""
         self._channel = channel
 
-    # What the stream tells (`transports.base.Inbound`)...
+    # Methods of `transports.base.Inbound`
 
     def request(
         self,
@@ -99,7 +98,7 @@ class ServerConnection:
         reply: ReplyFn,
         call: CallHandle | None,
     ) -> None:
-        """Answer a request, at once or by a task of its own."""
+        """Answer a request at once, or start a task for it."""
         if self._is_stopped:
             return
         dispatcher = self._dispatcher
@@ -144,7 +143,7 @@ class ServerConnection:
     def _end_listen(
         self, id: RequestId, reply: ReplyFn, answer: dict[str, Any] | RPCError
     ) -> None:
-        """Answer what stayed open, and on a shared stream say that it is over."""
+        """Answer a long-lived request, and send its cancellation after the result."""
         reply(answer)
         if not isinstance(answer, RPCError):
             # 2026-07-28 basic/patterns/cancellation: a server that ends a subscription
@@ -169,8 +168,8 @@ class ServerConnection:
             )
 
     async def _leave_when_idle(self, former: Session) -> None:
-        """Let go of a session that another took the place of, after its calls."""
-        # The request that opens a session has none yet.
+        """Discard a replaced session when its calls have ended."""
+        # The request that opens a session has no context.
         await self._tasks.ended(
             lambda each: each is not None and each.session is former
         )
@@ -178,12 +177,12 @@ class ServerConnection:
         await self._dispatcher.session_closed(former)
         del self._former[former]
 
-    # A session that takes time to open...
+    # Sessions that open asynchronously
 
     def _open_later(
         self, id: RequestId, params: dict[str, Any] | None, reply: ReplyFn
     ) -> None:
-        """Open the session in a task; what needs it waits until it is answered."""
+        """Open the session in a task; queue the requests that need it."""
         self._opening, self._opening_id = [], id
 
         def opened(answer: dict[str, Any] | RPCError) -> None:
@@ -202,7 +201,7 @@ class ServerConnection:
         return result
 
     def _is_early(self, method: str, params: dict[str, Any] | None) -> bool:
-        # 2025-11-25 basic/lifecycle, "Initialization": pings before it is answered.
+        # 2025-11-25 basic/lifecycle, "Initialization": pings may be sent before that.
         if method == "ping" or self._dispatcher.opens_alone(params):
             return False
         assert self._opening is not None
@@ -211,7 +210,7 @@ class ServerConnection:
         return True
 
     def _go_on(self) -> None:
-        """Take what came before the session was there."""
+        """Handle the queued requests after the session was opened."""
         early, self._opening, self._opening_id = self._opening, None, None
         for each in early or ():
             self.request(*each)
@@ -232,7 +231,7 @@ class ServerConnection:
         return await self._dispatcher.perform(request, params)
 
     async def _start(self) -> None:
-        """Enter the lifespan, once."""
+        """Enter the lifespan once."""
         if self._started is None:
             self._started = asyncio.get_running_loop().create_task(
                 self._dispatcher.start(), name="mcpwire-server-start"
@@ -244,7 +243,7 @@ class ServerConnection:
         try:
             self._channel.notify_nowait(method, params)
         except TransportError as error:
-            # The client does not read. Its answers will fail on that; this can be lost.
+            # The client does not read. Responses will fail on that; this may be lost.
             logger.debug("%s was not sent: %s", method, error)
 
     async def _ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
@@ -257,49 +256,49 @@ class ServerConnection:
     def notification(
         self, method: str, params: dict[str, Any] | None, call: CallHandle | None
     ) -> None:
-        """Take what the client tells."""
+        """Pass a notification of the client to the dispatcher."""
         if self.session is not None:
             self._dispatcher.notified(self.session, method, params)
 
     def cancelled(self, id: RequestId) -> None:
-        """Stop the handler of a request that the client withdrew."""
+        """Cancel the handler of a request on behalf of the client."""
         if self._opening is not None:
             self._opening = [each for each in self._opening if each[0] != id]
         request = self._tasks.cancel(id) or self._listens.cancel(id)
         if self._opening is not None and id == self._opening_id:
-            # 2025-11-25 basic/utilities/cancellation has it that no client does this.
+            # 2025-11-25 basic/utilities/cancellation forbids clients to do this.
             self._go_on()
         if request is not None:
             request.is_cancelled = True
 
     def missed(self) -> None:
-        """Take note of nothing: a client's notifications are not remembered."""
+        """Do nothing: notifications of clients are not stored."""
 
     def lost(self, error: TransportError) -> None:
-        """Stop everything: nobody hears the answers any more."""
-        # That a client went away is its right; that it broke a rule is worth a word.
+        """Stop all handlers: the stream has ended."""
+        # A disconnect is normal; a violation of the protocol is logged.
         if isinstance(error.__cause__, MCPError):
             logger.warning("%s", error)
         self._stop()
         self.ended.set()
 
-    # The end...
+    # Shutdown
 
     def _stop(self) -> list[asyncio.Task[None]]:
         self._is_stopped = True
         for request in self._tasks.unanswered() + self._listens.unanswered():
-            if request is not None:  # as the one is that opens the session
+            if request is not None:  # the request that opens the session has none
                 request.is_cancelled = True
         self._opening = None
         self._leave()
         return self._tasks.close() + self._listens.close()
 
     async def settle(self, seconds: float) -> None:
-        """Wait until what was asked is answered, but not longer than that."""
+        """Wait until all requests are answered, up to this many seconds."""
         await self._tasks.settle(seconds)
 
     async def aclose(self, seconds: float = 0.5, *, by: float | None = None) -> None:
-        """Stop the handlers, wait for their end as long as that, close the stream."""
+        """Cancel the handlers, wait for them up to `seconds`, close the stream."""
         tasks = self._stop()
         try:
             if tasks:
@@ -309,13 +308,13 @@ class ServerConnection:
             await self._channel.aclose()
             self.ended.set()
             if by is not None:
-                # However long the handlers took, it has a moment to end by itself.
+                # However long the handlers took, the lifespan gets a minimum time.
                 by = max(by, asyncio.get_running_loop().time() + LEAST_GRACE_S)
             async with asyncio.timeout_at(by):
                 await self._finish()
 
     async def finished(self) -> None:
-        """Wait until nothing of it goes on any more, once the stream is gone."""
+        """Wait for the cleanup of the connection after the stream has ended."""
         await self.ended.wait()
         tasks = self._stop()
         if tasks:
@@ -323,7 +322,7 @@ class ServerConnection:
         await self._finish()
 
     async def _finish(self) -> None:
-        """Let go of what handlers needed, and see the session's end."""
+        """Release the lifespan, and wait for the end of the sessions."""
         for former, leaving in list(self._former.items()):
             leaving.cancel()
             await asyncio.wait([leaving])
@@ -335,7 +334,7 @@ class ServerConnection:
         started, self._started = self._started, None
         if started is None:
             return
-        # Nobody waits for it any more; one that is ready does not mind.
+        # No request waits for it; cancelling a finished start has no effect.
         started.cancel()
         await asyncio.wait([started])
         if not started.cancelled() and started.exception() is None:
@@ -343,20 +342,20 @@ class ServerConnection:
 
 
 ANSWER_GRACE_S: Final = 0.2
-"""How long handlers may go on after the end of input: ``echo ... | server`` works."""
+"""How long handlers may run after the end of input: for ``echo ... | server``."""
 
 CANCEL_GRACE_S: Final = 0.2
-"""How long they may take to end once they are cancelled."""
+"""How long cancelled handlers may take to end, in seconds."""
 
 
 async def serve_stream(
     dispatcher: Dispatcher, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> None:
-    """Serve one client over a byte stream until it closes that.
+    """Serve one client over a byte stream until the client closes it.
 
-    The framing is that of stdio: one JSON text per line. What was asked before the end
-    is still answered, if that takes a moment only. Cancelling it cancels the handlers
-    and closes the stream, in bounded time.
+    The framing is that of stdio: one JSON text per line. Requests received before the
+    end are still answered, if that takes less than 0.2 seconds. Cancellation cancels
+    the handlers and closes the stream, in bounded time.
     """
     await serve(dispatcher, Stream((reader, writer), name="a stream"))
 
@@ -371,25 +370,25 @@ async def serve_messages(
 ) -> None:
     """Serve one client over single messages.
 
-    It returns when `receive` comes to the end, or either function raises. Cancelling it
-    cancels the handlers and closes, in bounded time.
+    It returns when `receive` reports the end, or either function raises. Cancellation
+    cancels the handlers and closes the connection, in bounded time.
 
     Args:
-        dispatcher: Answers the requests.
-        send: Takes one message; plain or async.
+        dispatcher: Handles the requests.
+        send: Sends one message; plain or async.
         receive: An async function that returns one message: a ``dict``, ``str`` or
             bytes. ``None``, `EOFError` and `StopAsyncIteration` are the end.
-        close: Called once when it is over; plain or async.
-        form: What `send` takes: ``"bytes"``, ``"text"`` or ``"dict"``.
+        close: Called once when serving ends; plain or async.
+        form: The type of messages for `send`: ``"bytes"``, ``"text"`` or ``"dict"``.
 
     Raises:
-        ValueError: One of them is wrong.
+        ValueError: An argument is invalid.
     """
     await serve(dispatcher, Messages(send, receive, close=close, form=form))
 
 
 async def serve(dispatcher: Dispatcher, target: Custom) -> None:
-    """Serve one client over the connection of a target until that ends."""
+    """Serve one client over the connection of a target until it ends."""
     kind = type(target).__name__.lower()
     connection = ServerConnection(dispatcher, transport=kind)
     channel = LinkChannel(

@@ -1,12 +1,12 @@
-"""`Context`: what a handler knows of its request, and how it reaches the client.
+"""`Context`: a handler's access to its request and to the client.
 
 The same code serves both eras. In a session a question is a request of the server. At
 2026-07-28 it ends the run of the handler, and the client calls again with the answer:
-**the handler begins anew, and finds the answers that it has**. So what must happen once
-only stands behind the questions, or in `once`.
+**the handler starts again, and gets the answers so far without a request**. So code
+that must run only once belongs after the questions, or in `once`.
 
-What only sends may be called from any thread. What awaits is for the event loop;
-`Context.sync` has the same for worker threads.
+Methods that only send may be called from any thread. Methods to await are for the event
+loop; `Context.sync` has blocking versions for worker threads.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 
     ReadFn = Callable[[dict[str, Any], RequestContext], Awaitable[dict[str, Any]]]
 
-    """Answers ``resources/read`` on behalf of another request."""
+    """Handles ``resources/read`` on behalf of another request."""
 
     CallFn = Callable[[str, dict[str, Any], RequestContext], Awaitable[dict[str, Any]]]
 
@@ -81,12 +81,12 @@ __all__ = [
 
 @attrs.define(kw_only=True, eq=False)
 class Services:
-    """What the contexts of one server's requests share."""
+    """The objects that the contexts of one server's requests share."""
 
     server: Any = None
 
     lifespan: Any = None
-    """What the server's lifespan yielded, while that is entered."""
+    """The value of the server's lifespan, while it is entered."""
 
     sealer: StateSealer = attrs.field(factory=StateSealer)
 
@@ -100,9 +100,9 @@ T = TypeVar("T")
 
 @attrs.frozen(kw_only=True)
 class Elicited(Generic[T]):
-    """The user's answer to a form, or to the wish to visit a URL.
+    """The user's answer to a form, or to the request to visit a URL.
 
-    Only what was accepted has a content; users may always say no, or nothing
+    Only an accepted one has a content; users may always decline or cancel
     (2025-11-25 client/elicitation, "Response Actions").
     """
 
@@ -110,20 +110,20 @@ class Elicited(Generic[T]):
     """``"accept"``, ``"decline"`` or ``"cancel"``."""
 
     content: dict[str, Any] | None = attrs.field(default=None, repr=False)
-    """The fields of an accepted form, as they came."""
+    """The fields of an accepted form, as received."""
 
     value: T | None = attrs.field(default=None, repr=False)
-    """The same as the type that was asked for; of a plain schema, the content.
+    """The content as the requested type; for a plain schema, the content itself.
 
     None unless it was accepted: type checkers follow ``if answer.value is None``.
     """
 
     elicitation_id: str | None = None
-    """What `Context.elicitation_complete` takes (2025-11-25, for URLs only)."""
+    """The argument of `Context.elicitation_complete` (2025-11-25, for URLs only)."""
 
     @property
     def accepted(self) -> bool:
-        """Whether the user agreed. To visit a URL, that is: not that it is done."""
+        """Whether the user agreed; to visit a URL, not whether they have done so."""
         return self.action == "accept"
 
 
@@ -136,7 +136,7 @@ _COMPLETED: Final = "notifications/elicitation/complete"
 
 
 class _Sent:
-    """What there is to await of something that is sent: nothing."""
+    """An awaitable that finishes at once, for methods that only send."""
 
     __slots__ = ()
 
@@ -148,7 +148,7 @@ _SENT: Final = _Sent()
 
 
 class Context:
-    """One request, as its handler sees it; see the module's text.
+    """One request, as its handler sees it; see the module docstring.
 
     Attributes:
         request: The request itself.
@@ -166,7 +166,7 @@ class Context:
     def __init__(self, request: RequestContext, services: Services) -> None:
         self.request = request
         self._services = services
-        # Here, on the loop's thread: a worker thread could not tell.
+        # Set on the loop's thread: a worker thread cannot get the loop.
         self._loop = asyncio.get_running_loop()
         self._throttle: Throttle | None = None
         self._sync: SyncContext | None = None
@@ -176,26 +176,26 @@ class Context:
         request = self.request
         return f"<Context {request.method} {request.id!r}, {request.revision}>"
 
-    # What is known...
+    # The request
 
     @property
     def request_id(self) -> RequestId:
-        """Its id on the wire."""
+        """The id of the request on the wire."""
         return self.request.id
 
     @property
     def method(self) -> str:
-        """Its method, such as ``tools/call``."""
+        """The method of the request, such as ``tools/call``."""
         return self.request.method
 
     @property
     def meta(self) -> Mapping[str, Any]:
-        """Its `_meta`, empty where it had none."""
+        """The `_meta` of the request; empty if it has none."""
         return self.request.meta
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """Its header fields, by lower-case name; empty off HTTP."""
+        """The HTTP header fields, by lower-case name; empty on other transports."""
         return self.request.info.headers
 
     @property
@@ -205,17 +205,17 @@ class Context:
 
     @property
     def session(self) -> dict[str, Any]:
-        """What handlers keep for a session; empty where requests stand alone."""
+        """The state of handlers for a session; empty for requests without a session."""
         return self.request.state
 
     @property
     def client_info(self) -> Mapping[str, Any] | None:
-        """What the client calls itself, if it said so; for display only."""
+        """The client's name and version, if it sent them; for display only."""
         return self.request.client_info
 
     @property
     def client_capabilities(self) -> Mapping[str, Any]:
-        """What the client declared."""
+        """The capabilities that the client declared."""
         return self.request.client_capabilities
 
     @property
@@ -225,7 +225,7 @@ class Context:
 
     @property
     def lifespan(self) -> Any:
-        """What the server's lifespan yielded."""
+        """The value that the server's lifespan yielded."""
         return self._services.lifespan
 
     @property
@@ -235,20 +235,20 @@ class Context:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether the client withdrew the request, or is gone."""
+        """Whether the request was cancelled, or the client has disconnected."""
         return self.request.is_cancelled
 
     def raise_if_cancelled(self) -> None:
-        """Stop a plain function after its request was withdrawn.
+        """Stop a plain function if its request was cancelled.
 
         Raises:
-            CancelledError: It was.
+            CancelledError: The request was cancelled.
         """
         if self.request.is_cancelled:
             raise asyncio.CancelledError
 
     def can(self, what: str) -> bool:
-        """Tell whether the client can be asked for something here.
+        """Return whether the client supports a kind of question for this request.
 
         Args:
             what: ``"sampling"``, ``"sampling.tools"``, ``"elicitation"``,
@@ -259,15 +259,15 @@ class Context:
             what, request.revision, request.client_capabilities
         )
 
-    # What is told the client...
+    # Notifications to the client
 
     def progress(
         self, progress: float, total: float | None = None, message: str | None = None
     ) -> Awaitable[None]:
-        """Tell the client how far the work is, if it asked to hear.
+        """Send a progress notification, if the client requested progress.
 
-        A value that is not above the one before is passed over. Of values that come
-        faster than a few at once, the newest is sent. Awaiting it waits for nothing.
+        A value that is not above the previous one is dropped. Of values in quick
+        succession only the newest is sent. Awaiting the result returns at once.
 
         Raises:
             LocalProtocolError: A value is no finite number.
@@ -283,12 +283,12 @@ class Context:
         return _SENT
 
     report_progress = progress
-    """Another name of `progress`, the one that other libraries have."""
+    """An alias of `progress`, which other libraries use."""
 
     def log(self, level: str, data: Json, logger: str | None = None) -> Awaitable[None]:
-        """Send a log message, if the client wants to hear of that severity.
+        """Send a log message, if the client requested messages of this severity.
 
-        Awaiting it waits for nothing.
+        Awaiting the result returns at once.
 
         Raises:
             LocalProtocolError: The level is none of syslog's, or `data` is not JSON.
@@ -296,32 +296,32 @@ class Context:
         from mcpwire.wire.json import Fragment, encode
 
         if self.request.wants_log(level):
-            # Encoded here: the caller gets its errors, and may change the data now.
+            # Encoded now: the caller gets the errors, and may change the data later.
             text = Fragment(encode(data))
             self._sending().put(level, text, logger, is_log=True)
         return _SENT
 
     def debug(self, data: Json) -> Awaitable[None]:
-        """Send a log message of that severity."""
+        """Send a log message of severity debug."""
         return self.log("debug", data)
 
     def info(self, data: Json) -> Awaitable[None]:
-        """Send a log message of that severity."""
+        """Send a log message of severity info."""
         return self.log("info", data)
 
     def warning(self, data: Json) -> Awaitable[None]:
-        """Send a log message of that severity."""
+        """Send a log message of severity warning."""
         return self.log("warning", data)
 
     def error(self, data: Json) -> Awaitable[None]:
-        """Send a log message of that severity."""
+        """Send a log message of severity error."""
         return self.log("error", data)
 
     def close_stream(self, retry: float | None = None) -> None:
-        """End the stream of this call, so that the client comes back for the rest.
+        """End the stream of this call, so that the client reconnects for the rest.
 
-        For work that takes long (2025-11-25 basic/transports, "Sending Messages to the
-        Server"); nothing where no stream can be taken up again.
+        For long calls (2025-11-25 basic/transports, "Sending Messages to the Server");
+        no effect if the stream cannot be resumed.
 
         Args:
             retry: How long the client should wait, in seconds.
@@ -331,12 +331,12 @@ class Context:
             call_soon(self._loop, close, retry)
 
     def elicitation_complete(self, elicitation_id: str | None) -> None:
-        """Tell the client that its user is done at a URL; at any time, even later.
+        """Notify the client that its user has finished at a URL; at any time.
 
-        Nothing at revisions that have no such notification.
+        No effect at revisions without such a notification.
 
         Args:
-            elicitation_id: As `elicit_url` returned it.
+            elicitation_id: As returned by `elicit_url`.
         """
         session = self.request.session
         if session is None or elicitation_id is None:
@@ -350,7 +350,7 @@ class Context:
             self._throttle = Throttle(self.request, self._loop)
         return self._throttle
 
-    # What the client is asked...
+    # Requests to the client
 
     @overload
     async def elicit(
@@ -373,16 +373,16 @@ class Context:
         """Ask the user to fill in a form.
 
         Args:
-            message: What the user is told.
+            message: The message to show to the user.
             schema: The form: a dataclass, a typed dict or the like with plain fields;
                 one plain type; ``None`` for no fields; or its JSON Schema.
-            key: The question's name, unique in this call. Without one it is counted,
-                and an answer counts only for the very text that was asked.
+            key: The question's name, unique in this call. Without a key the questions
+                are numbered, and an answer counts only for an identical question.
 
         Raises:
             MissingCapability: The client cannot show forms (2026-07-28).
-            ToolError: The same in a session; or the client refused, or what it
-                answered does not fit.
+            ToolError: The same in a session; or the client refused, or its answer does
+                not match the form.
         """
         from mcpwire.server.authoring.forms import form_schema, read_answer
 
@@ -408,14 +408,14 @@ class Context:
     async def elicit_url(
         self, message: str, url: str, *, key: str | None = None
     ) -> Elicited[None]:
-        """Ask the user to visit a URL, for what must not pass through the client.
+        """Ask the user to visit a URL, for data that must not pass through the client.
 
-        That it was accepted means that the user agreed to go there, no more.
+        Acceptance means only that the user agreed to visit it.
 
         Raises:
-            MissingCapability: The client cannot do that (2026-07-28).
+            MissingCapability: The client cannot open URLs (2026-07-28).
             ToolError: The same in a session; or the client refused.
-            LocalProtocolError: It is no URL that a client may show.
+            LocalProtocolError: The URL is not one that a client may show.
         """
         id = uuid4().hex
         revision = self.request.revision
@@ -427,15 +427,15 @@ class Context:
     async def require_url(
         self, message: str, url: str, *, key: str | None = None
     ) -> Elicited[None]:
-        """Have the user visit a URL before this call can be made.
+        """Require the user to visit a URL before this call can be made.
 
-        The same as `elicit_url`, but at 2025-11-25: there the call ends with an error
-        that names the URL, and is made again when the user has been there. So first
-        find out whether they have, and call this only where they have not.
+        The same as `elicit_url`, except at 2025-11-25: there the call ends with an
+        error that names the URL, and the client repeats it after the visit. So check
+        first whether the user has been there, and call this only if not.
 
         Raises:
-            UrlElicitationRequired: At 2025-11-25; the answer to this call.
-            MissingCapability: As `elicit_url`, and all it raises.
+            UrlElicitationRequired: At 2025-11-25; the response to this call.
+            MissingCapability: As `elicit_url`, with all its other errors.
         """
         revision = self.request.revision
         if revision != _NOV_2025:
@@ -462,23 +462,23 @@ class Context:
         tool_choice: types.ToolChoice | dict[str, Any] | None = None,
         key: str | None = None,
     ) -> types.CreateMessageResult:
-        """Ask for an answer of the client's model.
+        """Request a completion from the client's model.
 
         Args:
             prompt: A text, a message, a content block, or a list of them.
-            max_tokens: How long the answer may be.
-            system_prompt: What the model is to be told first.
-            model_preferences: Which model would be best.
-            temperature: How freely it may answer.
-            stop_sequences: Where it must stop.
-            include_context: What the client may add of itself.
-            metadata: For the model's provider.
-            tools: What the model may use; the uses are yours to carry out.
-            tool_choice: Whether it must.
+            max_tokens: The maximum length of the answer.
+            system_prompt: The system prompt.
+            model_preferences: The preferred properties of the model.
+            temperature: The sampling temperature.
+            stop_sequences: Texts at which the model must stop.
+            include_context: The context that the client may include.
+            metadata: Metadata for the model's provider.
+            tools: The tools of the model; the caller must carry out their uses.
+            tool_choice: Whether the model must use tools.
             key: The question's name; see `elicit`.
 
         Raises:
-            MissingCapability: The client has no model for us, or none with tools
+            MissingCapability: The client does not support sampling, or not with tools
                 (2026-07-28).
             ToolError: The same in a session; or the client refused.
             LocalProtocolError: The conversation breaks a rule of the revision.
@@ -510,21 +510,21 @@ class Context:
         return answer
 
     async def roots(self, *, key: str | None = None) -> list[types.Root]:
-        """Ask which folders and files the client lets us work in.
+        """Request the folders and files in which the client allows work.
 
         Raises:
-            MissingCapability: The client has none (2026-07-28).
+            MissingCapability: The client does not support roots (2026-07-28).
             ToolError: The same in a session; or the client refused.
         """
         found: list[types.Root] = await self._ask(input_requests.list_roots(), key)
         return found
 
     async def once(self, key: str, function: Callable[[], Any]) -> Json:
-        """Return what the function returned in the first round of this call.
+        """Return the value that the function returned in the first round of this call.
 
-        For side effects in front of a question, and for what must not change from one
-        run of the handler to the next. The value must be JSON, and **the client can
-        read it**; it cannot change it.
+        For side effects before a question, and for values that must not differ between
+        the runs of the handler. The value must be JSON, and **the client can read it**;
+        it cannot change it.
 
         Args:
             key: The value's name, unique in this call.
@@ -534,18 +534,18 @@ class Context:
 
     @property
     def sync(self) -> SyncContext:
-        """The same questions for plain functions, which run in worker threads."""
+        """The same methods for plain functions, which run in worker threads."""
         if self._sync is None:
             self._sync = SyncContext(self, self._loop)
         return self._sync
 
-    # What else this server has...
+    # Other components of the server
 
     async def read_resource(self, uri: str) -> types.ReadResourceResult:
         """Read a resource of this server, as the client would.
 
         Raises:
-            RPCError: There is none of that URI for this client.
+            RPCError: The client has no access to a resource with that URI.
         """
         from mcpwire.types import ReadResourceResult, decode
 
@@ -556,10 +556,10 @@ class Context:
     async def call_tool(
         self, name: str, arguments: dict[str, Any] | None = None
     ) -> types.CallToolResult:
-        """Call a tool of this server, as the client would; what it asks is asked.
+        """Call a tool of this server, as the client would; it may ask questions.
 
         Raises:
-            RPCError: There is none of that name for this client.
+            RPCError: The client has no access to a tool with that name.
         """
         from mcpwire.types import CallToolResult, decode
 
@@ -567,15 +567,15 @@ class Context:
         assert call is not None
         return decode(CallToolResult, await call(name, arguments or {}, self.request))
 
-    # What it is made of...
+    # Internals
 
     @property
     def rounds(self) -> InputRounds:
-        """What this call asked so far."""
+        """The questions and answers of this call so far."""
         return self.request.rounds or begin(self.request, self._services.sealer)
 
     async def _ask(self, question: InputRequest, key: str | None) -> Any:
-        """Return the decoded answer; `InputNeeded` where there is none yet."""
+        """Return the decoded answer; raise `InputNeeded` without one."""
         self._check_declared(question)
         request, rounds = self.request, self.rounds
         name = rounds.name(question.key_prefix, key)
@@ -618,7 +618,7 @@ class Context:
         )
         if request.era is Era.SESSION:
             raise self._failure(sentence)
-        # 2026-07-28 basic, "_meta": what cannot be done without it MUST be refused so.
+        # 2026-07-28 basic, "_meta": such a request MUST be refused with this error.
         raise MissingCapability(
             sentence, data={"requiredCapabilities": capability_object(capability)}
         )
@@ -627,12 +627,12 @@ class Context:
         is_tool = self.request.method == "tools/call"
         return ToolError(sentence) if is_tool else InternalError(sentence)
 
-    # While the handler runs, the context is what `current_context` finds. At the end
-    # what waits to be sent is sent, and threads that wait for an answer are woken.
+    # While the handler runs, `current_context` returns the context. At the end queued
+    # notifications are sent, and waiting threads are woken.
 
     @property
     def is_entered(self) -> bool:
-        """Whether the handler runs."""
+        """Whether the handler is running."""
         return self._token is not None
 
     def __enter__(self) -> Self:
@@ -654,10 +654,10 @@ def _maybe(convert: Callable[[type[T], Any], T], cls: type[T], value: Any) -> T 
 
 
 def current_context() -> Context:
-    """Return the context of the request that is being answered.
+    """Return the context of the current request.
 
     Raises:
-        LocalProtocolError: No handler runs here.
+        LocalProtocolError: No handler is running here.
     """
     try:
         return _current.get()
@@ -672,7 +672,7 @@ def _is_number(value: object) -> bool:
 
 
 class SyncContext:
-    """`Context.sync`: the context's questions for functions that cannot await.
+    """`Context.sync`: blocking versions of the methods of a context.
 
     ::
 
@@ -681,8 +681,8 @@ class SyncContext:
             answer = ctx.sync.elicit("How many?", Order)
             ...
 
-    Each method raises what its twin of the same name raises. Where a request is
-    withdrawn while its thread waits, `asyncio.CancelledError` is raised there.
+    Each method raises the errors of the context's method. If the request is cancelled
+    while its thread waits, `asyncio.CancelledError` is raised there.
     """
 
     def __init__(self, context: Context, loop: asyncio.AbstractEventLoop) -> None:
@@ -720,23 +720,23 @@ class SyncContext:
     def require_url(
         self, message: str, url: str, *, key: str | None = None
     ) -> Elicited[None]:
-        """Have the user visit a URL before this call can be made."""
+        """Require the user to visit a URL before this call can be made."""
         return self._wait(self._context.require_url(message, url, key=key))
 
     def sample(
         self, prompt: str | Sequence[Any] | Any, **options: Any
     ) -> types.CreateMessageResult:
-        """Ask for an answer of the client's model."""
+        """Request a completion from the client's model."""
         return self._wait(self._context.sample(prompt, **options))
 
     def roots(self, *, key: str | None = None) -> list[types.Root]:
-        """Ask which folders and files the client lets us work in."""
+        """Request the folders and files in which the client allows work."""
         return self._wait(self._context.roots(key=key))
 
     def once(self, key: str, function: Callable[[], Any]) -> Any:
-        """Return what the function returned in the first round of this call.
+        """Return the value that the function returned in the first round of this call.
 
-        A plain function runs here, in the calling thread.
+        A plain function runs in the calling thread.
         """
         if inspect.iscoroutinefunction(function):
             return self._wait(self._context.once(key, function))
@@ -755,7 +755,7 @@ class SyncContext:
         return self._wait(self._context.call_tool(name, arguments))
 
     def _wait(self, question: Coroutine[Any, Any, T]) -> T:
-        """Run a question on the loop, and wait here for what comes of it."""
+        """Run a coroutine on the loop, and wait for its result in this thread."""
         if runs_here(self._loop):
             question.close()
             raise LocalProtocolError(
@@ -766,11 +766,11 @@ class SyncContext:
         try:
             return future.result()
         except concurrent.futures.CancelledError:
-            # Theirs is an `Exception`, which functions catch by accident.
+            # `concurrent.futures` raises an `Exception`, which `except` may catch.
             raise asyncio.CancelledError from None
 
     async def _run(self, question: Coroutine[Any, Any, T]) -> T:
-        # On the loop, like `stop`: neither can miss the other.
+        # On the loop, like `stop`, so that there is no race between the two.
         if not self._context.is_entered:
             question.close()
             raise asyncio.CancelledError
@@ -783,7 +783,7 @@ class SyncContext:
             self._waiting.discard(task)
 
     def stop(self) -> None:
-        """Wake all threads that wait: the handler has ended."""
+        """Cancel the requests of all waiting threads: the handler has ended."""
         for task in list(self._waiting):
             task.cancel()
 
@@ -795,7 +795,7 @@ Prompt: TypeAlias = "str | Mapping[str, Any] | WireType | Sequence[Any]"
 
 
 def _messages(prompt: Any) -> list[SamplingMessage]:
-    """Return the messages that a prompt stands for; what has no role is the user's."""
+    """Return the messages of a prompt; items without a role are the user's."""
     items = prompt if isinstance(prompt, (list, tuple)) else [prompt]
     if not items:
         raise LocalProtocolError("sampling: there must be a message")

@@ -1,11 +1,11 @@
-"""A small server with one of everything, to try a client on.
+"""A small server with one component of each kind, for trying out a client.
 
 ``mcpwire demo-server`` and ``python -m mcpwire.server.demo`` run it on stdin and
-stdout; `demo_dispatcher` gives it to a client in the same process.
+stdout; `demo_dispatcher` serves a client in the same process.
 
-Three of its tools ask the client something before they answer: a form for its user, a
-page for them to visit, an answer of its model. Clients that cannot answer do not see
-them.
+Three of its tools send a request to the client before they answer: a form for its user,
+a URL to visit, a request to its model. Clients that do not support it do not see the
+tool.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ INSTRUCTIONS: Final = (
 )
 
 EXACT: Final = 2**53 - 1
-"""The largest integer that every JSON reader keeps exactly; sums of two fit 64 bit."""
+"""The largest integer that all JSON parsers preserve; sums of two fit 64 bit."""
 
 HARMLESS: Final = {
     "readOnlyHint": True,
@@ -44,20 +44,20 @@ HARMLESS: Final = {
 }
 
 NAMES: Final = ("Ada", "Alan", "Barbara", "Edsger", "Grace", "Tim")
-"""The names of the completion."""
+"""The values of the completion."""
 
 TTL_MS: Final = 3_600_000
-"""Nothing here changes."""
+"""The cache hint: the components never change."""
 
 KEY: Final = "answer"
-"""What an answer is called where it comes with the call."""
+"""The key of each tool's question."""
 
 NEEDED: Final = {
     "order": "elicitation.form",
     "pay": "elicitation.url",
     "haiku": "sampling",
 }
-"""What a client must declare to be offered a tool."""
+"""The capability that a client must declare to see a tool."""
 
 DRINKS: Final = {"coffee": "Coffee", "tea": "Tea", "water": "Water, still"}
 PAGE: Final = "https://example.com/mcpwire-demo?order=1"
@@ -156,12 +156,12 @@ async def personal_greeting(name: str) -> str:
 
 
 def complete_name(typed: str) -> list[str]:
-    """Return the names that begin as what was typed."""
+    """Return the names that begin with the typed text."""
     return [name for name in NAMES if name.casefold().startswith(typed.casefold())]
 
 
 def can_answer(ctx: Context, tool: Component) -> bool:
-    """Tell whether a client can answer what a tool asks."""
+    """Return whether a client supports the request that a tool sends."""
     needed, request = NEEDED[tool.key], ctx.request
     return is_supported(needed, request.revision, request.client_capabilities)
 
@@ -169,13 +169,13 @@ def can_answer(ctx: Context, tool: Component) -> bool:
 async def keep_lists(
     params: Json, request: RequestContext, call_next: CallNext
 ) -> Json:
-    """Let clients keep the lists."""
+    """Add a cache hint to the lists."""
     result = await call_next(params, request)
     return {**result, "ttlMs": TTL_MS}
 
 
 def demo_server(*, auth: ResourceServer | None = None) -> Server:
-    """Return the server."""
+    """Return the demonstration server."""
     server = Server("mcpwire-demo", __version__, instructions=INSTRUCTIONS, auth=auth)
     for function in (echo, add, slow, order, pay, haiku):
         name = function.__name__
@@ -212,7 +212,7 @@ def demo_server(*, auth: ResourceServer | None = None) -> Server:
 
 
 def demo_dispatcher(*, auth: ResourceServer | None = None) -> Dispatcher:
-    """Return what answers; ``mcpwire.Client(demo_dispatcher())`` talks to it."""
+    """Return its dispatcher, for ``mcpwire.Client(demo_dispatcher())``."""
     return demo_server(auth=auth).dispatcher
 
 

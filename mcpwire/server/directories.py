@@ -1,8 +1,8 @@
-"""Files and folders as resources; nothing outside a folder is ever read.
+"""Files and folders as resources; no file outside of a folder is ever read.
 
-A path is taken apart, followed through its links to where it really leads, and opened
-only if that is a regular file within the folder. What is hidden (its name begins with a
-dot) is not there unless that is asked for.
+A path is split, its links are resolved, and the target is opened only if it is a
+regular file within the folder. Hidden files (names that begin with a dot) are excluded
+unless requested.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ __all__ = ["Folder", "add_directory", "add_file"]
 logger = logging.getLogger("mcpwire")
 
 MAX_BYTES: Final = 32 * 1024 * 1024
-"""How large a file may be; in Base64 it is a third larger."""
+"""The maximum size of a file in bytes; in Base64 it is a third larger."""
 
 MAX_LISTED: Final = 10_000
-"""How many files of one folder are listed."""
+"""The maximum number of listed files of one folder."""
 
 _LOOKED_AT: Final = 10_000
-"""How many names of one folder are looked at to complete one."""
+"""How many names of one folder are searched for completions."""
 
 _UNKNOWN: Final = "application/octet-stream"
 
@@ -47,7 +47,7 @@ _FILE: Final = (
     os.O_RDONLY
     | _NOFOLLOW
     | getattr(os, "O_CLOEXEC", 0)
-    | getattr(os, "O_NONBLOCK", 0)  # for a pipe that nobody writes to
+    | getattr(os, "O_NONBLOCK", 0)  # a pipe without a writer would block
     | getattr(os, "O_BINARY", 0)
 )
 _FOLDER: Final = _FILE | getattr(os, "O_DIRECTORY", 0)
@@ -73,15 +73,15 @@ class Folder:
     def __repr__(self) -> str:
         return f"Folder({str(self.root)!r})"
 
-    # One file...
+    # Single files
 
     def read(self, path: str) -> File | None:
-        """Return a file by its path with slashes; ``None``: it is not there."""
+        """Return a file by its path with slashes; ``None``: not found."""
         data = self.read_bytes(path)
         return None if data is None else file_of(path, data)
 
     def read_bytes(self, path: str) -> bytes | None:
-        """Return the bytes of a file; ``None``: it is not there."""
+        """Return the bytes of a file; ``None``: not found."""
         real = self.locate(path)
         if real is None:
             return None
@@ -89,17 +89,17 @@ class Folder:
         return read_regular(self.root, inside, self._max_bytes)
 
     def locate(self, path: str) -> Path | None:
-        """Return where a path really leads; ``None``: nowhere within the folder."""
+        """Return the target of a path; ``None``: no target within the folder."""
         segments = path.split("/")
         if not all(self._is_name(segment) for segment in segments):
             return None
         try:
             real = self.root.joinpath(*segments).resolve(strict=True)
-        except (OSError, RuntimeError, ValueError):  # not there; a loop of links; NUL
+        except (OSError, RuntimeError, ValueError):  # not found; a loop of links; NUL
             return None
         if not real.is_relative_to(self.root):
             return None
-        # A link may lead to what is hidden.
+        # A link may point to a hidden file.
         inside = real.relative_to(self.root).parts
         return real if all(self._is_name(name) for name in inside) else None
 
@@ -116,10 +116,10 @@ class Folder:
             return False
         return self._hidden or not name.startswith(".")
 
-    # Many of them...
+    # Lists of files
 
     def walk(self) -> Iterator[str]:
-        """Iterate over the paths of all files in order, without linked folders."""
+        """Yield the paths of all files in order, without following linked folders."""
         count = 0
         for folder, folders, names in os.walk(self.root):
             folders[:] = sorted(name for name in folders if self._is_name(name))
@@ -136,7 +136,7 @@ class Folder:
                 yield path
 
     def suggest(self, typed: str) -> list[str]:
-        """Return the paths that begin as what was typed; folders end with a slash."""
+        """Return the paths that begin with a text; folders end with a slash."""
         above, slash, start = typed.rpartition("/")
         real = self.locate(above) if slash else self.root
         if real is None or not real.is_dir():
@@ -151,7 +151,7 @@ class Folder:
 
 
 def read_regular(root: Path, inside: Sequence[str], max_bytes: int) -> bytes | None:
-    """Return the bytes of a regular file; ``None``: it is none, or not there."""
+    """Return the bytes of a regular file; ``None``: not found, or not regular."""
     try:
         descriptor = _open(root, inside)
     except (OSError, ValueError):
@@ -180,7 +180,7 @@ def _open(root: Path, inside: Sequence[str]) -> int:
 
 
 def _is_utf8(name: str) -> bool:
-    """Tell whether a name has a text: what Python read of other bytes has none."""
+    """Return whether a file name is valid UTF-8, so that it can be sent as text."""
     try:
         name.encode()
     except UnicodeEncodeError:
@@ -199,12 +199,12 @@ def file_of(name: str, data: bytes) -> File:
 
 
 def mime_type_of(name: str) -> str | None:
-    """Return the media type that a file's name tells, if it does."""
+    """Return the media type of a file's name; ``None``: unknown."""
     mime_type = File(path=Path(name)).media_type(b"")
     return None if mime_type == _UNKNOWN else mime_type
 
 
-# As resources...
+# Registration
 
 
 def add_file(
@@ -215,7 +215,7 @@ def add_file(
     max_bytes: int = MAX_BYTES,
     **options: Any,
 ) -> Handle[Any]:
-    """Register one file; it is read anew each time."""
+    """Register one file, which is read for each request."""
     real = Path(path).resolve()
     if not real.is_file():
         raise FileNotFoundError(f"there is no file {os.fspath(path)!r}")
@@ -239,7 +239,7 @@ def add_directory(
     max_bytes: int = MAX_BYTES,
     **options: Any,
 ) -> Handle[Any]:
-    """Register a folder: a template for its files, which completes their paths."""
+    """Register a folder: a template for its files, with completion of their paths."""
     folder = Folder(path, hidden=hidden, max_bytes=max_bytes)
     base = uri if uri.endswith("/") else f"{uri}/"
     if listed:
@@ -262,4 +262,4 @@ def add_directory(
 
 
 _OF_THE_WHOLE: Final = frozenset({"name", "title", "description", "mime_type"})
-"""Options that say something of the folder and not of each file."""
+"""Options that apply to the folder and not to each file."""

@@ -1,17 +1,17 @@
-"""Routes requests of both eras to handlers of plain dicts, and finishes their results.
+"""Routing of requests of both eras to handlers, which take and return plain dicts.
 
-How a request opens decides its era, never its method (2026-07-28 basic/versioning)::
+The params of a request decide its era, never its method (2026-07-28 basic/versioning)::
 
-      _meta names a version ──► stateless: checked by itself, whatever came before
+      _meta names a version ──► stateless: independent of earlier requests
       initialize without it ──► opens a session of a revision up to 2025-11-25
-      anything else ──────────► belongs to the session, or is refused without one
+      any other request ──────► belongs to the session; refused if there is no session
 
-Both may be used on one connection. It knows no transport: a connection asks it to
-`admit` a request and to `perform` it.
+One connection may use both. The dispatcher is independent of transports: a connection
+calls `admit` and then `perform` for each request.
 
-2025-11-25 server/tools, "Error Handling": what goes wrong inside a tool is a result
-that says so, which a model can read; everything else is a JSON-RPC error. The text of
-an unforeseen exception may hold what the client must not see, so it stays in the log.
+2025-11-25 server/tools, "Error Handling": an error inside a tool is returned as a
+result, which a model can read; every other error is a JSON-RPC error. The text of an
+unexpected exception may contain data that clients must not see, so it is only logged.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ if TYPE_CHECKING:
 
     AroundRequest = Callable[[Json, RequestContext, CallNext], Awaitable[Json]]
 
-    """Takes the params, the request and the way on; returns the result."""
+    """Takes the params, the request and the next handler; returns the result."""
 
 __all__ = [
     "INITIALIZE",
@@ -108,14 +108,14 @@ __all__ = [
 ]
 
 INITIALIZE: Final = "initialize"
-"""The one request that has no handler: it makes what handlers run in."""
+"""The one request without a handler: it opens the session that handlers run in."""
 
 INITIALIZED: Final = "notifications/initialized"
 
 TOOLS_CALL: Final = "tools/call"
 
 ASK_TIMEOUT_S: Final = 600.0
-"""How long a client may take to answer: a person may have to think."""
+"""How long a client may take to answer, in seconds: its user may have to think."""
 
 RESOURCE_NOT_FOUND: Final = -32002
 
@@ -128,51 +128,51 @@ _SPANS: Final = {
     "extensions": (_JUL_2026, None),
     "tasks": (_NOV_2025, _NOV_2025),
 }
-"""Capabilities that not every revision knows: the first and the last that does."""
+"""Capabilities that not all revisions have, with the first and the last that does."""
 
 _MUTUAL: Final = frozenset({TASKS})
-"""Extensions that the client must have declared too, or their requests are refused.
-Skills are not among them: reading them takes nothing of the client (SEP-2640)."""
+"""Extensions that the client must declare, too, or their requests are refused. Skills
+are not included: reading them needs no support by the client (SEP-2640)."""
 
 _STATELESS_MEMBERS: Final = frozenset({"resultType", "ttlMs", "cacheScope"})
 """Members of results that no revision before 2026-07-28 has."""
 
 _CACHE_HINTS: Final = {"ttlMs": 0, "cacheScope": "private"}
-"""The hints of a cacheable result where its handler gives none: do not keep it."""
+"""The default hints of a cacheable result: do not cache."""
 
 _STATELESS_CODES: Final = frozenset(
     {-32700, -32600, -32601, -32602, -32603, -32020, -32021, -32022}
 )
-"""What JSON-RPC and 2026-07-28 define of the range that they reserve, -32768 to -32000:
-an application's own codes stand outside of it."""
+"""The codes from -32768 to -32000, the reserved range, that JSON-RPC and 2026-07-28
+define; an application's own codes are outside the range."""
 
 
-# Routes: which methods are answered at each revision, worked out once...
+# Routes: the methods of each revision, computed when capabilities are declared
 
 
 @attrs.frozen
 class Route:
-    """How one method is answered at one revision."""
+    """The handling of one method at one revision."""
 
     handler: Handler
 
     is_cacheable: bool = False
-    """Whether a complete result says how long it may be kept."""
+    """Whether a complete result contains cache hints."""
 
     extension: str | None = None
-    """The extension that the client must have declared too."""
+    """The extension that the client must have declared, too."""
 
     is_long_lived: bool = False
-    """Whether its answer comes only when the server or the client ends it."""
+    """Whether it is answered only when the server or the client ends it."""
 
     is_immediate: bool = False
-    """Whether it is answered at once, before what waits for authors' handlers."""
+    """Whether it is answered at once, before requests that wait for handlers."""
 
 
 def capabilities_at(
     revision: Revision, capabilities: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the capabilities that a revision knows."""
+    """Return the capabilities that a revision defines."""
     known = {}
     for name, settings in capabilities.items():
         since, until = _SPANS.get(name, (_NOV_2024, None))
@@ -187,13 +187,13 @@ def _routes_at(
     handlers: Mapping[str, Handler],
     built_in: Mapping[str, Handler],
 ) -> dict[str, Route]:
-    """Return how each method is answered at a revision with these capabilities."""
+    """Return the routes of a revision with these capabilities."""
     extensions = declared_extensions(capabilities)
     routes = {}
     for method, handler in handlers.items():
         spec = available(method, revision, "client", extensions)
         if spec is None:
-            if find(method) is None:  # a method of its own, outside the protocol
+            if find(method) is None:  # a method outside the protocol
                 routes[method] = Route(handler)
         elif spec.kind is Kind.REQUEST and is_declared(spec, capabilities):
             routes[method] = Route(
@@ -206,15 +206,15 @@ def _routes_at(
     return routes
 
 
-# Handlers: what they return and raise becomes an answer...
+# Handlers: return values and exceptions become responses
 
 
 class HttpRefusal(Exception):
-    """Mixed into errors that HTTP answers with a status of their own.
+    """Mixin of errors that HTTP answers with a specific status.
 
     Attributes:
         http_status: The status.
-        http_headers: Fields of the answer: names in lower case, and values.
+        http_headers: Header fields of the response: lower-case names, and values.
     """
 
     http_status: int
@@ -224,7 +224,7 @@ class HttpRefusal(Exception):
 async def run_handler(
     handler: Handler, params: dict[str, Any], request: RequestContext
 ) -> dict[str, Any]:
-    """Return what a handler returns, or a result that says the tool failed."""
+    """Return the result of a handler, or the error result of a tool."""
     try:
         result = handler(params, request)
         if type(result) is CoroutineType or isawaitable(result):
@@ -243,7 +243,7 @@ async def run_handler(
 
 
 def _answer_for(raised: BaseException, request: RequestContext) -> dict[str, Any]:
-    """Return the result that an exception of a handler makes, or raise the answer."""
+    """Return the result for an exception of a handler, or raise the error response."""
     error = deciding(raised) if isinstance(raised, BaseExceptionGroup) else raised
     answer: RPCError | None = None
     try:
@@ -251,22 +251,22 @@ def _answer_for(raised: BaseException, request: RequestContext) -> dict[str, Any
             return finish(request)
         if isinstance(error, RPCError):
             answer = _in_era(error, request)
-            if answer is error:  # as its own cause it would be a circle of garbage
+            if answer is error:  # as its own cause it would form a reference cycle
                 raise answer
             raise answer from raised
         if isinstance(error, ToolError) and request.method == TOOLS_CALL:
             return tool_failure(str(error))
         if isinstance(error, asyncio.CancelledError):
-            # Ours comes through the task. Any other is a failure like the rest, and its
-            # request must not stay without an answer.
+            # A cancelled request cancels its task. Any other `CancelledError` is an
+            # error of the handler, and its request must get a response.
             if _is_cancelled():
                 raise error
         elif isinstance(error, (GeneratorExit, KeyboardInterrupt)):
-            raise error  # the loop ends, and we with it
+            raise error  # the loop is shutting down
         return _contain(raised, request)
     finally:
-        # What is raised here leads to this frame: with these it would keep the request
-        # until the garbage collector comes.
+        # The raised error's traceback contains this frame: these references would keep
+        # the request alive until the garbage collector runs.
         del raised, error, answer
 
 
@@ -276,7 +276,7 @@ def _is_cancelled() -> bool:
 
 
 def _contain(error: BaseException, request: RequestContext) -> dict[str, Any]:
-    """Log an unforeseen error; tell the client no more than that there was one."""
+    """Log an unexpected error; return or raise a fixed text for the client."""
     raised = request.info.contained
     if raised is None or not raised(request.id, error):
         message, kind = "the handler of %s raised", place_of(error)
@@ -295,15 +295,15 @@ def _named(request: RequestContext) -> str:
 
 
 def tool_failure(text: str) -> dict[str, Any]:
-    """Return the result of a tool that failed, with a text for the model."""
+    """Return the result of a failed tool, with a text for the model."""
     return {"content": [{"type": "text", "text": text}], "isError": True}
 
 
 def _in_era(error: RPCError, request: RequestContext) -> RPCError:
-    """Return an error with a code that its era lets a server send.
+    """Return an error with a code that is valid in the era of the request.
 
-    2026-07-28 basic, "Error Codes": -32002 became -32602, -32042 is gone, and codes of
-    the reserved range that it does not define MUST NOT be sent.
+    2026-07-28 basic, "Error Codes": -32602 replaces -32002, -32042 is removed, and
+    undefined codes of the reserved range MUST NOT be sent.
     """
     code = error.code
     if request.session is not None or not -32768 <= code <= -32000:
@@ -320,9 +320,9 @@ def wrap(
     methods: Mapping[str, Handler],
     middleware: Sequence[tuple[str | None, AroundRequest]],
 ) -> dict[str, Handler]:
-    """Return the handlers with functions around them, the first outermost.
+    """Return the handlers wrapped in middleware; the first one is the outermost.
 
-    Each is around the requests of its method, or without one around all.
+    A middleware with a method wraps that method only, one without wraps all methods.
     """
     wrapped = dict(methods)
     for wanted, around in reversed(middleware):
@@ -346,18 +346,18 @@ class Dispatcher:
     """Answers the requests of any number of connections.
 
     A handler takes the params and a `RequestContext` and returns the result as a dict,
-    or a coroutine of it. What it raises: an `RPCError` is the answer; a `ToolError`
-    from ``tools/call`` becomes a result with `isError`; anything else is logged and
-    answered with a fixed text. Raises `ValueError` for the handler of a method that
-    needs an undeclared capability, or that no client's request would ever reach.
+    or a coroutine of it. If it raises an `RPCError`, that is the response; a
+    `ToolError` from ``tools/call`` becomes a result with `isError`; any other exception
+    is logged and answered with a fixed text. Raises `ValueError` for a handler if its
+    method needs an undeclared capability, or is not a request from clients.
     """
 
     opens_later: bool = False
-    """Whether a session takes time to open: it is `open_session` that does it then."""
+    """Whether opening a session needs an await: then `open_session` must be used."""
 
     answers_cancelled: bool = False
-    """Whether a session's request over HTTP that was cancelled is answered with the
-    error -32800, because its client may wait for the POST's answer."""
+    """Whether a cancelled request of a session over HTTP is answered with the error
+    -32800, because its client may wait for the response to the POST."""
 
     def __init__(
         self,
@@ -399,7 +399,7 @@ class Dispatcher:
     def declare(
         self, capabilities: Mapping[str, Any], methods: Mapping[str, Handler]
     ) -> None:
-        """Declare anew what this server can do; open sessions keep what they know."""
+        """Replace capabilities and handlers; open sessions keep the declared ones."""
         declared = {r.name: capabilities_at(r, capabilities) for r in self.revisions}
         handlers = {**self._built_in, **methods}
         routes = {
@@ -422,7 +422,7 @@ class Dispatcher:
         capabilities: Mapping[str, Mapping[str, Any]],
         routes: Mapping[str, Mapping[str, Route]],
     ) -> None:
-        """Refuse a handler that the newest revision with its method would not reach."""
+        """Refuse a handler that the newest revision with its method cannot reach."""
         spec = find(method)
         if spec is None:
             return
@@ -439,13 +439,13 @@ class Dispatcher:
             f"the handler of {method!r} needs the capability {needed!r} to be declared"
         )
 
-    # Requests...
+    # Requests
 
     def opens_alone(self, params: Mapping[str, Any] | None) -> bool:
-        """Tell whether a request opens as those of the stateless era do.
+        """Return whether a request has the `_meta` of the stateless era.
 
-        Either required key shows it: a session's client sends neither, and a request
-        with only one of them is to be refused for what it lacks.
+        One of the two required keys suffices: clients with a session send neither, and
+        a request with only one is refused because the other one is missing.
         """
         meta = params.get("_meta") if params is not None else None
         return (
@@ -465,7 +465,7 @@ class Dispatcher:
         ask: AskFn | None = None,
         info: RequestInfo = IN_MEMORY,
     ) -> RequestContext:
-        """Decide a request's era; raise the `RPCError` that refuses it there."""
+        """Determine the era of a request; raise an `RPCError` if it is refused."""
         meta = params.get("_meta") if params is not None else None
         if meta is None:
             meta = {}
@@ -478,9 +478,9 @@ class Dispatcher:
             if revision is None or type(capabilities) is not dict:
                 raise self._envelope_fault(version, capabilities)
             if LOG_LEVEL in meta:
-                # 2026-07-28 server/utilities/logging: an unknown one is invalid params.
+                # 2026-07-28 server/utilities/logging: unknown levels: invalid params.
                 check_level(meta[LOG_LEVEL])
-            # 2026-07-28 streamable-http: a server sends no requests of its own.
+            # 2026-07-28 streamable-http: a server sends no requests.
             session = ask = None
         else:
             session = session or self._outside_session(method)
@@ -506,7 +506,7 @@ class Dispatcher:
         return request
 
     def _envelope_fault(self, version: object, capabilities: object) -> RPCError:
-        """Say what is wrong; 2026-07-28 basic, "_meta", requires both on a request."""
+        """Return the fault: 2026-07-28 basic, "_meta", requires both keys."""
         if type(version) is not str:
             return InvalidParams(f"params._meta needs {PROTOCOL_VERSION}, a string")
         if type(capabilities) is not dict:
@@ -530,11 +530,11 @@ class Dispatcher:
             )
 
     def _outside_session(self, method: str) -> Session:
-        """Let only a ping through, which 2025-11-25 basic/lifecycle allows always."""
+        """Return a session for a ping, always allowed by 2025-11-25 basic/lifecycle."""
         if method == "ping" and self._sessions:
             return Session(self._sessions[0], {}, {})
-        # On stdio nothing but `_meta` tells a request that stands alone and lacks it
-        # (2026-07-28 basic, "_meta": -32602) from one that comes before its session.
+        # 2026-07-28 basic, "_meta": -32602 for a stateless request without its `_meta`,
+        # which on stdio looks the same as a request before its session.
         if self.is_stateless_spoken:
             hint = ", or initialize must come first" if self._sessions else ""
             raise InvalidParams(
@@ -554,7 +554,7 @@ class Dispatcher:
     def param_headers(
         self, request: RequestContext, params: Mapping[str, Any]
     ) -> tuple[ParamHeader, ...]:
-        """Return which arguments of an admitted request its header fields repeat."""
+        """Return the arguments of an admitted request that header fields repeat."""
         if self._headers_of is None or request.method != TOOLS_CALL:
             return ()
         return self._headers_of(params, request)
@@ -562,9 +562,9 @@ class Dispatcher:
     def answer_now(
         self, request: RequestContext, params: dict[str, Any]
     ) -> dict[str, Any] | None:
-        """Answer what must not wait for handlers; ``None``: `perform` it."""
+        """Return the result of an immediate route; ``None``: `perform` the request."""
         route = request.route
-        assert route is not None  # it is admitted
+        assert route is not None  # the request is admitted
         if not route.is_immediate:
             return None
         result = route.handler(params, request)
@@ -575,9 +575,9 @@ class Dispatcher:
     async def perform(
         self, request: RequestContext, params: dict[str, Any]
     ) -> dict[str, Any]:
-        """Return the result of an admitted request; nothing is sent for it later."""
+        """Run the handler of a request; afterwards nothing more is sent for it."""
         route = request.route
-        assert route is not None  # it is admitted
+        assert route is not None  # the request is admitted
         try:
             result = await run_handler(route.handler, params, request)
         finally:
@@ -587,7 +587,7 @@ class Dispatcher:
     def _finish(
         self, request: RequestContext, route: Route, result: dict[str, Any]
     ) -> dict[str, Any]:
-        """Give a result what its era asks for, and nothing of another."""
+        """Add the members of a result that its era requires; remove invalid ones."""
         if request.session is not None:
             if _STATELESS_MEMBERS.isdisjoint(result):
                 return result
@@ -597,12 +597,12 @@ class Dispatcher:
         if route.is_cacheable and finished["resultType"] == "complete":
             finished = {**_CACHE_HINTS, **finished}
             if type(finished["ttlMs"]) is not int or finished["ttlMs"] < 0:
-                finished["ttlMs"] = 0  # as a client must read what is no such number
+                finished["ttlMs"] = 0  # clients must read an invalid number as 0
         meta = result.get("_meta")
         finished["_meta"] = {**meta, **self._stamp} if meta else self._stamp
         return finished
 
-    # What every server answers...
+    # Opening of sessions, discovery
 
     def initialize(
         self,
@@ -618,14 +618,14 @@ class Dispatcher:
         capabilities: dict[str, Any] = member_of(fields, "capabilities", dict)
         client_info: dict[str, Any] = member_of(fields, "clientInfo", dict)
         if not self._sessions:
-            # 2026-07-28 basic/versioning: name the versions in the error.
+            # 2026-07-28 basic/versioning: the error names the versions.
             raise self._unsupported(requested)
         check_retained(
             "params.capabilities and params.clientInfo",
             {"capabilities": capabilities, "clientInfo": client_info},
         )
-        # 2025-11-25 basic/lifecycle, "Version Negotiation": that one if supported, else
-        # the latest, which here is the latest that has sessions at all.
+        # 2025-11-25 basic/lifecycle, "Version Negotiation": the requested revision if
+        # supported, else the latest one, here the latest one with sessions.
         revision = find_revision(requested)
         if revision is None or revision not in self._sessions:
             revision = self._sessions[0]
@@ -655,7 +655,7 @@ class Dispatcher:
             described["instructions"] = self._instructions
         return described
 
-    # Sessions that take time, or outlive this process (a gateway's do)...
+    # Hooks for a gateway, with sessions that open asynchronously or outlive the process
 
     async def open_session(
         self,
@@ -663,52 +663,52 @@ class Dispatcher:
         session: Session | None,
         info: RequestInfo = IN_MEMORY,
     ) -> tuple[Session, dict[str, Any]]:
-        """Do as `initialize` where `opens_later`; cancelled, leave nothing behind."""
+        """Open a session asynchronously; if cancelled, leave no state behind."""
         return self.initialize(params, session, info)
 
     def notified(
         self, session: Session, method: str, params: dict[str, Any] | None
     ) -> None:
-        """Take a notification of a session's client; never waits or raises."""
+        """Handle a notification of a session's client; must not wait or raise."""
         if method == INITIALIZED:
             session.is_initialized = True
 
     def session_left(self, session: Session) -> None:
-        """Forget a session; called once for each, however it ended."""
+        """Discard a session; called once for each, however it ended."""
         self.hub.remove(session)
 
     async def session_closed(self, session: Session) -> None:
-        """Wait until a session that has left is wound up."""
+        """Wait for the cleanup of a session that has ended."""
 
     def new_session_id(self, session: Session) -> str | None:
-        """Return the id that a session gets over HTTP; ``None``: a random one."""
+        """Return the HTTP session id of a session; ``None``: a random id."""
         return None
 
     async def resume_session(self, id: str, info: RequestInfo) -> Session | None:
-        """Return a session with an id that is unknown here, or ``None``."""
+        """Return a session by an id that this process does not know, or ``None``."""
         return None
 
     def withdraw_session_id(self, id: str) -> None:
-        """Never resume a session by this id: its client ended it."""
+        """Prevent the resumption of a session that its client has ended."""
 
     async def delete_session(self, id: str, info: RequestInfo) -> bool:
-        """End a session with an id that is unknown here; tell whether there was one."""
+        """End a session that this process does not know; return whether it existed."""
         return False
 
-    # Its own life...
+    # Lifespan
 
     async def start(self) -> None:
-        """Start the lifespan for one more user; it calls `aclose` when done."""
+        """Enter the lifespan for one more user, which later calls `aclose`."""
         await self.lifespan.start()
 
     async def aclose(self) -> None:
-        """Release one user; with the last one the lifespan ends."""
+        """Release one user; after the last one the lifespan is exited."""
         await self.lifespan.aclose()
 
-    # Connections...
+    # Connections in memory
 
     def open_in_memory(self, client: Inbound, limits: Limits) -> MemoryChannel:
-        """Serve one connection in this process and return the client's end of it."""
+        """Serve one connection in this process; return the client's end of it."""
         from mcpwire.server.connection import ServerConnection
         from mcpwire.transports.memory import memory_pair
 
@@ -723,6 +723,6 @@ class Dispatcher:
 
 
 def _set_level(params: dict[str, Any], request: RequestContext) -> dict[str, Any]:
-    assert request.session is not None  # the method table: sessions only
+    assert request.session is not None  # the method exists in sessions only
     request.session.log_level = check_level(params.get("level"))
     return {}

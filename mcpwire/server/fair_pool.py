@@ -19,7 +19,7 @@ __all__ = ["FairPool", "client_key", "client_of"]
 Item = TypeVar("Item", bound="Hashable")
 
 SCAN_LIMIT: Final = 64
-"""How many items `FairPool.to_evict` looks at: thousands may be in use."""
+"""How many items `FairPool.to_evict` examines: thousands may be in use."""
 
 
 class FairPool(Generic[Item]):
@@ -28,7 +28,7 @@ class FairPool(Generic[Item]):
     def __init__(self) -> None:
         self._owners: dict[Item, Hashable] = {}
         self._items: dict[Hashable, dict[Item, None]] = {}
-        # The owners by their number of items, and for each owner those with as many.
+        # The owners by their number of items, and for each owner its rank of equals.
         self._ranks: dict[int, dict[Hashable, None]] = {}
         self._rank_of: dict[Hashable, dict[Hashable, None]] = {}
         self._most = 0
@@ -61,7 +61,7 @@ class FairPool(Generic[Item]):
             items = self._items[owner]
             del items[item]
             items[item] = None
-            # Of owners with as many items, an active one loses none before an idle one.
+            # Of owners with equally many items, an idle one loses its items first.
             rank = self._rank_of[owner]
             del rank[owner]
             rank[owner] = None
@@ -90,9 +90,9 @@ class FairPool(Generic[Item]):
     ) -> Item | None:
         """Return the item to evict for a new one of this owner.
 
-        It is the least recently used one of the owner with the most, if that one has
-        more than this owner; else this owner's own. ``None`` if the first 64 must stay;
-        the next call looks at others. `may_evict` must not change the pool.
+        It is the least recently used item of the owner with the most, if that owner has
+        more than this one; else this owner's own. ``None`` if the first 64 must stay;
+        the next call examines others. `may_evict` must not change the pool.
         """
         for item in list(islice(self._candidates(owner), SCAN_LIMIT)):
             if may_evict(item):

@@ -1,19 +1,19 @@
-"""The server's input rounds: questions and answers of a call over all its requests.
+"""Input rounds of the server: the questions and answers of a call, over its requests.
 
 At 2026-07-28 a server sends no requests. A question without an answer ends the run of
 its handler, and the client calls again with the answer (basic/patterns/mrtr)::
 
-    request ── begin ──> the handler runs ── a question ──> answered: it goes on
-                              ▲                   │ not yet: InputNeeded
-                              │                   ▼ finish
-    the same, with answers <──┴────────── input_required
+    request ── begin ──> the handler runs ── question ──> answered: it continues
+                              ▲                  │ not yet: InputNeeded
+                              │                  ▼ finish
+    same, with answers <──────┴────────── input_required
 
-The handler begins anew each time, and finds the answers that there are. Where the
-client can be asked in between, as in sessions and tasks, nothing of this happens; only
-keys and `once` are the same.
+The handler starts again each time, and gets the answers so far. If the client can be
+asked during the call, as in sessions and tasks, there are no rounds; only the keys and
+`once` are the same.
 
-The client keeps the state of a call between its rounds, sealed by `StateSealer`. What a
-sealed state is and what it is bound to stands in `protocol.request_state`.
+The client keeps the state of a call between its rounds, sealed by `StateSealer`. The
+contents and the binding of a sealed state are defined in `protocol.request_state`.
 """
 
 from __future__ import annotations
@@ -66,34 +66,34 @@ __all__ = [
 ]
 
 STATE_LIFETIME_S: Final = 600.0
-"""How long a client has for its answers: a person may have to think."""
+"""How long a client may take to answer, in seconds: its user may have to think."""
 
 _MOST_USED: Final = 100_000
 
 
 class SingleUse(Protocol):
-    """Remembers which states were used, for servers that let none be used twice.
+    """Records the used states, for servers that accept each state only once.
 
-    2026-07-28 basic/patterns/mrtr: where a state may be consumed once only, the server
-    MUST see to that itself. After a broken connection a client cannot go on then.
+    2026-07-28 basic/patterns/mrtr: if a state may be consumed only once, the server
+    MUST enforce that itself. A client then cannot continue after a broken connection.
     """
 
     def use(self, nonce: str, expires_at: int) -> bool:
-        """Tell whether this is the first use; must neither block nor raise.
+        """Return whether this is the first use; must neither block nor raise.
 
-        What was used can be forgotten when it expires, in seconds since 1970. Behind a
-        dot in the nonce stands a mark of the client that the state was given to.
+        The record can be deleted when the state expires, in seconds since 1970. The
+        part of the nonce after its dot identifies the client of the state.
         """
         ...
 
 
 class MemorySingleUse:
-    """Remembers for one process.
+    """Records the used states in memory, for one process.
 
     Args:
-        most: How many are remembered. A client that has more of them than there is
-            room left finds each of its states used, until some have expired.
-        clock: Seconds since 1970.
+        most: The maximum number of records. While a client has more records than there
+            is room left, its states count as used.
+        clock: Returns the seconds since 1970.
     """
 
     def __init__(
@@ -103,11 +103,11 @@ class MemorySingleUse:
         self._clock = clock
         self._used: dict[str, int] = {}
         self._pool: FairPool[str] = FairPool()
-        self._earliest = math.inf  # no state expires before
+        self._earliest = math.inf  # the first expiry of a state
         self._lock = threading.Lock()
 
     def use(self, nonce: str, expires_at: int) -> bool:
-        """Tell whether this is the first use."""
+        """Return whether this is the first use."""
         owner = client_of(nonce)
         with self._lock:
             if nonce in self._used:
@@ -122,7 +122,7 @@ class MemorySingleUse:
             return True
 
     def _has_room(self, owner: str) -> bool:
-        # None is forgotten for another one: its owner could use it again.
+        # No record is evicted for another: its state could be used again.
         room = self._most - len(self._used)
         return room > 0 and self._pool.count(owner) <= room
 
@@ -137,7 +137,7 @@ class MemorySingleUse:
 
 
 class StateSealer:
-    """Seals the states of one server's calls, and opens them."""
+    """Seals and unseals the states of one server's calls."""
 
     def __init__(
         self,
@@ -164,7 +164,7 @@ class StateSealer:
         answers: Mapping[str, RecordedAnswer],
         kept: Mapping[str, Json],
     ) -> str:
-        """Return the sealed state of a call that goes on with another request."""
+        """Return the sealed state of a call that continues with another request."""
         state = CallState(
             round=round,
             nonce=client_key(secrets.token_urlsafe(16), request.info.owner),
@@ -176,7 +176,7 @@ class StateSealer:
         return seal(state, _binding(request), self._keys[0])
 
     def open(self, given: Any, request: RequestContext) -> CallState:
-        """Return the state that a request came with."""
+        """Return the state of a request. Raises `InvalidParams`."""
         state = unseal(given, _binding(request), self._keys, self._clock())
         if self._single_use is not None and not self._single_use.use(
             state.nonce, state.expires_at
@@ -192,7 +192,7 @@ def _binding(request: RequestContext) -> bytes:
 
 
 _TURNS: Final = 2
-"""Turns of the loop in which further questions may join one that has no answer."""
+"""Loop iterations in which more questions may join the first one without an answer."""
 
 _EXCERPT_CHARACTERS: Final = 40
 
@@ -202,18 +202,18 @@ logger = LimitedLogger("mcpwire")
 class InputNeeded(BaseException):
     """A question has no answer yet; the run of the handler ends here.
 
-    No `Exception`, so that handlers which catch those do not catch this one.
+    Not an `Exception`, so that handlers that catch `Exception` do not catch it.
     """
 
 
 class InputRounds:
-    """The questions of one call; see the module's text."""
+    """The questions of one call; see the module docstring."""
 
     def __init__(self, sealer: StateSealer, request: RequestContext) -> None:
         self._sealer = sealer
         self._request = request
         self._round = 0
-        self._marks: Mapping[str, str] | None = None  # of what was asked last
+        self._marks: Mapping[str, str] | None = None  # of the last round's questions
         self._responses: Mapping[str, Json] = {}
         self._answers: dict[str, RecordedAnswer] = {}
         self._kept: dict[str, Json] = {}
@@ -224,10 +224,10 @@ class InputRounds:
         if may_ask(request):
             self._read(request.params)
 
-    # What the request brought...
+    # Answers and state in the request
 
     def _read(self, params: Mapping[str, Json]) -> None:
-        """Take in what the client answered, and what it kept for us."""
+        """Read the client's answers and the sealed state."""
         if "requestState" in params:
             state = self._sealer.open(params["requestState"], self._request)
             self._round = state.round
@@ -239,7 +239,7 @@ class InputRounds:
             if type(responses) is not dict:
                 raise InvalidParams("params.inputResponses must be an object")
             self._responses = responses
-        # What was asked for counts even where this run does not come to ask again.
+        # These answers count even if this run does not repeat the question.
         for key, mark in (self._marks or {}).items():
             if key in self._responses:
                 self._answers[key] = RecordedAnswer(mark, self._response(key))
@@ -251,10 +251,10 @@ class InputRounds:
             raise InvalidParams(f"params.inputResponses[{excerpt!r}] must be an object")
         return answer
 
-    # What the handler asks...
+    # Questions
 
     def name(self, kind: str, key: str | None) -> str:
-        """Return a question's key: the author's, or one that counts."""
+        """Return a question's key: the author's, or a numbered one."""
         if key is None:
             while True:
                 self._counts[kind] = count = self._counts.get(kind, 0) + 1
@@ -272,7 +272,7 @@ class InputRounds:
     async def ask(
         self, key: str, method: str, params: dict[str, Json], *, is_named: bool
     ) -> dict[str, Json]:
-        """Return the answer to a question."""
+        """Return the answer to a question, or raise `InputNeeded`."""
         if not may_ask(self._request):
             # 2026-07-28 basic/patterns/mrtr, "Supported Requests".
             raise LocalProtocolError(
@@ -285,7 +285,7 @@ class InputRounds:
             return answer
         self._asked[key] = {"method": method, "params": params}, mark
         for _ in range(_TURNS):
-            await asyncio.sleep(0)  # so that questions asked together go out together
+            await asyncio.sleep(0)  # concurrent questions join the same round
         raise InputNeeded(key)
 
     def _answer(self, key: str, mark: str, *, is_named: bool) -> dict[str, Json] | None:
@@ -300,25 +300,25 @@ class InputRounds:
                 key,
             )
         elif self._marks is None and is_named and key in self._responses:
-            # Without our state nothing shows which text was answered.
+            # Without our state the text of the answered question is unknown.
             answer = self._response(key)
             self._answers[key] = RecordedAnswer(mark, answer)
             return answer
         return None
 
-    # What is worked out once...
+    # Values of `once`
 
     def kept(self, key: str) -> tuple[Json] | None:
-        """Return the value that was kept, as a tuple of one."""
+        """Return the stored value in a tuple, as it may be ``None``."""
         return (_copy(self._kept[key]),) if key in self._kept else None
 
     def keep(self, key: str, value: Json) -> Json:
-        """Keep a value for all rounds; return it as the later rounds will get it."""
+        """Store a value for all rounds; return it as later rounds will get it."""
         self._kept[key] = _copy(value)
         return _copy(value)
 
     async def once(self, key: str, function: Callable[[], Any]) -> Json:
-        """Return what the function returned when it was first called."""
+        """Return the value that the function returned in its first call."""
         while (made := self._making.get(key)) is not None:
             await made.wait()
         if (kept := self.kept(key)) is not None:
@@ -333,10 +333,10 @@ class InputRounds:
             del self._making[key]
             made.set()
 
-    # The answer...
+    # The result
 
     def finish(self) -> dict[str, Json]:
-        """Return the result that asks, with all that is to be remembered."""
+        """Return the result with the questions and the sealed state."""
         request, number = self._request, self._round + 1
         if not self._asked or not may_ask(request):
             logger.error("%s: it asked nothing, or may not ask", request.method)
@@ -373,7 +373,7 @@ def _copy(value: Json) -> Json:
 
 
 def may_ask(request: RequestContext) -> bool:
-    """Tell whether a request's result may ask the client for something."""
+    """Return whether a request's result may contain questions to the client."""
     if request.revision.era is not Era.STATELESS:
         return False
     spec = available(request.method, request.revision, "client")
@@ -381,7 +381,7 @@ def may_ask(request: RequestContext) -> bool:
 
 
 def begin(request: RequestContext, sealer: StateSealer) -> InputRounds:
-    """Return what a request's call asked and was answered so far."""
+    """Return the input rounds of a request; create them if necessary."""
     if request.rounds is None:
         request.rounds = InputRounds(sealer, request)
     return request.rounds
@@ -400,10 +400,10 @@ def finish(request: RequestContext) -> dict[str, Json]:
 
 
 def deciding(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Return which exception of a group counts, as if it had been raised alone.
+    """Return the exception of a group that decides the response.
 
-    Tasks that ask together fail together: that they need input counts only where
-    nothing else went wrong, as that would go wrong in the next round as well.
+    Concurrent tasks that ask fail together: `InputNeeded` decides only if the group
+    contains no other error, since that error would occur in the next round, too.
     """
     first: BaseException | None = None
     waiting: list[BaseException] = [group]

@@ -1,10 +1,10 @@
-"""What a server needs while it serves: entered with its first user, left with the last.
+"""A server's lifespan: entered for the first user, exited after the last.
 
-A user is a connection, or an HTTP application. The context manager runs in a task of
-its own, so that it ends in the task in which it began, whatever users come and go.
+A user is a connection, or an HTTP application. The context managers run in a task of
+their own, so that they are exited in the task that entered them, whatever users do.
 
-Where serving is the whole work of a process, nothing that handlers left running in
-threads is to keep it alive: `end_soon` before the loop ends, `leave_threads` after.
+If serving is the main work of a process, handlers that still run in threads must not
+keep the process alive: call `end_soon` before the loop ends, `leave_threads` after.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["Lifespan", "end_soon", "leave_threads", "refuse_running_loop"]
 
 EXIT_GRACE_S: Final = 0.3
-"""How long what ignored its cancellation, or runs in a thread, may hold up the exit."""
+"""How long uncancellable tasks and threads may delay the exit, in seconds."""
 
 
 class Lifespan:
@@ -43,34 +43,34 @@ class Lifespan:
         self._lock = threading.Lock()
         self._run: _Run | None = None
         self._included_in: list[Lifespan] = []
-        # Each request asks for it.
+        # An attribute, because each request reads it.
         self.is_needed = False
 
     def add(self, enter: EnterFn) -> None:
-        """Let a context manager begin after, and end before, those that are here."""
+        """Add a context manager, entered after and exited before the present ones."""
         self._enter.append(enter)
         self.need()
 
     def include(self, other: Lifespan) -> None:
-        """Let another one begin before and end after this one."""
+        """Enter another lifespan before this one and exit it afterwards."""
         self._others.append(other)
         other._included_in.append(self)
         if other.is_needed:
             self.need()
 
     def need(self) -> None:
-        """Take note that there is something to begin, here and in what includes it."""
+        """Mark this lifespan, and those that include it, as not empty."""
         if not self.is_needed:
             self.is_needed = True
             for outer in self._included_in:
                 outer.need()
 
     async def start(self) -> None:
-        """Begin, for one more user; returns when everything is ready."""
+        """Enter the lifespan for one more user; wait until it is ready."""
         with self._lock:
             run = self._run
             if run is not None and run.loop.is_closed():
-                # What ran there has ended, and its users with it, without a word.
+                # The loop was closed without `aclose` of its users.
                 run, self._users = None, 0
             self._users += 1
             if not self.is_needed:
@@ -85,7 +85,7 @@ class Lifespan:
             raise
 
     async def aclose(self) -> None:
-        """Let one user go; with the last one everything ends."""
+        """Release one user; after the last one exit the lifespan."""
         with self._lock:
             self._users -= 1
             run = self._run
@@ -96,7 +96,7 @@ class Lifespan:
 
 
 class _Run:
-    """The context managers, entered and left on one loop for users on any."""
+    """The context managers, entered and exited on one loop for users on any loop."""
 
     def __init__(self, others: Iterable[Lifespan], enter: Iterable[EnterFn]) -> None:
         self.loop = asyncio.get_running_loop()
@@ -109,7 +109,7 @@ class _Run:
         self.task.add_done_callback(self._tell_of_end)
 
     async def end(self) -> None:
-        """Leave all of them; on any loop. Being cancelled, cancel them."""
+        """Exit all of them, from any loop; if cancelled, cancel them."""
         call_soon(self.loop, self._stop)
         if self.loop.is_closed():
             return
@@ -122,7 +122,7 @@ class _Run:
     def _stop(self) -> None:
         self._leave.set()
         if not self.entered.done():
-            self.task.cancel()  # nobody waits for it
+            self.task.cancel()  # no user waits for it
 
     async def _live(self, others: list[Lifespan], enter: list[EnterFn]) -> None:
         async with AsyncExitStack() as stack:
@@ -135,7 +135,7 @@ class _Run:
             except Exception as error:  # noqa: BLE001 - raised in `start`
                 self.entered.set_exception(error)
             except BaseException as error:
-                # `start` must not take it for a cancellation of its own task.
+                # `start` must not raise it as a cancellation of the caller's task.
                 failure = RuntimeError("the lifespan was cancelled as it began")
                 failure.__cause__ = error
                 self.entered.set_exception(failure)
@@ -148,10 +148,10 @@ class _Run:
                 await self._leave.wait()
 
     def _tell_of_end(self, task: asyncio.Task[None]) -> None:
-        if not self.entered.done():  # it was cancelled before it began
+        if not self.entered.done():  # cancelled before its first step
             self.entered.set_exception(RuntimeError("the lifespan did not begin"))
         self._ended.set_result(None)
-        # What ends may fail; that is for the log, and nobody else waits for it.
+        # Errors on exit are only logged: no user waits for the task.
         if not task.cancelled() and task.exception() is not None:
             self.loop.call_exception_handler(
                 {
@@ -162,18 +162,18 @@ class _Run:
 
 
 async def _wait(future: _Future) -> None:
-    """Wait for a future of any loop; cancelling the wait does not cancel it."""
+    """Wait for a future of any loop; cancelling the wait does not cancel the future."""
     if future.done():
         future.result()
     else:
         here = asyncio.wrap_future(future)
-        # A caller that is cancelled does not want to know why it failed, either.
+        # A cancelled caller does not need the error.
         here.add_done_callback(lambda done: done.cancelled() or done.exception())
         await wait_shared(here)
 
 
 def refuse_running_loop() -> None:
-    """Raise `RuntimeError` where an event loop runs: `run` starts one of its own."""
+    """Raise `RuntimeError` if an event loop is running: `run` starts its own."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -185,10 +185,10 @@ def refuse_running_loop() -> None:
 
 
 def end_soon(code: int) -> list[threading.Timer]:
-    """End this process, with that exit code, if the end of the loop takes too long.
+    """End the process with that exit code if the event loop takes too long to close.
 
-    It waits for every task and for the threads that are its own. The caller cancels
-    the timers that this returns when the loop has ended in time.
+    Closing waits for all tasks and for the loop's threads. The caller must cancel the
+    returned timers once the loop is closed.
     """
     if len(asyncio.all_tasks()) <= 1 and threading.active_count() <= 1:
         return []
@@ -199,9 +199,9 @@ def end_soon(code: int) -> list[threading.Timer]:
 
 
 def leave_threads(known: Collection[threading.Thread], code: int) -> None:
-    """End this process, with that exit code, if other threads do not end soon.
+    """End the process with that exit code if threads that are not `known` do not end.
 
-    The interpreter itself would wait for them, however long they take.
+    The interpreter itself would wait for them without limit.
     """
     deadline = time.monotonic() + EXIT_GRACE_S
     for thread in threading.enumerate():

@@ -1,4 +1,4 @@
-"""Bounds how often the log tells of what a stranger can cause any number of times."""
+"""Rate limits of log messages that clients can cause any number of times."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 __all__ = ["LimitedLogger", "LogLimit", "authors_traceback", "place_of"]
 
 KINDS_MOST: Final = 16
-"""How many kinds of one message have a line each in one interval; more share one."""
+"""How many kinds of one message have separate limits; further ones share one."""
 
 
 class LogLimit:
-    """Logs one line of each kind in a second; the next one says how many it left out.
+    """Logs one line of each kind per second; the next one counts the dropped lines.
 
     Safe to use from several threads.
     """
@@ -29,8 +29,8 @@ class LogLimit:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        # For each message when each kind was logged last, and how many lines were left
-        # out since.
+        # For each message and kind, the time of the last line and the number of lines
+        # dropped since.
         self._messages: dict[str, dict[Hashable, tuple[float, int]]] = {}
 
     def log(
@@ -41,10 +41,10 @@ class LogLimit:
         kind: Hashable = None,
         **options: Any,
     ) -> None:
-        """Log a line by `write`, unless one of its kind was logged a moment ago.
+        """Log a line by `write`, unless one of its kind was logged within a second.
 
-        The `message` is a format that holds nothing of a peer; `kind` tells lines of
-        one message apart.
+        The `message` is a format string without data of a client; `kind` distinguishes
+        lines of one message.
         """
         with self._lock:
             left_out = self._take(message, kind)
@@ -55,7 +55,7 @@ class LogLimit:
         write(message, *args, **options)
 
     def _take(self, message: str, kind: Hashable) -> int | None:
-        """Return how many were left out before this line; ``None``: it is left out."""
+        """Return the number of lines dropped before this; ``None``: drop this, too."""
         now = self._clock()
         kinds = self._messages.setdefault(message, {})
         if kind not in kinds and len(kinds) >= KINDS_MOST:
@@ -73,11 +73,11 @@ class LogLimit:
 
 
 shared = LogLimit()
-"""The bound on what clients can log in this process."""
+"""The limit for all clients of this process."""
 
 
 class LimitedLogger(logging.LoggerAdapter[logging.Logger]):
-    """A logger with a line a second for each message of `INFO` and above.
+    """A logger that limits each message of `INFO` and above to one line per second.
 
     Its methods take a `kind`; see `LogLimit.log`.
     """
@@ -102,10 +102,10 @@ class LimitedLogger(logging.LoggerAdapter[logging.Logger]):
 
 
 def authors_traceback(error: BaseException) -> TracebackType | None:
-    """Return the traceback of an error, without the frames that lead to its author's.
+    """Return the traceback of an error, from the first frame of the author's code.
 
-    It is the whole one where all frames are of mcpwire, of Python or of what is
-    installed.
+    The whole traceback, if all frames belong to mcpwire, to Python or to installed
+    packages.
     """
     from sysconfig import get_path
 

@@ -1,17 +1,17 @@
 """Notifications: changes for sessions and subscriptions, progress and logs of calls.
 
-`Hub` tells listeners that something changed. A change may be reported from any thread.
-Each listener gets it on its own loop, in the next turn; a change reported many times in
-one turn comes once.
+`Hub` notifies listeners of changes. A change may be reported from any thread. Each
+listener is called on its own loop, in the next iteration; a change that is reported
+several times in one iteration is sent once.
 
-`Subscriptions` answers ``subscriptions/listen``, a request that stays open and carries
-notifications (2026-07-28 basic/patterns/subscriptions): first an acknowledgement that
-names what will come, then that and nothing else, each with the id of the request; a
+`Subscriptions` handles ``subscriptions/listen``, a request that stays open and carries
+notifications (2026-07-28 basic/patterns/subscriptions): first an acknowledgement of the
+accepted filter, then only matching notifications, each with the id of the request; a
 result when the server ends it.
 
-`Throttle` sends progress and logs of one request, from any thread, without
-blocking. So many at once and then so many a second go out. Of progress that comes
-faster the newest waits; logs that come faster are dropped and counted.
+`Throttle` sends progress and logs of one request, from any thread, without blocking. It
+allows a burst and then a number per second. Of progress over this rate the newest
+value waits; logs over this rate are dropped and counted.
 """
 
 from __future__ import annotations
@@ -58,17 +58,17 @@ UPDATED: Final = "notifications/resources/updated"
 
 
 class Listener(Protocol):
-    """Gets changes, on the loop on which it began to listen."""
+    """Gets changes, on the loop on which it was added."""
 
     def changed(self, method: str, uri: str | None) -> None:
-        """Something changed; `uri` names the resource of an update. Never raises."""
+        """Handle a change; `uri` names the resource of an update. Must not raise."""
 
     def finish(self) -> None:
-        """No change comes any more."""
+        """Handle the end: no more changes follow."""
 
 
 class Hub:
-    """Tells the listeners of one server that something changed."""
+    """Notifies the listeners of one server of changes."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -80,18 +80,18 @@ class Hub:
             return sum(map(len, self._listeners.values()))
 
     def remove(self, session: Session) -> None:
-        """Forget a session, which is closed from now on."""
+        """Remove a session and mark it as closed."""
         session.is_closed = True
         self.forget(session)
 
     def sessions(self) -> list[Session]:
-        """Return the sessions that hear of changes."""
+        """Return the sessions that get changes."""
         with self._lock:
             listeners = [one for here in self._listeners.values() for one in here]
         return [one for one in listeners if isinstance(one, Session)]
 
     def add(self, listener: Listener) -> None:
-        """Let a session, or another listener, hear of changes on the running loop."""
+        """Add a session, or another listener, on the running loop."""
         with self._lock:
             here = self._listeners.setdefault(asyncio.get_running_loop(), {})
             here[listener] = None
@@ -106,7 +106,7 @@ class Hub:
                     self._pending.pop(loop, None)
 
     def tell(self, method: str, uri: str | None = None) -> None:
-        """Tell all listeners that something changed; from any thread."""
+        """Notify all listeners of a change; from any thread."""
         with self._lock:
             for loop in self._listeners:
                 if loop not in self._pending:
@@ -114,7 +114,7 @@ class Hub:
                 self._pending.setdefault(loop, {})[method, uri] = None
 
     def close(self) -> None:
-        """End every subscription, after the changes that are still to be told."""
+        """End all subscriptions, after the pending changes."""
         with self._lock:
             for loop in self._listeners:
                 _schedule(loop, self._end, loop)
@@ -135,7 +135,7 @@ class Hub:
 def _schedule(
     loop: AbstractEventLoop, function: Callable[..., object], *values: Any
 ) -> None:
-    """Call a function in the next turn of a loop; a closed loop drops it."""
+    """Call a function in the next iteration of a loop; a closed loop ignores it."""
     try:
         loop.call_soon_threadsafe(function, *values)
     except RuntimeError:
@@ -146,7 +146,7 @@ def _schedule(
 def call_soon(
     loop: AbstractEventLoop, function: Callable[..., object], *values: Any
 ) -> None:
-    """Call a function on a loop: now, if it runs here. A closed loop drops it."""
+    """Call a function on a loop: now, if it runs here. A closed loop ignores it."""
     if runs_here(loop):
         function(*values)
     else:
@@ -154,7 +154,7 @@ def call_soon(
 
 
 class Listens:
-    """The open requests of one server."""
+    """The open subscription requests of one server."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -165,10 +165,10 @@ class Listens:
 
     @contextmanager
     def entered(self, owner: Owner) -> Iterator[asyncio.Event]:
-        """Count a request as open; what is returned is set when it has to end.
+        """Count a request as open; yield an event that is set when it has to end.
 
-        At the limit the oldest request of the client with the most ends, as long as
-        that client has more than this one.
+        At the limit, the oldest request of the client with the most ends, if that
+        client has more than this one.
         """
         pool = self._pool
         if len(pool) >= self._limit:
@@ -194,11 +194,11 @@ _LISTS: Final = {
     "promptsListChanged": (PROMPTS, "prompts.listChanged"),
     "resourcesListChanged": (RESOURCES, "resources.listChanged"),
 }
-"""Field of the filter -> what it asks for, and the capability that brings it."""
+"""Field of the filter -> its notification, and the capability that it needs."""
 
 
 class _Listener:
-    """One open request, heard of by the hub."""
+    """One subscription request as a listener of the hub."""
 
     def __init__(
         self, request: RequestContext, filter: Mapping[str, Any], ended: asyncio.Event
@@ -211,7 +211,7 @@ class _Listener:
         self._ended = ended
 
     def changed(self, method: str, uri: str | None) -> None:
-        """Pass on what was asked for."""
+        """Send a change that matches the filter."""
         if uri is None and method in self._methods:
             self.send(method, {})
         elif uri is not None and uri in self._uris:
@@ -223,12 +223,12 @@ class _Listener:
         self._request.notify(method, {**params, "_meta": meta})
 
     def finish(self) -> None:
-        """Let the request be answered."""
+        """End the request, which is then answered."""
         self._ended.set()
 
 
 class Subscriptions:
-    """Answers for the subscriptions of one server."""
+    """Handles the subscriptions of one server."""
 
     def __init__(
         self,
@@ -251,14 +251,14 @@ class Subscriptions:
     async def listen(
         self, params: dict[str, Any], request: RequestContext
     ) -> dict[str, Any]:
-        """Answer ``subscriptions/listen``, when the server ends it."""
+        """Handle ``subscriptions/listen``; return when the server ends it."""
         with self._listens.entered(request.info.owner) as ended:
             return await self.listen_until(ended, params, request)
 
     async def listen_until(
         self, ended: asyncio.Event, params: dict[str, Any], request: RequestContext
     ) -> dict[str, Any]:
-        """Answer ``subscriptions/listen``, when the event is set; see `listen`."""
+        """Handle ``subscriptions/listen`` until the event is set; see `listen`."""
         wanted = params.get("notifications")
         if type(wanted) is not dict:
             raise InvalidParams("params.notifications must be an object")
@@ -267,7 +267,7 @@ class Subscriptions:
         listener = _Listener(request, honoured, ended)
         forget = None
         try:
-            # Nothing of it may come before this (2026-07-28, "Acknowledgment").
+            # It precedes all other notifications (2026-07-28, "Acknowledgment").
             listener.send(ACKNOWLEDGED, {"notifications": honoured})
             self._hub.add(listener)
             if self.tasks is not None and honoured.get("taskIds"):
@@ -282,7 +282,7 @@ class Subscriptions:
     def _honour(
         self, wanted: Mapping[str, Any], request: RequestContext
     ) -> dict[str, Any]:
-        """Return what of a filter will be told; the rest is left out."""
+        """Return the accepted part of a filter."""
         capabilities = self._capabilities()
         honoured: dict[str, Any] = {}
         for field, (_, capability) in _LISTS.items():
@@ -294,7 +294,7 @@ class Subscriptions:
         uris = _strings(wanted, "resourceSubscriptions")
         if uris and capability_declared(capabilities, "resources.subscribe"):
             if self._watchable is not None:
-                # Nobody hears of what he may not read.
+                # Clients get no updates of resources that they cannot read.
                 uris = self._watchable(uris, request)
             honoured["resourceSubscriptions"] = uris
         ids = _strings(wanted, "taskIds")
@@ -322,14 +322,14 @@ _LOGS_AT_ONCE: Final = 200
 _LOGS_PER_SECOND: Final = 50.0
 
 _ROUNDING: Final = 1e-6
-"""What sums of times may lack: one that has waited for its pause passes."""
+"""Tolerance for the rounding of times: a value that waited for its pause must pass."""
 
 _MOST_WAITING: Final = 512
-"""What other threads have said and the loop has not yet taken; the oldest go first."""
+"""How many values from other threads wait for the loop; the oldest are lost first."""
 
 
 class RateLimit:
-    """Lets so many pass at once, and later so many a second."""
+    """A token bucket: allows a burst, and then a number per second."""
 
     def __init__(self, at_once: int, per_second: float) -> None:
         self._at_once = self._left = float(at_once)
@@ -337,7 +337,7 @@ class RateLimit:
         self._then: float | None = None
 
     def take(self, now: float) -> bool:
-        """Tell whether one may pass now."""
+        """Take a token; return whether there was one."""
         if self._then is not None:
             gained = (now - self._then) * self._per_second
             self._left = min(self._at_once, self._left + gained)
@@ -349,12 +349,12 @@ class RateLimit:
 
     @property
     def pause(self) -> float:
-        """How long until the next one may pass, in seconds; after a refusal."""
+        """The time until the next token, in seconds; valid after a refusal."""
         return (1 - self._left) / self._per_second
 
 
 class Throttle:
-    """Sends on the loop; see the module's text."""
+    """Sends progress and logs at a limited rate; see the module docstring."""
 
     def __init__(
         self, request: RequestContext, loop: asyncio.AbstractEventLoop
@@ -380,7 +380,7 @@ class Throttle:
             call_soon(self._loop, self._drain)
 
     def _drain(self) -> None:
-        self._is_scheduled = False  # first: what comes from now on is scheduled anew
+        self._is_scheduled = False  # first: later values need another call
         while self._waiting:
             is_log, values = self._waiting.popleft()
             self._take(values, is_log=is_log)
@@ -408,7 +408,7 @@ class Throttle:
             self._take(late, is_log=False)
 
     def flush(self) -> None:
-        """Send what waits: the handler is done, and its answer is next."""
+        """Send waiting values: the handler is done, and its response follows."""
         self._drain()
         if self._timer is not None:
             self._timer.cancel()

@@ -1,7 +1,7 @@
 """The methods ``prompts/list`` and ``prompts/get``, for prompts made of functions.
 
-On the wire every argument is a text. A function may take other types: they are read
-from the text, and the list's description of the argument says how it is to be written.
+On the wire every argument is a text. A function may take other types: texts are
+converted to them, and the listed description of the argument explains its format.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ __all__ = ["Prompt", "Prompts", "make_prompt"]
 
 @attrs.define(eq=False, kw_only=True, repr=False)
 class Prompt(Component):
-    """Messages that a user may pick, made by a function."""
+    """A prompt: messages that a function returns and that a user may select."""
 
     kind: ClassVar[str] = "prompt"
 
     arguments: tuple[str, ...] = ()
-    """The names of its arguments, in the order of the list."""
+    """The names of its arguments, in the listed order."""
 
     required: tuple[str, ...] = ()
 
     is_explicit: bool = False
-    """Whether its arguments were named, and its function takes all in one dict."""
+    """Whether the arguments were listed explicitly; the function takes one dict."""
 
     def convert(self, given: object) -> dict[str, Any]:
-        """Return what its function takes."""
+        """Return the keyword arguments of its function. Raises `InvalidParams`."""
         if given is None:
             given = {}
         if type(given) is not dict:
@@ -77,14 +77,14 @@ class Prompt(Component):
 
 
 _TOLD: Final = 10
-"""How many faults one answer names."""
+"""The maximum number of faults in one error message."""
 
 
-# How they are made...
+# Creation
 
 
 def make_prompt(function: Callable[..., Any], options: Mapping[str, Any]) -> Prompt:
-    """Make a prompt; the options are those of `Server.prompt`."""
+    """Return a prompt; the options are those of `Server.prompt`."""
     check_options("prompt", options)
     given = dict(options)
     name = given.get("name") or name_of(function)
@@ -151,7 +151,7 @@ _FORMATS: Final = {
 
 
 def _format(schema: Mapping[str, Any], choices: Iterable[str] | None) -> str | None:
-    """Say how an argument is written, where any text will not do."""
+    """Return a description of an argument's format, if not every text is valid."""
     if choices:
         return f"One of: {', '.join(choices)}."
     kind = schema.get("type")
@@ -165,11 +165,11 @@ def _format(schema: Mapping[str, Any], choices: Iterable[str] | None) -> str | N
     return f"JSON that fits {encode(said).decode()}."
 
 
-# How they are served...
+# Requests
 
 
 class Prompts:
-    """Answers for one server's prompts."""
+    """Handles the requests for one server's prompts."""
 
     def __init__(self, table: Table[Prompt]) -> None:
         self.table = table
@@ -177,7 +177,7 @@ class Prompts:
     async def get(
         self, params: dict[str, Any], request: RequestContext
     ) -> dict[str, Any]:
-        """Answer ``prompts/get``."""
+        """Handle ``prompts/get``."""
         prompt = self.find(params, request)
         arguments = prompt.convert(params.get("arguments"))
         value = await prompt.call(arguments, request)
@@ -187,7 +187,7 @@ class Prompts:
     def find(
         self, named: Mapping[str, Any], request: RequestContext, where: str = "params"
     ) -> Prompt:
-        """Return the prompt that params name."""
+        """Return the prompt that `named` names. Raises `InvalidParams`."""
         name = member_of(named, "name", str, where)
         prompt = self.table.get(name, request)
         if prompt is None:

@@ -1,7 +1,7 @@
-"""One request while it is answered, its session, and what its transport knows.
+"""One request while it is answered, its session, and the transport's data about it.
 
-In the stateless era all of it came with the request; in a session, `initialize` fixed
-it before. A handler need not know which: it gets one `RequestContext`.
+In the stateless era a request contains all of this; in a session, `initialize` fixed it
+before. Handlers need not distinguish: they get one `RequestContext`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     """Sends a request to the client and returns its result."""
 
     NamedAskFn = Callable[[str, dict[str, Any], str | None], Awaitable[dict[str, Any]]]
-    """The same, with a name for the question, or none."""
+    """The same, with an optional key for the question."""
 
     Owner: TypeAlias = PrincipalKey | str
     """A principal's key, or the network of an address."""
@@ -51,7 +51,7 @@ __all__ = [
 ]
 
 EXCERPT: Final = 100
-"""How much of a name that the client chose the log and errors repeat."""
+"""How many characters of a client's name logs and errors repeat."""
 
 T = TypeVar("T")
 
@@ -59,55 +59,55 @@ T = TypeVar("T")
 _MESSAGES_SINCE: Final = REVISIONS[1]
 
 RETAINED_BYTES: Final = 64 * 1024
-"""How much of what a client says about itself outlives the request."""
+"""How many bytes of a client's own data outlive the request."""
 
 _VALUE_BYTES: Final = 64
-"""What a value costs in memory beside its text; an empty object is one."""
+"""The memory of a value in addition to its text, as of an empty object."""
 
 
-# Frozen by a setter: there is one for each call over HTTP, and attrs makes those that
-# are frozen altogether five times as slowly.
+# Frozen by a setter: one is created for each call over HTTP, and attrs creates frozen
+# objects five times as slowly.
 @attrs.define(kw_only=True, eq=False, on_setattr=attrs.setters.frozen)
 class RequestInfo:
-    """What the transport knows of a request beside its message."""
+    """The transport's data about a request, in addition to its message."""
 
     transport: str = "memory"
     """``"stdio"``, ``"memory"`` or ``"http"``."""
 
     headers: Mapping[str, str] = attrs.field(factory=dict, repr=False)
-    """The header fields by lower-case name; none of them is a credential."""
+    """The header fields by lower-case name, without credentials."""
 
     principal: Principal | None = None
-    """The authenticated principal, if there is one."""
+    """The authenticated principal, if any."""
 
     scope: Mapping[str, Any] = attrs.field(factory=dict, repr=False)
-    """The ASGI scope of the request; empty off HTTP."""
+    """The ASGI scope of the request; empty on other transports."""
 
     close_stream: Callable[[float | None], None] | None = None
-    """Ends the stream that answers this request, so that the client comes back for the
-    rest; takes the seconds that it should wait. ``None`` where nothing can end."""
+    """Ends the response stream of this request, so that the client reconnects for the
+    rest; takes the delay in seconds. ``None``: the stream cannot be resumed."""
 
     contained: Callable[[RequestId, BaseException], bool] | None = None
-    """Gets exceptions that the client is told nothing of; tells whether it has raised
-    them where the call was made."""
+    """Gets exceptions that the client must not see; returns whether it raised them in
+    the caller, which runs in the same process."""
 
     @property
     def address(self) -> str | None:
-        """The client's IP address, as the web server gives it; ``None`` off HTTP."""
+        """The IP address of the client, from the web server; ``None`` without HTTP."""
         client = self.scope.get("client")
         return client[0] if client else None
 
     @property
     def owner(self) -> Owner:
-        """The client that a request counts to, where clients share a pool.
+        """The client that a request counts for in shared pools.
 
-        Its principal, else the network of its address: an IPv6 client has a /64.
+        Its principal, else the network of its address: a /64 for IPv6.
         """
         if self.principal is not None:
             return self.principal.key
         if self.address is None:
             return ""
-        from mcpwire.wire.urls import network_of  # which stdio does without
+        from mcpwire.wire.urls import network_of  # not needed on stdio
 
         return network_of(self.address)
 
@@ -116,12 +116,12 @@ IN_MEMORY: Final = RequestInfo()
 
 
 def _drop(_: str, __: dict[str, Any]) -> None:
-    """Drop a notification that has no connection yet."""
+    """Drop a notification of a session without a connection."""
 
 
 @attrs.define(eq=False)
 class Session:
-    """What `initialize` fixed for one connection (revisions up to 2025-11-25)."""
+    """The outcome of `initialize` for one connection (revisions up to 2025-11-25)."""
 
     revision: Revision
 
@@ -132,22 +132,22 @@ class Session:
     # 2025-11-25 server/utilities/logging: until the client sets a level, the server
     # chooses.
     log_level: str = "info"
-    """The lowest severity the client wants; `logging/setLevel` changes it."""
+    """The minimum severity of log messages; `logging/setLevel` changes it."""
 
     is_initialized: bool = False
-    """Whether `notifications/initialized` has come."""
+    """Whether the client has sent `notifications/initialized`."""
 
     id: str | None = attrs.field(default=None, repr=False)
-    """Its id over HTTP, which is a secret; ``None`` elsewhere."""
+    """Its id over HTTP, which is a secret; ``None`` on other transports."""
 
     principal: Principal | None = None
-    """The authenticated principal that opened it, if there is one."""
+    """The authenticated principal that opened it, if any."""
 
     owner: Owner = ""
-    """The client that it counts to: `RequestInfo.owner`."""
+    """The client that it counts for: `RequestInfo.owner`."""
 
     state: dict[str, Any] = attrs.field(factory=dict, repr=False)
-    """What handlers keep for it."""
+    """The state of handlers for it."""
 
     subscribed: frozenset[str] = attrs.field(default=frozenset(), repr=False)
     """The URIs of the resources that the client subscribed to."""
@@ -156,18 +156,18 @@ class Session:
     """Sends a notification that belongs to no request."""
 
     ask: AskFn | None = attrs.field(default=None, repr=False)
-    """Asks the client outside of any request, where its connection can."""
+    """Sends a request outside of any call; ``None`` if the connection cannot."""
 
     end: Callable[[], object] | None = attrs.field(default=None, repr=False)
-    """Ends it, as its client could, where its transport knows it by an id."""
+    """Ends it as its client could; ``None`` on transports without session ids."""
 
     is_closed: bool = False
-    """Whether its client is gone."""
+    """Whether it has ended."""
 
     def changed(self, method: str, uri: str | None) -> None:
-        """Tell the client of a list, or of a resource that it subscribed to."""
-        # 2025-11-25 basic/lifecycle, "Initialization": nothing but pings and logs
-        # before the client has said that it is ready.
+        """Notify the client of a changed list, or of a subscribed resource."""
+        # 2025-11-25 basic/lifecycle, "Initialization": only pings and logs before
+        # the client's `initialized` notification.
         if not self.is_initialized or self.is_closed:
             return
         if uri is None:
@@ -176,13 +176,13 @@ class Session:
             self.send(method, {"uri": uri})
 
     def finish(self) -> None:
-        """Do nothing: it ends with its connection."""
+        """Do nothing: the session ends with its connection."""
 
 
 def check_retained(what: str, value: Mapping[str, Any]) -> None:
-    """Refuse a client's object that takes too much memory to outlive its request.
+    """Refuse a client's object that is too large to outlive its request.
 
-    Its size is that of its JSON text and 64 bytes for each value in it.
+    Its size is the length of its JSON text and 64 bytes for each value in it.
     """
     try:
         size = len(encode(value))
@@ -209,7 +209,7 @@ def check_retained(what: str, value: Mapping[str, Any]) -> None:
 def member_of(
     members: Mapping[str, Any], name: str, kind: type[T], where: str = "params"
 ) -> T:
-    """Return a member that params must have, of that type."""
+    """Return a required member of params, which must be of that type."""
     value = members.get(name)
     if type(value) is not kind:
         expected = "a string" if kind is str else "an object"
@@ -218,13 +218,13 @@ def member_of(
 
 
 def check_level(level: object) -> str:
-    """Return a log level."""
+    """Return a checked log level. Raises `InvalidParams`."""
     if type(level) is not str or level not in LEVELS:
         raise InvalidParams(f"the log level must be one of {', '.join(LEVELS)}")
     return level
 
 
-# Its fields are positional where it is made: there is one for each call.
+# The fields are positional for speed: one is created for each call.
 @attrs.define(eq=False, repr=False)
 class RequestContext:
     """One request while it is answered."""
@@ -232,34 +232,34 @@ class RequestContext:
     id: RequestId
     method: str
     meta: Mapping[str, Any]
-    """Its `_meta`, empty where it had none."""
+    """Its `_meta`; empty if it has none."""
 
     revision: Revision
     session: Session | None
-    """The session it belongs to; ``None`` where it stands alone."""
+    """Its session; ``None`` in the stateless era."""
 
     client_capabilities: Mapping[str, Any]
-    """What the client declared, for this request or the session."""
+    """The capabilities that the client declared, for this request or the session."""
 
     _notify: NotifyFn
     _can_log: bool
     _ask: AskFn | None = None
     params: Mapping[str, Any] = attrs.field(factory=dict)
-    """Its params, empty where it had none."""
+    """Its params; empty if it has none."""
 
     info: RequestInfo = IN_MEMORY
     route: Route | None = None
-    """How it is answered, once it is admitted."""
+    """Its route, once it is admitted."""
 
     rounds: InputRounds | None = attrs.field(default=None, init=False)
-    """What was asked and answered in it so far, where anything was and the client
-    answers with the next request (2026-07-28 basic/patterns/mrtr)."""
+    """Its questions and answers so far, if there are any and the client answers with
+    the next request (2026-07-28 basic/patterns/mrtr)."""
 
     is_answered: bool = attrs.field(default=False, init=False)
-    """Whether the answer is there, or leaving."""
+    """Whether the response is ready or being sent."""
 
     is_cancelled: bool = attrs.field(default=False, init=False)
-    """Whether the client withdrew it, or is gone."""
+    """Whether the request was cancelled, or the client has disconnected."""
 
     _named_ask: NamedAskFn | None = attrs.field(default=None, init=False)
     _state: dict[str, Any] | None = attrs.field(default=None, init=False)
@@ -270,12 +270,12 @@ class RequestContext:
 
     @property
     def era(self) -> Era:
-        """Whether the request belongs to a session or stands alone."""
+        """The era of the request: with a session or stateless."""
         return self.revision.era
 
     @property
     def client_info(self) -> Mapping[str, Any] | None:
-        """What the client calls itself, if it said so; for display only."""
+        """The client's name and version, if it sent them; for display only."""
         if self.session is not None:
             return self.session.client_info
         info = self.meta.get(CLIENT_INFO)
@@ -283,16 +283,16 @@ class RequestContext:
 
     @property
     def is_open(self) -> bool:
-        """Whether an answer is still to come; after it nothing is sent."""
+        """Whether the response is pending; after it nothing is sent."""
         return not (self.is_answered or self.is_cancelled)
 
     def close(self) -> None:
-        """Send nothing for this request any more: its answer is leaving."""
+        """Send nothing more for this request: its response is ready."""
         self.is_answered = True
 
     @property
     def state(self) -> dict[str, Any]:
-        """What handlers keep: for the session, or for a request that stands alone."""
+        """The state of handlers: for the session, or for a stateless request."""
         if self.session is not None:
             return self.session.state
         if self._state is None:
@@ -305,8 +305,8 @@ class RequestContext:
         return self._ask is not None or self._named_ask is not None
 
     def for_task(self, *, ask: NamedAskFn | None, notify: NotifyFn) -> RequestContext:
-        """Return a copy for a handler that goes on when this request is answered."""
-        # Its stream is not this request's any more.
+        """Return a copy for a handler that runs on after this request is answered."""
+        # The response stream of this request does not belong to the copy.
         info = attrs.evolve(self.info, close_stream=None)
         copy: RequestContext = attrs.evolve(self, ask=None, notify=notify, info=info)
         copy._named_ask = ask
@@ -322,18 +322,18 @@ class RequestContext:
     async def ask(
         self, method: str, params: dict[str, Any], *, key: str | None = None
     ) -> dict[str, Any]:
-        """Send the client a request; return its result.
+        """Send a request to the client; return its result.
 
         Args:
             method: The method.
             params: Its params.
-            key: The question's name where questions have names, in tasks.
+            key: The question's key, which tasks use.
 
         Raises:
             LocalProtocolError: The revision has no requests of servers: answer with
                 an input-required result instead.
-            RPCError: The client refused.
-            RequestTimeout: It did not answer in time, and was told so.
+            RPCError: The client returned an error.
+            RequestTimeout: The client did not answer in time; the request is cancelled.
         """
         if self._named_ask is not None:
             return await self._named_ask(method, params, key)
@@ -347,10 +347,10 @@ class RequestContext:
     def progress(
         self, progress: float, total: float | None = None, message: str | None = None
     ) -> None:
-        """Report progress, if the client asked for it.
+        """Send a progress notification, if the client requested progress.
 
-        A value that is not above the one before is passed over, and so is everything
-        after the answer.
+        A value that is not above the previous one is dropped, and so is every value
+        after the response.
 
         Raises:
             LocalProtocolError: A value is not finite.
@@ -370,14 +370,14 @@ class RequestContext:
         self._progress = progress
 
     def wants_log(self, level: str) -> bool:
-        """Tell whether the client wants log messages of that severity.
+        """Return whether the client requested log messages of that severity.
 
         2026-07-28 server/utilities/logging: a server that does not declare `logging`
         sends none, and a request that names no level gets none. In a session the level
-        is the session's.
+        of the session applies.
 
         Raises:
-            LocalProtocolError: The level is none of `LEVELS`.
+            LocalProtocolError: The level is not one of `LEVELS`.
         """
         if level not in LEVELS:
             raise LocalProtocolError(
@@ -393,10 +393,10 @@ class RequestContext:
         )
 
     def log(self, level: str, data: Any, logger: str | None = None) -> None:
-        """Send a log message, if the client wants messages of that severity.
+        """Send a log message, if the client requested messages of that severity.
 
         Raises:
-            LocalProtocolError: The level is none of `LEVELS`, or `data` is not JSON.
+            LocalProtocolError: The level is not one of `LEVELS`, or `data` is not JSON.
         """
         if self.wants_log(level):
             named = {} if logger is None else {"logger": logger}

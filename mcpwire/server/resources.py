@@ -1,8 +1,8 @@
-"""Resources and templates: made of functions and values, listed, read, subscribed to.
+"""Resources and templates made of functions and values: list, read and subscribe.
 
-A URI names the resource that was registered with it, else the first template that
-matches and has a function that takes the values. A missing resource and one that is
-hidden from the client look the same: not found.
+A URI selects the resource that was registered with it, else the first template that
+matches and has a function that accepts the values. A missing resource and a resource
+that is hidden from the client get the same error: not found.
 """
 
 from __future__ import annotations
@@ -43,24 +43,24 @@ __all__ = [
 
 CACHE_SCOPES: Final = ("public", "private")
 
-# What a text and bytes are where nothing says more.
+# The media types of a text and of bytes if none is given.
 TEXT: Final = "text/plain"
 BYTES: Final = "application/octet-stream"
 
 
 @attrs.define(eq=False, kw_only=True, repr=False)
 class Resource(Component):
-    """Something that a client may read."""
+    """Data that a client may read."""
 
     kind: ClassVar[str] = "resource"
 
     contents: list[dict[str, Any]] = attrs.field(factory=list)
-    """What it is, where no function makes that."""
+    """Its contents, if it has no function."""
 
     mime_type: str | None = None
 
     hints: dict[str, Any] = attrs.field(factory=dict)
-    """How long, and by which caches, what was read may be kept (2026-07-28)."""
+    """Cache hints: how long, and by which caches, it may be stored (2026-07-28)."""
 
 
 @attrs.define(eq=False, kw_only=True, repr=False)
@@ -77,9 +77,9 @@ class Template(Resource):
         return self.matcher.template.names
 
     def read(self, uri: str) -> dict[str, Any] | None:
-        """Return what its function takes for a URI; ``None``: it has no such resource.
+        """Return the arguments of its function; ``None``: the URI does not match.
 
-        A value of another type than the function's is that of no resource either.
+        A value that cannot be converted to the parameter's type does not match either.
         """
         values = self.matcher.match(uri)
         if values is None or self.signature is None:
@@ -91,13 +91,13 @@ class Template(Resource):
             return None
 
 
-# How they are made...
+# Creation
 
 
 def make_resource(
     uri: str, target: Any, options: Mapping[str, Any]
 ) -> Resource | Template:
-    """Make a resource, or a template where the URI has braces."""
+    """Return a resource, or a template if the URI has braces."""
     check_options("resource", options)
     if "{" in uri or "}" in uri:
         return _template(uri, target, dict(options))
@@ -172,7 +172,7 @@ def _make(
     mime_type = given.get("mime_type")
     if callable(target):
         function = target
-        if not given.get("is_raw"):  # else it takes the values as texts, in a thread
+        if not given.get("is_raw"):  # raw: gets the values as texts, in a thread
             signature = read_signature(target, structured=False)
             description = signature.description
         name = given.get("name") or name_of(target)
@@ -203,7 +203,7 @@ def _make(
 
 
 def contents_of(value: Any, uri: str, mime_type: str | None) -> list[dict[str, Any]]:
-    """Return a value as the contents of a resource; each says what it is."""
+    """Return a value as the contents of a resource, each with a media type."""
     contents = resource_contents(value, uri, mime_type)
     for each in contents:
         if "mimeType" not in each:
@@ -226,21 +226,21 @@ def _hints(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 _MAX_TOLD: Final = 2_048
-"""How long a URI may be that an error repeats as data."""
+"""The maximum length of a URI that the data of an error repeats."""
 
 _MAX_SUBSCRIPTIONS: Final = 1_024
-"""How many resources one session, or one request, may watch..."""
+"""The maximum number of resources that one session, or one request, may watch."""
 
 _MAX_SUBSCRIBED: Final = 8_192
-"""... and how long their URIs may be: together some megabytes."""
+"""The maximum length of their URIs, in characters: together some megabytes."""
 
 
 class Resources:
-    """Answers for one server's resources.
+    """Handles the requests for one server's resources.
 
     Attributes:
-        table: What has a URI.
-        templates: What has a template.
+        table: The resources by URI.
+        templates: The templates by URI template.
     """
 
     def __init__(self, table: Table[Resource], templates: Table[Template]) -> None:
@@ -251,7 +251,7 @@ class Resources:
         """Return the handle of a resource or template.
 
         Raises:
-            KeyError: There is none.
+            KeyError: No resource or template has that URI.
         """
         return self.templates[uri] if uri in self.templates else self.table[uri]
 
@@ -270,7 +270,7 @@ class Resources:
     async def read(
         self, params: dict[str, Any], request: RequestContext
     ) -> dict[str, Any]:
-        """Answer ``resources/read``."""
+        """Handle ``resources/read``."""
         uri = member_of(params, "uri", str)
         resource, arguments = self.find(uri, request)
         if resource.function is None:
@@ -295,7 +295,7 @@ class Resources:
     def find(
         self, uri: str, request: RequestContext
     ) -> tuple[Resource, dict[str, Any]]:
-        """Return what answers for a URI, and what its function takes."""
+        """Return the resource of a URI, and the arguments of its function."""
         found: Resource | None = self.table.get(uri, request)
         arguments: dict[str, Any] | None = {}
         if found is None:
@@ -312,7 +312,7 @@ class Resources:
         return found, arguments
 
     def find_template(self, uri: str, request: RequestContext) -> Template:
-        """Return the template of that text, or the first that matches that URI."""
+        """Return the template with that text, or the first that matches it as a URI."""
         found = self.templates.get(uri, request)
         if found is None:
             for template in self.templates.all(request):
@@ -327,10 +327,10 @@ class Resources:
     def subscribe(
         self, params: dict[str, Any], request: RequestContext
     ) -> dict[str, Any]:
-        """Answer ``resources/subscribe``."""
+        """Handle ``resources/subscribe``."""
         uri = member_of(params, "uri", str)
         self.find(uri, request)
-        assert request.session is not None  # the method table: sessions only
+        assert request.session is not None  # the method exists in sessions only
         subscribed = request.session.subscribed
         if uri not in subscribed:
             check_watched(len(subscribed) + 1, uri)
@@ -338,7 +338,7 @@ class Resources:
         return {}
 
     def watchable(self, uris: Sequence[str], request: RequestContext) -> list[str]:
-        """Return those that the request may see; refuse too many, or too long ones."""
+        """Return the URIs that the request may read; refuse too many or too long."""
         for uri in uris:
             check_watched(len(uris), uri)
         return [uri for uri in uris if self._is_there(uri, request)]
@@ -353,14 +353,14 @@ class Resources:
     def unsubscribe(
         self, params: dict[str, Any], request: RequestContext
     ) -> dict[str, Any]:
-        """Answer ``resources/unsubscribe``."""
-        assert request.session is not None  # the method table: sessions only
+        """Handle ``resources/unsubscribe``."""
+        assert request.session is not None  # the method exists in sessions only
         request.session.subscribed -= {member_of(params, "uri", str)}
         return {}
 
 
 def check_watched(count: int, uri: str) -> None:
-    """Refuse what nobody needs: too many watched resources, or too long a URI."""
+    """Refuse too many watched resources, or too long a URI."""
     if count > _MAX_SUBSCRIPTIONS or len(uri) > _MAX_SUBSCRIBED:
         raise InvalidParams(
             f"a client watches {_MAX_SUBSCRIPTIONS} resources at most, by "
@@ -369,6 +369,6 @@ def check_watched(count: int, uri: str) -> None:
 
 
 def not_found(uri: str) -> ResourceNotFound:
-    """Return the error for a URI that nothing answers for."""
+    """Return the error for a URI without a resource."""
     data = {"uri": uri} if len(uri) <= _MAX_TOLD else None
     return ResourceNotFound(f"there is no resource {uri[:EXCERPT]!r}", data=data)

@@ -1,7 +1,7 @@
 """`Server`: tools, resources and prompts made of functions, served in both eras.
 
-What is registered may change while it serves: each change declares anew, in
-`dispatcher`, what the server can do. The transports are `stdio` and `http`.
+Components may be registered and removed while the server runs: each change updates the
+capabilities in `dispatcher`. The transports are `stdio` and `http`.
 """
 
 from __future__ import annotations
@@ -73,11 +73,11 @@ __all__ = [
 ]
 
 SERVER_LIMITS: Final[Limits] = Limits(inbound=1_024)
-"""The bounds of a `Server` that is given none: more requests at once than a client
-would take."""
+"""The default limits of a `Server`: more concurrent requests than a client would
+accept."""
 
 _KINDS: Final = {TOOLS: "tools", PROMPTS: "prompts", RESOURCES: "resources"}
-"""What changed -> the capability that it belongs to."""
+"""The notification of a change -> the capability that it belongs to."""
 
 _DECLARED: Final[Mapping[str, Mapping[str, Any]]] = {
     "completions": {},
@@ -107,46 +107,46 @@ class Server:
 
         server.run()
 
-    What is registered may change while it serves; clients that want to hear of it are
-    told. One server object serves any number of connections, of both eras.
+    Components may change while the server runs; subscribed clients are notified. One
+    server object serves any number of connections, of both eras.
 
     Args:
         name: Its name, for programs.
         version: Its version.
         title: Its name for people.
-        description: What it is for.
-        website_url: Where to read more.
+        description: Its purpose.
+        website_url: A page with more information.
         icons: `types.Icon` values, or their URLs.
         instructions: How a model should use it.
-        lifespan: Makes the async context manager that is entered before the first
-            handler runs and left when nobody is served any more. What it yields is
-            `Context.lifespan`.
-        limits: Bounds on what one client may cost.
-        revisions: What it speaks; all of them by default.
+        lifespan: Returns the async context manager that is entered before the first
+            handler runs and exited when no client is served any more. The value that it
+            yields is `Context.lifespan`.
+        limits: Limits on the resources that one client can use.
+        revisions: The supported protocol revisions; all of them by default.
         page_size: How many components one page of a list has; ``None``: all of them.
-        visible: Takes a `Context` and a component; whether that component is there for
-            the request. Lists and uses agree.
-        on_duplicate: What comes of a second component with the same name: ``"error"``,
-            ``"replace"`` or ``"ignore"``.
-        state_keys: Secrets that seal what a client of 2026-07-28 keeps for us between
-            the rounds of a call, the newest first. Several processes behind one URL
-            need the same; without any a random one is made.
-        single_use: Remembers which of those sealed states were used, so that none is
-            used twice, such as a `MemorySingleUse`. After a broken connection a client
-            cannot go on with its call then, so ``None``, the default, lets a state be
-            used again until it expires.
-        ask_timeout: How long a client may take to answer a question, in seconds.
-        tool_timeout: How long a tool may take that has no timeout of its own.
+        visible: Takes a `Context` and a component; returns whether the component exists
+            for the request. It applies to lists and to calls.
+        on_duplicate: The effect of registering a second component with the same name:
+            ``"error"``, ``"replace"`` or ``"ignore"``.
+        state_keys: Secrets that seal the state that a client of 2026-07-28 keeps
+            between the rounds of a call, the newest first. Several processes behind one
+            URL need the same; by default a random one is made.
+        single_use: Records which of those sealed states were used, so that none is
+            used twice, such as a `MemorySingleUse`. A client then cannot continue its
+            call after a broken connection, so ``None``, the default, allows a state to
+            be used again until it expires.
+        ask_timeout: How long a client may take to answer a server request, in seconds.
+        tool_timeout: The timeout of tools without their own timeout, in seconds.
         thread_limit: How many plain functions run at once.
-        coerce: Whether arguments of a wrong type are converted where that is plain.
-        validate_output: Whether structured results are held against the schema of
-            their tool before they leave.
-        auth: Protects it over HTTP; ``None``: everybody may use it.
+        coerce: Whether arguments of a wrong type are converted where that is safe.
+        validate_output: Whether structured results are validated against the schema of
+            their tool before they are sent.
+        auth: Authenticates clients over HTTP; ``None``: all clients are accepted.
         extensions: `Tasks`, `Skills` and others.
 
     Raises:
-        TypeError: An option is of another kind; names it.
-        ValueError: An option is wrong; names it.
+        TypeError: An option has a wrong type; the message names it.
+        ValueError: An option has a wrong value; the message names it.
     """
 
     def __init__(
@@ -270,18 +270,18 @@ class Server:
             try:
                 yield
             finally:
-                # The next one may have begun, on another loop or while this one ended.
+                # The next lifespan may have begun, on another loop or during this exit.
                 if self._services.lifespan is value:
                     self._services.lifespan = None
 
     @property
     def tools(self) -> Table[Tool]:
-        """The tools by name; ``server.tools["add"]`` is the handle of one."""
+        """The tools by name, as handles: ``server.tools["add"]``."""
         return self._tools.table
 
     @property
     def resources(self) -> Resources:
-        """The resources and templates by their text, as handles."""
+        """The resources by URI and the templates by URI template, as handles."""
         return self._resources
 
     @property
@@ -289,7 +289,7 @@ class Server:
         """The prompts by name, as handles."""
         return self._prompts.table
 
-    # Tools...
+    # Tools
 
     @overload
     def tool(self, function: F, /) -> F: ...
@@ -302,13 +302,13 @@ class Server:
     ) -> Any:
         """Register a function as a tool, with or without parentheses.
 
-        The function is returned as it was. Its parameters make the schema of the
-        arguments, its docstring the description, and what it returns the schema of the
-        structured result; see `add_tool` for the options.
+        The decorator returns the function unchanged. Its parameters define the schema
+        of the arguments, its docstring the description, and its return hint the schema
+        of the structured result; see `add_tool` for the options.
 
         Raises:
             TypeError: The function cannot be a tool; names the parameter and why.
-            ValueError: An option is wrong, or the name is taken.
+            ValueError: An option is invalid, or the name is taken.
         """
         return self._register("tool", self.add_tool, function, options)
 
@@ -322,11 +322,11 @@ class Server:
 
         Raises:
             TypeError: The function cannot be a tool; names the parameter and why.
-            ValueError: An option is wrong, or the name is taken.
+            ValueError: An option is invalid, or the name is taken.
         """
         return self.tools.add(self._make_tool(function, options))
 
-    # Resources, prompts, completion...
+    # Resources, prompts, completion
 
     def resource(
         self, uri: str, **options: Unpack[ResourceKeywords]
@@ -339,14 +339,14 @@ class Server:
             def greet(name: str) -> str:
                 return f"hello {name}"
 
-        What it returns is the content: a text, bytes, JSON values, contents of
-        `mcpwire.types`, or a list of them. ``None`` means that there is no such
-        resource. The values of a template's variables can lead nowhere: ``..`` and
-        absolute paths match nothing, unless `unchecked` names the variable.
+        The return value is the content: a text, bytes, JSON values, contents of
+        `mcpwire.types`, or a list of them. ``None`` means that the resource does not
+        exist. The values of template variables are safe as paths: ``..`` and absolute
+        paths match nothing, unless `unchecked` names the variable.
 
         Raises:
-            TypeError: The function and the URI do not fit; names the parameter.
-            ValueError: The URI or an option is wrong, or the URI is taken.
+            TypeError: The function and the URI do not match; names the parameter.
+            ValueError: The URI or an option is invalid, or the URI is taken.
         """
         if not isinstance(uri, str):
             raise TypeError('a resource needs its URI: @server.resource("...")')
@@ -366,8 +366,8 @@ class Server:
             The handle to remove, replace, hide or show it.
 
         Raises:
-            TypeError: The function and the URI do not fit; names the parameter.
-            ValueError: The URI or an option is wrong, or the URI is taken.
+            TypeError: The function and the URI do not match; names the parameter.
+            ValueError: The URI or an option is invalid, or the URI is taken.
         """
         return self.resources.add(uri, content, **options)
 
@@ -383,11 +383,11 @@ class Server:
         """Register a function as a prompt, with or without parentheses.
 
         It returns a text, a message of `mcpwire.types`, or a list of them. Arguments
-        are texts on the wire; they are converted to what the parameters ask for.
+        are texts on the wire; they are converted to the types of the parameters.
 
         Raises:
             TypeError: The function cannot be a prompt; names the parameter and why.
-            ValueError: An option is wrong, or the name is taken.
+            ValueError: An option is invalid, or the name is taken.
         """
         return self._register("prompt", self.add_prompt, function, options)
 
@@ -398,15 +398,15 @@ class Server:
 
         Raises:
             TypeError: The function cannot be a prompt; names the parameter and why.
-            ValueError: An option is wrong, or the name is taken.
+            ValueError: An option is invalid, or the name is taken.
         """
         return self.prompts.add(make_prompt(function, options))
 
     def completion(self, reference: str, argument: str) -> Callable[[F], F]:
         """Register a function that completes an argument.
 
-        It takes what was typed so far, and if it wants a second parameter, the values
-        of the other arguments; it returns the values that fit, best first.
+        It takes the text typed so far, and optionally, as a second parameter, the
+        values of the other arguments; it returns the matching values, best first.
 
         Args:
             reference: The name of a prompt, or a URI template.
@@ -414,7 +414,7 @@ class Server:
 
         Raises:
             TypeError: The function cannot complete; names it and why.
-            ValueError: That argument has a function already.
+            ValueError: The argument has a function already.
         """
 
         def register(function: F) -> F:
@@ -427,10 +427,10 @@ class Server:
     def add_file(
         self, uri: str, path: str | PathLike[str], **options: Unpack[FileKeywords]
     ) -> Handle[Any]:
-        """Let clients read a file.
+        """Register a file as a resource.
 
         Raises:
-            ValueError: The URI or an option is wrong, or the URI is taken.
+            ValueError: The URI or an option is invalid, or the URI is taken.
         """
         from mcpwire.server.directories import add_file
 
@@ -439,37 +439,37 @@ class Server:
     def add_directory(
         self, uri: str, path: str | PathLike[str], **options: Unpack[DirectoryKeywords]
     ) -> Handle[Any]:
-        """Let clients read the files below a folder, and nothing beside it.
+        """Register the files below a folder as resources.
 
         Raises:
-            ValueError: The URI or an option is wrong, or the URI is taken.
+            ValueError: The URI or an option is invalid, or the URI is taken.
         """
         from mcpwire.server.directories import add_directory
 
         return add_directory(self.resources, uri, path, **options)
 
-    # Changes...
+    # Changes
 
     def notify_tools_changed(self) -> None:
-        """Tell clients that the tools are others; from any thread.
+        """Notify clients that the list of tools has changed; from any thread.
 
-        What is registered and removed is told without this: it is for a `visible`
-        predicate that sees something else now.
+        Registration and removal send this by themselves: the method is for a changed
+        outcome of a `visible` predicate.
         """
         self._changed(TOOLS)
 
     def notify_prompts_changed(self) -> None:
-        """Tell clients that the prompts are others; from any thread."""
+        """Notify clients that the list of prompts has changed; from any thread."""
         self._changed(PROMPTS)
 
     def notify_resources_changed(self) -> None:
-        """Tell clients that the resources are others; from any thread."""
+        """Notify clients that the list of resources has changed; from any thread."""
         self._changed(RESOURCES)
 
     def notify_resource_updated(self, uri: str) -> None:
-        """Tell the clients that subscribed to a resource that its content changed.
+        """Notify the clients that subscribed to a resource that its content changed.
 
-        From any thread; several times in one turn of a loop is once.
+        From any thread; several calls in one iteration of a loop send one notification.
         """
         self._hub.tell(UPDATED, uri)
         for other in self._mounted_in:
@@ -481,7 +481,7 @@ class Server:
         self._hub.tell(method)
 
     def _check_completions(self) -> None:
-        """Declare completion as soon as anything completes."""
+        """Declare the capability of completions once any argument has completions."""
         if "completions" not in self._kinds and self._completions.is_needed():
             self._declare_kind("completions")
 
@@ -492,21 +492,21 @@ class Server:
             for other in self._mounted_in:
                 other._declare_kind(kind)  # noqa: SLF001 - a server like this one
 
-    # Everything else...
+    # Mounting, methods, middleware, extensions
 
     def mount(self, other: Server, prefix: str = "") -> None:
-        """Offer what another server offers, now and later, beside one's own.
+        """Include the present and future components of another server.
 
-        Its handlers see its own lifespan and server in their context. Its extensions,
-        middleware and raw methods stay behind.
+        Its handlers get its own lifespan and server in their context. Its extensions,
+        middleware and raw methods are not included.
 
         Args:
             other: The other server.
-            prefix: What goes in front of the names of its tools and prompts, with an
-                underscore between; URIs stay as they are.
+            prefix: The prefix of the names of its tools and prompts, followed by an
+                underscore; URIs stay unchanged.
 
         Raises:
-            ValueError: It would be mounted on itself.
+            ValueError: A server cannot be mounted on itself.
         """
         prefix = f"{prefix}_" if prefix else ""
         self.tools.mount(other.tools, prefix)
@@ -519,11 +519,11 @@ class Server:
         self.lifespan.include(other.lifespan)
 
     def method(self, name: str) -> Callable[[F], F]:
-        """Register a handler for a method, of the protocol or of one's own.
+        """Register a handler for a method, of the protocol or a custom one.
 
         It takes the params, as a dict, and the `RequestContext`, and returns the
-        result as a dict, or a coroutine of it. It goes before what the server would
-        answer itself.
+        result as a dict, or a coroutine of it. It takes precedence over the server's
+        own handler.
         """
 
         def register(function: F) -> F:
@@ -540,11 +540,11 @@ class Server:
     def middleware(self, method: str, /) -> Callable[[F], F]: ...
 
     def middleware(self, around: Any, /) -> Any:
-        """Put a function around every request, or around those of one method.
+        """Wrap a function around every request, or around those of one method.
 
-        It takes the params, the request and the way on, and returns the result; see
-        `mcpwire.server.dispatcher`. What the protocol itself answers (`initialize`,
-        `ping`, `server/discover`, `logging/setLevel`) has none around it.
+        It takes the params, the request and the next handler, and returns the result;
+        see `mcpwire.server.dispatcher`. The protocol's own methods (`initialize`,
+        `ping`, `server/discover`, `logging/setLevel`) are not wrapped.
         """
         if isinstance(around, str):
             return partial(self._add_middleware, around)
@@ -559,7 +559,7 @@ class Server:
         """Add an extension, as the constructor's `extensions` does.
 
         Raises:
-            ValueError: It cannot be added to this server.
+            ValueError: The extension cannot be added to this server.
         """
         if any(one.id == extension.id for one in self._extensions):
             raise ValueError(f"the extension {extension.id!r} is there already")
@@ -569,13 +569,13 @@ class Server:
         if extension.id == TASKS:
             tasks: Any = extension
             self._tools.tasks = self._subscriptions.tasks = tasks
-            self.lifespan.add(partial(aclosing, tasks))  # what runs ends with us
+            self.lifespan.add(partial(aclosing, tasks))  # tasks end with the server
 
-    # Serving...
+    # Serving
 
     @property
     def dispatcher(self) -> Dispatcher:
-        """What transports serve: it routes requests to what is registered."""
+        """The object that transports serve: it routes requests to handlers."""
         if self._built is None:
             self._built = Dispatcher(
                 self._info,
@@ -598,7 +598,7 @@ class Server:
             self._built.declare(self._capabilities(), self._handlers())
 
     def _capabilities(self) -> dict[str, Any]:
-        """Return what is declared, by the names of the newest revision."""
+        """Return the declared capabilities, by the names of the newest revision."""
         capabilities: dict[str, Any] = {"logging": {}}
         for kind, settings in _DECLARED.items():
             if kind in self._kinds:
@@ -614,7 +614,7 @@ class Server:
         return capabilities
 
     def _handlers(self) -> dict[str, Handler]:
-        """Return what answers, by method; an author's own handlers go first."""
+        """Return the handlers by method; the author's own take precedence."""
         tools, resources, prompts = self._tools, self._resources, self._prompts
         features: dict[str, dict[str, Handler]] = {
             "tools": {"tools/list": tools.table.page, "tools/call": tools.call},
@@ -656,7 +656,7 @@ class Server:
         return wrap(methods, self._middleware)
 
     def _in_rounds(self, handler: Handler) -> Handler:
-        """Let what the client answered before be there when the handler asks."""
+        """Wrap a handler, so that it finds the client's answers of earlier rounds."""
 
         def handle(params: dict[str, Any], request: RequestContext) -> Any:
             if "requestState" in params or "inputResponses" in params:
@@ -666,7 +666,7 @@ class Server:
         return handle
 
     def _watchable(self, uris: Sequence[str], request: RequestContext) -> list[str]:
-        # Only the author's own handler knows which there are.
+        # Only the author's own handler knows the existing URIs.
         if "resources/read" in self._methods:
             return list(uris)
         return self._resources.watchable(uris, request)
@@ -678,8 +678,8 @@ class Server:
     async def serve_stdio(self) -> None:
         """Serve one client on stdin and stdout until the input ends.
 
-        Both belong to the protocol meanwhile: what handlers and their children print
-        goes to stderr. Cancelling it ends it within a second.
+        Both are reserved for the protocol until then: output of handlers and their
+        child processes goes to stderr. Cancellation ends it within a second.
         """
         from mcpwire.server.stdio import serve_stdio
 
@@ -699,7 +699,7 @@ class Server:
     ) -> None:
         """Serve one client over single messages, such as those of a WebSocket.
 
-        See `mcpwire.server.connection.serve_messages` for what it takes.
+        See `mcpwire.server.connection.serve_messages` for the parameters.
         """
         from mcpwire.server.connection import serve_messages
 
@@ -708,8 +708,8 @@ class Server:
     def asgi(self, path: str = "/mcp", **options: Any) -> AsgiApp:
         """Return the server as an ASGI application; see `AsgiApp` for the options.
 
-        It runs under any ASGI server and can be mounted in any framework; it needs no
-        lifespan of theirs.
+        It runs under any ASGI server and can be mounted in any framework; it does not
+        need the framework to run its lifespan.
         """
         from mcpwire.server.http.app import AsgiApp
 
@@ -717,17 +717,17 @@ class Server:
         return AsgiApp(self.dispatcher, path=path, **options)
 
     def run(self, *, http: str | None = None, **options: Any) -> None:
-        """Serve as this process's whole work: on stdio, or over HTTP.
+        """Serve as the main work of the process: on stdio, or over HTTP.
 
         Args:
-            http: ``"HOST:PORT"`` to serve HTTP there; port 0 takes a free one.
+            http: ``"HOST:PORT"`` to serve HTTP there; port 0 takes a free port.
             options: Those of `asgi`, for HTTP, and ``quiet=True``: write to stderr
-                neither where it listens nor a line for each request.
+                neither the URL nor a line for each request.
 
         Raises:
-            RuntimeError: An event loop runs here already: await `serve_stdio` or serve
-                `asgi` there.
-            SystemExit: It was ended by a signal, with the code of that.
+            RuntimeError: An event loop is running in this thread: await `serve_stdio`
+                or serve `asgi` there.
+            SystemExit: A signal ended the server; the exit code names the signal.
         """
         if http is not None:
             from mcpwire.server.http.uvicorn import run_http
@@ -749,7 +749,7 @@ class Server:
     def _register(
         kind: str, add: Callable[..., Any], function: Any, options: Mapping[str, Any]
     ) -> Any:
-        """Do what a decorator does, with parentheses or without."""
+        """Implement a decorator with or without parentheses."""
         if isinstance(function, str):
             raise TypeError(f"name the {kind} by name=, got {function!r}")
 
@@ -761,7 +761,7 @@ class Server:
 
 
 def _checked(auth: object) -> ResourceServer | None:
-    """Refuse what protects nothing, such as the token that a client would give."""
+    """Refuse other objects, such as the token that a client would pass."""
     if auth is None:
         return None
     from mcpwire.server.auth.resource_server import ResourceServer

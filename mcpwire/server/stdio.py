@@ -1,8 +1,8 @@
-"""Serves one client on stdin and stdout, and keeps both for the protocol alone.
+"""Serving one client on stdin and stdout, which are reserved for the protocol.
 
-2026-07-28 basic/transports/stdio: nothing but messages may appear on stdout. While we
-serve, descriptor 1 leads to stderr and descriptor 0 to nothing, so neither ``print``
-nor a child process of a handler can write between the messages or read them away.
+2026-07-28 basic/transports/stdio: only messages may appear on stdout. While the server
+runs, descriptor 1 refers to stderr and descriptor 0 to the null device, so that neither
+``print`` nor a handler's child process can write between messages or consume them.
 """
 
 from __future__ import annotations
@@ -39,23 +39,23 @@ __all__ = ["run_stdio", "serve_stdio"]
 logger = logging.getLogger("mcpwire")
 
 # 2026-07-28 basic/transports/stdio, "Shutdown": a server should exit promptly when its
-# input ends. Together with those of a connection these stay under a second.
+# input ends. These times and those of a connection add up to less than a second.
 FLUSH_GRACE_S: Final = 0.2
-"""How long the client may take to read the last answers."""
+"""How long the client may take to read the last responses, in seconds."""
 
 END_BY_S: Final = 0.55
-"""How long after the end of input the lifespan is cancelled, if it has not ended."""
+"""When the lifespan is cancelled if it has not ended, in seconds after the input."""
 
 STDERR_FD: Final = 2
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 SIGNAL_EXIT: Final = 128
-"""What shells add to a signal's number for the exit code."""
+"""The exit code of a process that a signal ended is this plus the signal's number."""
 
 
 class _ServerPipe(PipeDuplex):
-    """The server's end: what it reads may be any file, and its end is no loss."""
+    """The server's end: its input may be any file, and the end of input is no error."""
 
     def __init__(self, connection: ServerConnection, *fds: int, **options: Any) -> None:
         self._connection = connection
@@ -65,8 +65,8 @@ class _ServerPipe(PipeDuplex):
 
     def _start_reading(self) -> None:
         for fd in (self._read_fd, self._write_fd):
-            # A terminal is shared with the shell and with our stderr, which would not
-            # wait any more either. It is read when readable, and written to patiently.
+            # Not a terminal: the shell and our stderr use the same open file, so they
+            # would become non-blocking, too. Writing to a terminal may block.
             if not os.isatty(fd):
                 os.set_blocking(fd, False)
         if not stat.S_ISREG(os.fstat(self._read_fd).st_mode):
@@ -74,23 +74,23 @@ class _ServerPipe(PipeDuplex):
                 self._loop.add_reader(self._read_fd, self._readable)
                 return
             except PermissionError:
-                # epoll takes neither files nor /dev/null: they never make one wait.
+                # epoll supports neither files nor /dev/null: reading never blocks.
                 pass
         self._loop.call_soon(self._read_on)
 
     def _read_on(self) -> None:
-        """Read what is always ready, a piece in each turn of the loop."""
+        """Read input that is always ready, one part in each iteration of the loop."""
         if self._read_fd >= 0:
             self._readable()
             self._loop.call_soon(self._read_on)
 
     def _stream_ended(self, why: str, cause: BaseException | None = None) -> None:
-        """Take no more, but let go only when `serve_stdio` is done with the rest."""
+        """Stop reading; at the end of input leave the rest to `serve_stdio`."""
         self._stop_reading()
         if cause is not None:
             super()._stream_ended(why, cause)
         else:
-            self.receive(b"\n")  # the end of input ends its last line
+            self.receive(b"\n")  # the end of input completes its last line
             self._connection.ended.set()
 
     def _writing_waits(self) -> None:
@@ -102,7 +102,7 @@ class _ServerPipe(PipeDuplex):
         self._flushed.set()
 
     async def flush(self, seconds: float) -> None:
-        """Wait until the client has taken everything, but not longer than that."""
+        """Wait until the client has read all output, up to this many seconds."""
         self._flush()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
@@ -115,10 +115,10 @@ async def serve_stdio(
     stdin_fd: int = 0,
     stdout_fd: int = 1,
 ) -> None:
-    """Serve one client until the input ends, then within a second.
+    """Serve one client until the input ends; return within a second after that.
 
-    Both descriptors belong to the protocol meanwhile and are given back as they were.
-    Cancelling it ends it as quickly.
+    Both descriptors are reserved for the protocol until the function returns, and then
+    restored. Cancellation ends it as quickly.
     """
     with _borrowed(stdin_fd, stdout_fd) as fds:
         connection = ServerConnection(dispatcher, transport="stdio")
@@ -142,19 +142,19 @@ async def serve_stdio(
 
 
 def run_stdio(dispatcher: Dispatcher, *, around: Around = nullcontext) -> int:
-    """Serve on stdin and stdout as this process's whole work; return the exit code.
+    """Serve on stdin and stdout as the main work of the process; return the exit code.
 
-    It is 0 at the end of input. SIGINT and SIGTERM end it quietly with the code that a
-    shell would name. A handler that does not end, be it in a thread, ends with the
-    process: then this does not return.
+    The code is 0 at the end of input. SIGINT and SIGTERM end the server quietly, with
+    the exit code of shells. A handler that does not end, also in a thread, ends with
+    the process: in that case this function does not return.
 
     Args:
-        dispatcher: Answers the requests.
-        around: Gives what is entered before and left behind serving, on its loop.
+        dispatcher: Handles the requests.
+        around: Returns a context manager that is entered on the loop before serving.
     """
     refuse_running_loop()
     if sys.stdin is not None and sys.stderr is not None and sys.stdin.isatty():
-        # A person at a terminal wonders why nothing seems to happen.
+        # A user at a terminal needs to know why nothing happens.
         sys.stderr.write(
             "mcpwire: waiting for a client's messages on standard input; "
             "Ctrl-C ends it\n"
@@ -189,8 +189,8 @@ async def _run(
         serving.cancel()
 
     for number in SIGNALS:
-        # Some platforms' loops have none, and only the main thread can have any; there
-        # the defaults stay.
+        # Not supported by some platforms' loops and outside the main thread; there the
+        # default handlers stay.
         with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
             loop.add_signal_handler(number, stop, number)
     await asyncio.wait([serving])
@@ -203,21 +203,21 @@ async def _run(
 
 @contextlib.contextmanager
 def _borrowed(stdin_fd: int, stdout_fd: int) -> Iterator[tuple[int, int]]:
-    """Take both descriptors for the protocol and put harmless ones in their place."""
+    """Reserve both descriptors for the protocol and replace them by harmless ones."""
     with contextlib.ExitStack() as stack:
         nothing = os.open(os.devnull, os.O_RDWR)
         stack.callback(os.close, nothing)
-        # Without a stderr from the start, its number may belong to anything by now.
+        # If stderr was closed at startup, its number may refer to any file by now.
         elsewhere = nothing if sys.__stderr__ is None else STDERR_FD
         read_fd = _borrow(stack, stdin_fd, nothing)
         write_fd = _borrow(stack, stdout_fd, elsewhere)
-        # What handlers printed belongs where descriptor 1 led while they ran.
+        # Output that handlers printed goes where descriptor 1 pointed at that time.
         stack.callback(_flush_printed)
         yield read_fd, write_fd
 
 
 def _borrow(stack: contextlib.ExitStack, fd: int, substitute: int) -> int:
-    """Return a copy for the channel to own; the stack brings back what was there."""
+    """Return a copy of a descriptor, which the stack restores in the end."""
     was_blocking, was_inheritable = os.get_blocking(fd), os.get_inheritable(fd)
     kept = os.dup(fd)
     stack.callback(os.close, kept)

@@ -54,19 +54,19 @@ class Tool(Component):
     kind: ClassVar[str] = "tool"
 
     timeout: float | None = None
-    """How long a call may take, in seconds."""
+    """The timeout of a call, in seconds."""
 
     slots: Slots | None = None
-    """Bounds how many calls run at once."""
+    """Limits the number of concurrent calls."""
 
     is_direct: bool = False
-    """Whether a call is no more than awaiting the function with its arguments."""
+    """Whether a call only needs to await the function with its arguments."""
 
     task: str = "forbidden"
-    """Whether calls may (``"optional"``) or must (``"required"``) be tasks."""
+    """Whether calls may (``"optional"``) or must (``"required"``) run as tasks."""
 
     param_headers: tuple[ParamHeader, ...] = ()
-    """Which arguments HTTP repeats in header fields, from 2026-07-28 on."""
+    """The arguments that HTTP repeats in header fields, since 2026-07-28."""
 
 
 def make_tool(
@@ -77,7 +77,7 @@ def make_tool(
     timeout: float | None,
     validate_output: bool,
 ) -> Tool:
-    """Make a tool; the options are those of `Server.tool`, the rest its defaults."""
+    """Return a tool; `options` are those of `Server.tool`, the others its defaults."""
     check_options("tool", options)
     given = dict(options)
     name = _checked_name(given.get("name") or name_of(function))
@@ -136,14 +136,14 @@ def _checked_name(name: str) -> str:
 
 
 class Tools:
-    """Answers for one server's tools."""
+    """Handles the requests for one server's tools."""
 
     def __init__(self, table: Table[Tool]) -> None:
         self.table = table
         self.tasks: Tasks | None = None
 
     def warn(self) -> None:
-        """Say in the log what tools want and the server does not have."""
+        """Log a warning for each tool that needs tasks, if the server has none."""
         if self.tasks is None:
             for name in self.table:
                 if self.table[name].component.task == "required":
@@ -152,7 +152,7 @@ class Tools:
     def param_headers(
         self, params: Mapping[str, Any], request: RequestContext
     ) -> tuple[ParamHeader, ...]:
-        """Return which arguments of a call its header fields repeat."""
+        """Return the arguments of a call that header fields repeat."""
         tool = self.table.get(params.get("name"), request)
         return () if tool is None else tool.param_headers
 
@@ -173,7 +173,7 @@ class Tools:
         *,
         may_be_task: bool = True,
     ) -> dict[str, Any]:
-        """Answer ``tools/call``."""
+        """Handle ``tools/call``."""
         name = params.get("name")
         tool = self.table.public.get(name) if type(name) is str else None
         if tool is None:
@@ -188,7 +188,7 @@ class Tools:
             arguments = signature.parameters.convert(params.get("arguments"))
         except BadArguments as error:
             raise _refusal(error, request, params.get("arguments")) from error
-        calling = tool.calling  # of another server, if mounted
+        calling = tool.calling  # of the mounted server, if the tool is mounted
         if tool.is_direct and self.tasks is None:
             with calling.context_of(request):
                 value = await tool.function(**arguments)
@@ -201,7 +201,7 @@ class Tools:
                 run = partial(self._run_and_end, tool, prepared)
                 task = await self.tasks.intercept(tool, params, request, run)
                 if task is not None:
-                    stack.pop_all()  # the task ends what is prepared
+                    stack.pop_all()  # the task will close `prepared`
                     return task
             return await self._run(tool, prepared, request)
 
@@ -214,7 +214,7 @@ class Tools:
     async def _run(
         self, tool: Tool, prepared: Prepared, request: RequestContext
     ) -> dict[str, Any]:
-        """Call the function and return the result that its value makes."""
+        """Call the function and return the tool's result."""
         slots = None if tool.slots is None else tool.slots.here()
         owner = "" if slots is None else request.info.owner
         if slots is not None:
@@ -225,7 +225,7 @@ class Tools:
             )
         finally:
             if slots is not None:
-                # A thread may go on that nobody waits for; it is still one of them.
+                # An abandoned thread keeps its slot until it ends.
                 prepared.when_over(partial(slots.release, owner))
         return tool_result(value, tool.signature.returns, request.revision)
 
@@ -233,9 +233,9 @@ class Tools:
 def _refusal(
     error: BadArguments, request: RequestContext, arguments: object
 ) -> Exception:
-    # 2025-11-25 changelog (SEP-1303): what is wrong with the arguments is told to
-    # the model, as a result; before, it was a protocol error. It still is one where
-    # the request does not fit CallToolRequest (server/tools, "Error Handling").
+    # 2025-11-25 changelog (SEP-1303): invalid arguments are reported to the model, as a
+    # result; earlier, as a protocol error. That is still used if the request does not
+    # match CallToolRequest (server/tools, "Error Handling").
     is_malformed = not isinstance(arguments, (dict, NoneType))
     if request.revision < _NOV_2025 or is_malformed:
         return InvalidParams(str(error))

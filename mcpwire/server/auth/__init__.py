@@ -1,4 +1,4 @@
-"""A server that wants tokens: an OAuth resource server (RFC 6750, RFC 9728).
+"""OAuth resource server: authorization of requests by tokens (RFC 6750, RFC 9728).
 
 `resource_server` authorizes requests; `verifiers` return the principal of a token.
 Names are imported when they are first used.

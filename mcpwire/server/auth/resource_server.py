@@ -1,14 +1,14 @@
-"""A server that answers only clients with a token (RFC 6750, RFC 9728, RFC 9449).
+"""OAuth resource server: checks the tokens of requests (RFC 6750, 9728, 9449).
 
 ::
 
-    fields ──► credentials ──► a verifier believes them ──► for this server? bound to a
-      │ 400       │ 401            │ 401, 503                key? good now? ──► scopes
-      ▼           ▼                ▼                           │ 401             │ 403
+    fields ──► credentials ──► verifier ──► audience, key binding, expiry ──► scopes
+      │ 400       │ 401          │ 401, 503      │ 401                        │ 403
+      ▼           ▼              ▼               ▼                            ▼
 
-Every request goes this way: a session, a task or a cursor is no proof of anything
-(2026-07-28 security best practices, "State Handle Hijacking"). Whatever is not sure is
-refused. Each client is told the same: why a token was refused helps only forgers.
+Every request is checked: a session, a task or a cursor is no proof of identity
+(2026-07-28 security best practices, "State Handle Hijacking"). In doubt it is refused.
+All clients get the same response: the reason of a refusal would only help forgers.
 """
 
 from __future__ import annotations
@@ -82,20 +82,20 @@ client_address: Final[ContextVar[str]] = ContextVar("client_address", default=""
 """The IP address of the client while its credentials are checked, if it is known."""
 
 RETRY_AFTER_S: Final = 5
-"""When to come back where no verifier can tell, or says when."""
+"""The Retry-After, in seconds, if no verifier can decide and none names a delay."""
 
 LONGEST_LEEWAY_S: Final = 300.0
-"""By how much clocks may differ. Past it a token is over, whatever a verifier says."""
+"""The maximum clock skew; older tokens are refused, whatever a verifier accepts."""
 
 
 # Principals
 
 PrincipalKey: TypeAlias = tuple[str | None, str | None, str | None]
-"""Issuer, client id and subject: what tells one principal from another."""
+"""Issuer, client id and subject, which together identify a principal."""
 
 
 def _words(values: Iterable[str]) -> frozenset[str]:
-    # A text would become its letters.
+    # Iterating over a text would yield its characters.
     if isinstance(values, str):
         raise ValueError(
             f"scopes and audience are collections, got the text {values!r}"
@@ -104,30 +104,30 @@ def _words(values: Iterable[str]) -> frozenset[str]:
 
 
 def _read_only(claims: Mapping[str, Any]) -> Mapping[str, Any]:
-    # What is read-only already is not copied with each request.
+    # A mapping that is read-only already is not copied with each request.
     is_ours = isinstance(claims, MappingProxyType)
     return claims if is_ours else MappingProxyType(dict(claims))
 
 
 @attrs.frozen(kw_only=True)
 class Principal:
-    """The authenticated client of a request, and what it may; shows no claims as text.
+    """The authenticated client of a request, and its scopes; its `repr` hides claims.
 
-    A verifier makes it. It never holds the token: handlers may log, compare and keep
-    what they see of it.
+    Verifiers create it. It never contains the token, so that handlers may log, compare
+    and store it.
     """
 
     issuer: str | None = None
     """The issuer of the token."""
 
     client_id: str | None = None
-    """The program that asks."""
+    """The id of the client program."""
 
     subject: str | None = None
     """The user of the program, or the program itself."""
 
     scopes: frozenset[str] = attrs.field(default=frozenset(), converter=_words)
-    """What it may; of a `ResourceServer` also what those scopes include."""
+    """The granted scopes; a `ResourceServer` adds the scopes that they include."""
 
     audience: frozenset[str] = attrs.field(default=frozenset(), converter=_words)
     """The receivers of the token; a `ResourceServer` accepts only its own tokens."""
@@ -138,18 +138,18 @@ class Principal:
     claims: Mapping[str, Any] = attrs.field(
         factory=dict, converter=_read_only, repr=False, eq=False
     )
-    """What else the issuer says, as it stands there."""
+    """All claims of the token, unchanged."""
 
     realm: Realm | None = attrs.field(default=None, repr=False, eq=False)
-    """The server that believed it: knows how more is asked for."""
+    """The realm of the server that accepted the token, for challenges."""
 
     @property
     def key(self) -> PrincipalKey:
-        """What tells it from all others, whatever its token allows.
+        """The identity of the client, independent of the token's scopes.
 
-        State that belongs to a client is bound to this (2026-07-28 security best
-        practices, "State Handle Hijacking"): an issuer's subjects are its own, and so
-        are what its clients do for one subject.
+        State that belongs to a client is bound to this key (2026-07-28 security best
+        practices, "State Handle Hijacking"): subjects are unique only within an issuer,
+        and the clients of one subject do not share state.
         """
         return self.issuer, self.client_id, self.subject
 
@@ -157,8 +157,8 @@ class Principal:
 # Credentials (RFC 6750 section 2)
 
 LONGEST_TOKEN: Final = 16_384
-"""Twice what usual servers take of one header field: tokens with hundreds of groups are
-that long."""
+"""Twice the usual limit of web servers for one header field: tokens with hundreds of
+groups are that long."""
 
 CREDENTIALS: Final = frozenset(
     {"authorization", "cookie", "dpop", "proxy-authorization"}
@@ -167,22 +167,22 @@ CREDENTIALS: Final = frozenset(
 
 _SCHEMES: Final = frozenset({"bearer", "dpop"})
 
-# RFC 9110, 11.4: a scheme, and what belongs to it after one space or more.
+# RFC 9110, 11.4: a scheme, and its credentials after one space or more.
 _FIELD: Final = re.compile(r"([!#$%&'*+\-.^_`|~0-9A-Za-z]++)(?: ++(.*))?")
 _TOKEN: Final = re.compile(r"[A-Za-z0-9\-._~+/]++=*+")  # RFC 6750, 2.1: b64token
 _KEY: Final = re.compile(r"[!-~]++")
 
 
 class MalformedCredentials(ValueError):
-    """The credentials are malformed, or more than one; never quotes them."""
+    """The credentials are malformed or ambiguous; the message never quotes them."""
 
 
 @attrs.frozen
 class Credentials:
-    """A token, and how it was sent; its `repr` does not show it."""
+    """A token and its scheme; the `repr` hides the token."""
 
     scheme: str
-    """``bearer`` or ``dpop``; of a key in a field of its own that field's name."""
+    """``bearer`` or ``dpop``; for an API key, the name of its header field."""
 
     token: str = attrs.field(repr=lambda _: "'***'")
 
@@ -192,16 +192,16 @@ def _fits(pattern: re.Pattern[str], text: str) -> bool:
 
 
 def read_credentials(values: Sequence[str]) -> Credentials | None:
-    """Return the token of ``Authorization``; ``None``: none, or another scheme."""
+    """Return the token of ``Authorization``; ``None``: no field or another scheme."""
     if not values:
         return None
     if len(values) > 1:
-        # RFC 9110, 5.3: no list, so it stands once; a proxy may have read the other.
+        # RFC 9110, 5.3: no list, so never repeated; a proxy may have read the other.
         raise MalformedCredentials("there is more than one Authorization field")
     match = _FIELD.fullmatch(values[0].strip(" \t"))
     if match is None:
         raise MalformedCredentials("the Authorization field names no scheme")
-    scheme = match[1].lower()  # RFC 9110, 11.1: in any case
+    scheme = match[1].lower()  # RFC 9110, 11.1: case-insensitive
     if scheme not in _SCHEMES:
         return None
     token = match[2] or ""
@@ -211,7 +211,7 @@ def read_credentials(values: Sequence[str]) -> Credentials | None:
 
 
 def read_key(name: str, values: Sequence[str]) -> Credentials | None:
-    """Return the key in a field of its own. Raises `MalformedCredentials`."""
+    """Return the key of a separate header field. Raises `MalformedCredentials`."""
     if not values:
         return None
     if len(values) > 1:
@@ -223,10 +223,10 @@ def read_key(name: str, values: Sequence[str]) -> Credentials | None:
 
 
 def has_query_token(target: str) -> bool:
-    """Tell whether a URL, or the target of a request, holds a token in its query.
+    """Return whether a URL, or the target of a request, has a token in its query.
 
-    2026-07-28 basic/authorization, "Token Requirements": never there. What is in a URL
-    is in logs.
+    2026-07-28 basic/authorization, "Token Requirements": tokens must not be sent there,
+    because URLs are logged.
     """
     query = target.partition("?")[2].partition("#")[0]
     return any(
@@ -238,14 +238,14 @@ def has_query_token(target: str) -> bool:
 def safe_headers(
     headers: Mapping[str, str], also: Collection[str] = ()
 ) -> dict[str, str]:
-    """Return the fields of a request without its credentials.
+    """Return the header fields of a request without its credentials.
 
     2026-07-28 basic/authorization, "Token Handling": a client's token must not be
     passed on.
 
     Args:
-        headers: By name in lower case.
-        also: More names of fields that hold credentials.
+        headers: By lower-case name.
+        also: More names of fields with credentials.
     """
     return {
         name: value
@@ -262,35 +262,35 @@ _DESCRIPTIONS: Final = {
     "insufficient_scope": "The access token does not allow this",
     "invalid_dpop_proof": "The DPoP proof is not valid here",
 }
-"""What is said beside a code: always the same."""
+"""The text for each error code, always the same."""
 
 
 @attrs.frozen(kw_only=True)
 class Realm:
-    """What each challenge of one server says."""
+    """The contents of the challenges of one server."""
 
     metadata_url: str | None = None
-    """Where the server describes itself; ``None``: it alone gives out its tokens."""
+    """The URL of the server's metadata; ``None``: it issues all its tokens itself."""
 
     required: tuple[str, ...] = ()
     """The scopes that every request needs."""
 
     schemes: tuple[str, ...] = ("Bearer",)
-    """How tokens may be sent: ``Bearer``, ``DPoP``."""
+    """The accepted schemes of tokens: ``Bearer``, ``DPoP``."""
 
     proof_algorithms: tuple[str, ...] = ()
-    """How proofs for ``DPoP`` may be signed."""
+    """The accepted signature algorithms of DPoP proofs."""
 
     def scopes_for(self, needed: Iterable[str] = ()) -> tuple[str, ...]:
-        """Return all that a request needs, always in the same order."""
-        # 2026-07-28 basic/authorization, "Runtime Insufficient Scope Errors": all of
-        # them in one challenge. "Refresh Tokens": they are nothing that it needs.
+        """Return all scopes that a request needs, always in the same order."""
+        # 2026-07-28 basic/authorization, "Runtime Insufficient Scope Errors": all in
+        # one challenge. "Refresh Tokens": no request needs `offline_access`.
         scopes = dict.fromkeys((*self.required, *sorted(needed)))
         scopes.pop(OFFLINE_ACCESS, None)
         return tuple(scopes)
 
     def challenge(self, error: str | None = None, needed: Iterable[str] = ()) -> str:
-        """Return a ``WWW-Authenticate``; only credentials get an `error` (RFC 6750)."""
+        """Return a ``WWW-Authenticate``; without credentials no `error` (RFC 6750)."""
         params = {
             "error": error,
             "error_description": _DESCRIPTIONS.get(error or ""),
@@ -305,10 +305,10 @@ class Realm:
 
 
 class AuthenticationRefused(AuthError, HttpRefusal):
-    """A request shows no credentials, or none that are believed.
+    """A request has no credentials, or they were not accepted.
 
     Attributes:
-        error: The code that the client is told; ``None``: it showed nothing.
+        error: The error code of the challenge; ``None``: there were no credentials.
     """
 
     def __init__(
@@ -326,10 +326,10 @@ class AuthenticationRefused(AuthError, HttpRefusal):
 
 
 class ScopeRequired(InvalidRequest, HttpRefusal):
-    """The token is good and does not allow this: the client may ask for more.
+    """The token is valid but lacks a scope: the client may request more scopes.
 
     Attributes:
-        scopes: All that the request needs.
+        scopes: All scopes that the request needs.
     """
 
     http_status = 403
@@ -343,14 +343,14 @@ class ScopeRequired(InvalidRequest, HttpRefusal):
 
 
 def check_scopes(principal: Principal | None, needed: AbstractSet[str]) -> None:
-    """Check that a client may do what needs these scopes.
+    """Check that a client has the needed scopes.
 
     Args:
-        principal: The client; ``None`` may do only what needs nothing.
-        needed: What it needs.
+        principal: The client; ``None`` has no scopes.
+        needed: The needed scopes.
 
     Raises:
-        ScopeRequired: A scope is missing; names all of them.
+        ScopeRequired: A scope is missing; the error lists all needed ones.
     """
     if not needed or (principal is not None and needed <= principal.scopes):
         return
@@ -361,11 +361,11 @@ def check_scopes(principal: Principal | None, needed: AbstractSet[str]) -> None:
 
 
 class InvalidToken(AuthError):
-    """A verifier does not believe a token. The reason is for the log alone."""
+    """A verifier does not accept a token. The reason is only logged."""
 
 
 class Verifier(Protocol):
-    """Returns the principal of a token.
+    """Verifies tokens and returns their principals.
 
     It does not check audience and scopes: a `ResourceServer` does.
     """
@@ -373,12 +373,12 @@ class Verifier(Protocol):
     async def verify(self, token: str) -> Principal:
         """Return the principal of a token that is valid now.
 
-        `Principal.audience` must have the receivers of the token: without the server's
-        own name in it the request is refused.
+        `Principal.audience` must contain the receivers of the token: if the server's
+        own name is missing, the request is refused.
 
         Raises:
-            InvalidToken: It is not believed; the next verifier is asked.
-            AuthError: It is not known now.
+            InvalidToken: The token is not accepted; the next verifier is tried.
+            AuthError: The token cannot be verified now.
         """
         ...
 
@@ -388,20 +388,20 @@ TokenOwner: TypeAlias = "Principal | Mapping[str, Any] | str"
 
 
 class OwnTokens:
-    """Tokens that the operator of the server gives out, for it alone.
+    """Tokens that the operator of the server issues, for this server only.
 
-    So they need no audience. None of them is kept: only what tells it again, with a key
-    that is new in each process, which also makes the time of a look-up say nothing.
+    So they need no audience. The tokens themselves are not stored, only HMACs under a
+    random key, so that the time of a look-up reveals nothing.
 
     Args:
         owners: The owner of each token.
 
     Raises:
-        ValueError: A token could never be sent, or has no owner.
+        ValueError: A token is not valid in a header field, or has no owner.
     """
 
     header: str | None = None
-    """The field of its own in which a token stands; ``None``: ``Authorization``."""
+    """The header field for the tokens; ``None``: ``Authorization``."""
 
     def __init__(self, owners: Mapping[str, TokenOwner]) -> None:
         self._key = secrets.token_bytes(32)
@@ -419,7 +419,7 @@ class OwnTokens:
         """Return the owner of the token.
 
         Raises:
-            InvalidToken: It was not given out.
+            InvalidToken: The token is not in the list.
         """
         owner = self._owners.get(self._digest(token))
         if owner is None:
@@ -437,7 +437,7 @@ def _principal(owner: TokenOwner) -> Principal:
     else:
         found = owner if isinstance(owner, Principal) else Principal(**owner)
     if not (found.subject or found.client_id):
-        # Two without a name would be one.
+        # Two principals without a name would be equal.
         raise ValueError("each token needs a subject or a client id that it is of")
     return found
 
@@ -446,34 +446,34 @@ def _principal(owner: TokenOwner) -> Principal:
 
 
 class ResourceServer:
-    """Decides which clients may use an MCP server, over HTTP.
+    """Decides which clients may use an MCP server over HTTP.
 
     Args:
-        resource: The URL of the MCP server, as its clients know it. Tokens must be for
-            it.
-        authorization_servers: The issuers of its tokens; none only where the server
-            gives out all of them itself.
-        verifiers: What believes tokens, in the order in which they are asked.
-        scopes_supported: The scopes that clients may ask for; by default those that are
-            required.
-        required_scopes: The scopes that each request needs. What a tool needs beside
-            them stands with the tool.
+        resource: The URL of the MCP server, as its clients know it. Tokens must be
+            issued for it.
+        authorization_servers: The issuers of its tokens; may be empty only if the
+            server issues all tokens itself.
+        verifiers: The verifiers of tokens, in the order in which they are tried.
+        scopes_supported: The scopes that clients may request; by default the required
+            ones.
+        required_scopes: The scopes that each request needs. Tools may need further
+            scopes, which are set at the tool.
         includes: Which scopes include others: ``{"admin": ["read", "write"]}``.
-        audience: Other names that tokens may be for, in place of the resource.
-        resource_name: What people call it.
+        audience: The accepted audiences of tokens, in place of the resource.
+        resource_name: The name of the server for people.
         documentation: The URL of a page about it.
-        jwks_uri: Where keys of its own are, with which it signs.
-        dpop: Whether tokens may be bound to a key (RFC 9449), or must be:
-            ``"required"``.
-        allow_insecure: Whether http will do elsewhere than on this machine.
-        clock: Gives the seconds since 1970.
+        jwks_uri: The URL of the server's own signing keys.
+        dpop: Whether tokens may be bound to a key (RFC 9449); ``"required"``: whether
+            they must be.
+        allow_insecure: Whether http is allowed for hosts other than loopback.
+        clock: Returns the seconds since 1970.
 
     Attributes:
-        realm: What its challenges say.
-        credential_headers: The fields that hold credentials; no handler sees one.
+        realm: The contents of its challenges.
+        credential_headers: The fields with credentials, which handlers do not see.
 
     Raises:
-        ValueError: Tokens could not be for it, or nobody could give them out.
+        ValueError: A URL or scope is malformed, or no token could be valid here.
         LocalProtocolError: `dpop` is given, and joserfc is not installed.
     """
 
@@ -505,11 +505,11 @@ class ResourceServer:
         for server in authorization_servers:
             parse_identifier(server, "issuer", allow_insecure=allow_insecure)
         self._servers = tuple(authorization_servers)
-        # By the field in which keys stand, and the others.
+        # Verifiers of API keys by header field, and all others.
         self._keys: dict[str, list[Verifier]] = {}
         self._bearers: list[Verifier] = []
         self._add_verifiers(verifiers)
-        # By default the resource: with the slash of a bare host or without it.
+        # By default the resource, with and without the slash of a bare host.
         default = {resource, resource.removesuffix("/")}
         self._audience = read_audience(default if audience is None else audience)
         required = tuple(dict.fromkeys(map(check_scope, required_scopes)))
@@ -562,10 +562,10 @@ class ResourceServer:
             proof_algorithms=PROOF_ALGORITHMS,
         )
 
-    # What it says of itself...
+    # Metadata
 
     def metadata(self) -> dict[str, Any]:
-        """Return the document of RFC 9728."""
+        """Return the metadata document of RFC 9728."""
         return resource_document(
             self.resource,
             self._servers,
@@ -576,14 +576,14 @@ class ResourceServer:
         )
 
     def metadata_paths(self) -> tuple[str, ...]:
-        """Return the paths at which the document stands, from the root of the host.
+        """Return the paths of the metadata document, from the root of the host.
 
-        There are none where the server gives out all of its tokens itself: then there
-        is nowhere to send a client.
+        Empty if the server issues all of its tokens itself: then clients have no
+        authorization server to use.
         """
         return well_known_paths(self._url) if self._servers else ()
 
-    # ... and of its clients.
+    # Authentication
 
     async def authenticate(self, headers: Headers, verb: str, url: str) -> Principal:
         """Return the client of a request.
@@ -594,8 +594,8 @@ class ResourceServer:
             url: Its URL, with the query.
 
         Raises:
-            AuthenticationRefused: It shows no credentials, or none that are believed.
-            ScopeRequired: They do not allow what every request needs.
+            AuthenticationRefused: Credentials are missing or not accepted.
+            ScopeRequired: The token lacks a scope that every request needs.
         """
         try:
             credentials = self._read(headers, url)
@@ -624,13 +624,13 @@ class ResourceServer:
         found = [read_credentials(headers.all("authorization"))]
         found += [read_key(name, headers.all(name)) for name in self._keys]
         shown = [credentials for credentials in found if credentials is not None]
-        # RFC 6750, 2: one way per request.
+        # RFC 6750, 2: only one method to send a token per request.
         if len(shown) > 1:
             raise MalformedCredentials("there is more than one way to prove something")
         return shown[0] if shown else None
 
     async def _believe(self, credentials: Credentials) -> Principal:
-        """Return their principal, from the first verifier that accepts them."""
+        """Return the principal, from the first verifier that accepts the token."""
         token = credentials.token
         unsure: Exception | None = None
         reason = "nobody believes tokens"
@@ -641,19 +641,19 @@ class ResourceServer:
                 reason = str(error).replace(token, "***")
             except UnsoundToken as error:
                 reason = str(error)
-                # Real, and wrong here: the operator wants to know.
+                # The token is genuine but not valid here: useful for the operator.
                 logger.info("a token that %r believes is refused: %s", verifier, error)
             except AuthError as error:
                 unsure = unsure or error
                 logger.warning("%r cannot tell now: %s", verifier, error)
-            # A user's function: a failure there lets nobody in. Its text may quote the
-            # token.
-            except Exception as error:  # noqa: BLE001 - as said
+            # A user's verifier: if it fails, the request is refused. Its message may
+            # quote the token.
+            except Exception as error:  # noqa: BLE001 - any error of the verifier
                 unsure = unsure or error
                 logger.error("%r failed: %s", verifier, type(error).__name__)  # noqa: TRY400 - the text may hold a token
         if unsure is None:
             raise self._refused(reason, "invalid_token")
-        # No reason to log in anew.
+        # 503, not 401: the client has no reason to log in again.
         wait = None
         if isinstance(unsure, AuthTemporarilyUnavailable):
             wait = unsure.retry_after
@@ -665,9 +665,9 @@ class ResourceServer:
         )
 
     def _check(self, verifier: Verifier, principal: Principal) -> Principal:
-        """Check what makes a token good here, whatever believes it."""
-        # 2026-07-28 basic/authorization, "Token Handling": a token that does not say
-        # that it is for this server is for another one.
+        """Check audience, subject and expiry, whichever verifier accepts the token."""
+        # 2026-07-28 basic/authorization, "Token Handling": a token without this
+        # server's name in its audience is for another server.
         is_own = isinstance(verifier, OwnTokens)
         if not (is_own or principal.audience & self._audience):
             raise UnsoundToken("it is for somebody else")
@@ -681,7 +681,7 @@ class ResourceServer:
 
     def _check_binding(self, principal: Principal, credentials: Credentials) -> None:
         is_bound = binding_of(principal.claims) is not None
-        # RFC 9449, 7.2: what is bound to a key is nothing without a proof.
+        # RFC 9449, 7.2: a token that is bound to a key is invalid without a proof.
         if (credentials.scheme == "dpop") != is_bound:
             raise UnsoundToken("it is sent in another way than it was given out")
         if self._dpop == "required" if not is_bound else not self._dpop:
@@ -695,7 +695,7 @@ class ResourceServer:
         verb: str,
         url: str,
     ) -> None:
-        # Which host was asked is what a client says; only the path counts.
+        # The host of the URL is chosen by the client; only the path counts.
         path = "/" + url.partition("?")[0].partition("://")[2].partition("/")[2]
         try:
             check_proof(
@@ -703,7 +703,7 @@ class ResourceServer:
                 token=credentials.token,
                 thumbprint=binding_of(principal.claims) or "",
                 verb=verb,
-                # Before a proxy its path may be another one than behind it.
+                # A proxy may change the path of the URL that the client signed.
                 urls={self._url.origin + self._url.path, self._url.origin + path},
                 now=self._clock(),
                 replays=self._replays,
@@ -725,7 +725,7 @@ class ResourceServer:
 
 
 def read_audience(audience: str | Collection[str]) -> frozenset[str]:
-    """Return the receivers that tokens may have. Raises `ValueError` for none."""
+    """Return the accepted audiences of tokens. Raises `ValueError` if empty."""
     found = frozenset([audience] if isinstance(audience, str) else audience)
     if not found:
         raise ValueError("tokens must be for somebody: audience must not be empty")

@@ -1,17 +1,17 @@
-"""Verifiers of tokens: lists of them, JWTs of an issuer, and what an issuer answers.
+"""Verifiers of tokens: static lists, signed JWTs, and token introspection.
 
-- `StaticTokens`, `ApiKeys`: tokens that the operator of the server gives out.
+- `StaticTokens`, `ApiKeys`: tokens that the operator of the server issues.
 - `JwtVerifier`: tokens with claims, signed by their issuer (RFC 9068). The accepted
   algorithms are fixed here and never chosen by the token (RFC 8725): not ``none``, and
-  no shared key, unless the server was given a secret for it.
-- `IntrospectionVerifier`: tokens that say nothing themselves: their issuer is asked
-  (RFC 7662). Its answer is remembered for a moment, a yes longer than a no; a token
-  that is taken back is good for at most so long. Bad tokens hold up no good ones: both
-  are remembered apart, and open questions are divided by client address.
+  shared-key algorithms only if the server was configured with a secret.
+- `IntrospectionVerifier`: opaque tokens, which their issuer checks (RFC 7662). Its
+  responses are cached for a short time, positive ones longer; a revoked token stays
+  valid for at most that time. Invalid tokens do not crowd out valid ones: both have
+  caches of their own, and pending requests are divided by client address.
 
-An issuer changes its keys (RFC 7517, RFC 8414), and signs with a new one before it says
-so to anybody. So a key that is not known is a reason to ask again, and since anybody
-can name one that does not exist, not often.
+An issuer rotates its keys (RFC 7517, RFC 8414), and may sign with a new key before it
+publishes it. So an unknown key causes another request of the keys, but, since a client
+can name a key that does not exist, not often.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ __all__ = [
 
 
 def check_place(place: str | Http, what: str) -> Http:
-    """Return where something of an issuer's is."""
+    """Return the endpoint of an issuer. Raises `ValueError` if it is insecure."""
     from mcpwire.transports.http.target import Http
 
     found = Http(place) if isinstance(place, str) else place
@@ -106,7 +106,7 @@ def _fetch_from(place: str | Http, limits: Limits) -> Callable[[Fetch], Any]:
 
 
 def check_leeway(leeway: float) -> float:
-    """Return a leeway."""
+    """Return a leeway. Raises `ValueError` if it is out of range."""
     if not 0 <= leeway <= LONGEST_LEEWAY_S:
         raise ValueError(
             f"leeway must be 0 to {LONGEST_LEEWAY_S:g} seconds, got {leeway!r}"
@@ -115,7 +115,7 @@ def check_leeway(leeway: float) -> float:
 
 
 class StaticTokens(OwnTokens):
-    """A list of tokens, for tests and for what few people use.
+    """A list of tokens, for tests and for servers with few users.
 
     ::
 
@@ -125,14 +125,14 @@ class StaticTokens(OwnTokens):
 
 
 class ApiKeys(OwnTokens):
-    """A list of keys, in ``Authorization: Bearer`` or in a field of their own.
+    """A list of API keys, in ``Authorization: Bearer`` or in a separate header field.
 
     Args:
         owners: The owner of each key.
-        header: The field in which they stand, such as ``X-API-Key``.
+        header: The header field of the keys, such as ``X-API-Key``.
 
     Raises:
-        ValueError: A key could never be sent, or has no owner.
+        ValueError: A key is not valid in a header field, or has no owner.
     """
 
     def __init__(
@@ -148,11 +148,11 @@ class ApiKeys(OwnTokens):
 T = TypeVar("T")
 
 MOST: Final = 10_000
-"""How many tokens are remembered: as many as there are users at once, roughly."""
+"""How many tokens are cached: roughly the number of concurrent users."""
 
 
 class TtlCache(Generic[T]):
-    """Values by token, each until its time; over the bound the oldest goes."""
+    """Values by token, each until its expiry; when full, the oldest is removed."""
 
     def __init__(self, most: int = MOST) -> None:
         self._values: dict[bytes, tuple[T, float]] = {}
@@ -162,12 +162,12 @@ class TtlCache(Generic[T]):
         return len(self._values)
 
     def get(self, token: str, now: float) -> T | None:
-        """Return what is known of a token; ``None``: nothing, or no more."""
+        """Return the value of a token; ``None``: not cached, or expired."""
         found = self._values.get(_digest(token))
         return found[0] if found is not None and now < found[1] else None
 
     def put(self, token: str, value: T, until: float) -> None:
-        """Remember something of a token."""
+        """Store the value of a token."""
         digest = _digest(token)
         self._values.pop(digest, None)
         if len(self._values) >= self._most:
@@ -175,7 +175,7 @@ class TtlCache(Generic[T]):
         self._values[digest] = value, until
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all values."""
         self._values.clear()
 
 
@@ -189,25 +189,25 @@ _KEYS: Final = "the keys of the issuer"
 _METADATA: Final = "the metadata of the issuer"
 
 FRESH_S: Final = 3_600.0
-"""How old keys may become before they are asked for again."""
+"""After how many seconds keys are fetched again."""
 
 STALE_S: Final = 86_400.0
-"""How old they may become where the issuer does not answer."""
+"""How old keys may become while the issuer does not respond, in seconds."""
 
 PAUSE_S: Final = 30.0
-"""How long nobody is asked again for a key that is not known; also how long an issuer
-that does not answer is left alone."""
+"""The minimum time between two requests for an unknown key; also the pause after a
+request that failed. In seconds."""
 
 MOST_KEYS: Final = 100
 _TRIED_MAX: Final = 4
-"""How many keys a token is tried with that names none: while one key takes the place of
-another there are two of a kind."""
+"""How many keys are tried for a token that names no key: while keys are rotated, two
+keys match."""
 
 
 def read_keys(document: Mapping[str, Any]) -> tuple[CheckingKey, ...]:
-    """Return the keys of a JWK set that signatures can be checked with.
+    """Return the keys of a JWK set that can check signatures.
 
-    RFC 7517 section 5: what is not understood is passed over.
+    RFC 7517 section 5: unknown keys are ignored.
     """
     listed = document.get("keys")
     if not isinstance(listed, list):
@@ -226,7 +226,7 @@ def read_keys(document: Mapping[str, Any]) -> tuple[CheckingKey, ...]:
 def choose(
     keys: Sequence[CheckingKey], kid: str | None, algorithm: str
 ) -> list[CheckingKey]:
-    """Return the keys that a token may be signed with."""
+    """Return the keys that may have signed a token."""
     kind = CHECKED_ALGORITHMS.get(algorithm) or SHARED_ALGORITHMS[algorithm]
     found = [
         key
@@ -248,11 +248,11 @@ class GivenKeys:
     async def find(
         self, kid: str | None, algorithm: str, now: float
     ) -> list[CheckingKey]:
-        """Return the keys that a token may be signed with."""
+        """Return the keys that may have signed a token."""
         return choose(self._keys, None if len(self._keys) == 1 else kid, algorithm)
 
     async def renew(self, now: float) -> bool:
-        """Tell that there are no newer keys."""
+        """Return ``False``: there are no newer keys."""
         return False
 
 
@@ -281,19 +281,19 @@ class IssuerKeys:
     async def find(
         self, kid: str | None, algorithm: str, now: float
     ) -> list[CheckingKey]:
-        """Return the keys that a token may be signed with."""
+        """Return the keys that may have signed a token."""
         if not self._is_fresh(now) and not (
-            # One request waits for newer keys, the others go on with those of before.
+            # One request waits for newer keys; the others use the old ones.
             self._is_usable(now) and self._lock().locked()
         ):
             async with self._lock():
-                # Somebody else may have asked while this one waited.
+                # Another request may have fetched them while this one waited.
                 if not self._is_fresh(now):
                     await self._refresh(now)
         return choose(self._keys, kid, algorithm)
 
     async def renew(self, now: float) -> bool:
-        """Ask for newer keys, if nobody has just now; tell whether there are."""
+        """Fetch the keys again unless just fetched; return whether they changed."""
         generation = self.generation
         async with self._lock():
             if not self._was_asked(now):
@@ -301,7 +301,7 @@ class IssuerKeys:
         return self.generation != generation
 
     def _is_fresh(self, now: float) -> bool:
-        """Tell whether what is known will do."""
+        """Return whether the known keys need no refresh."""
         if self._is_usable(now):
             return self._was_asked(now) or now - self._fetched_at < FRESH_S
         if self._was_asked(now):
@@ -317,18 +317,18 @@ class IssuerKeys:
         return now - self._asked_at < PAUSE_S
 
     def _lock(self) -> asyncio.Lock:
-        # One verifier may serve several loops, one after the other or each in a thread.
+        # One verifier may serve several loops, one after another or in threads.
         return self._locks.setdefault(asyncio.get_running_loop(), asyncio.Lock())
 
     async def _refresh(self, now: float) -> None:
-        """Ask for the keys; where that fails, those of before are good for a while."""
+        """Fetch the keys; if that fails, the old ones stay valid for a while."""
         try:
             document = await self._ask(now)
             keys = read_keys(document)
         except AuthError as error:
             self._asked_at = now
             if self._place is None:
-                self._url = None  # the issuer may say another one by then
+                self._url = None  # the metadata may name another URL by then
             if not self._is_usable(now):
                 raise
             logger.warning("%s: those of before are used: %s", _KEYS, error)
@@ -345,7 +345,7 @@ class IssuerKeys:
         return await self._document(self._url, _KEYS, now)
 
     async def _discover(self, now: float) -> str:
-        """Return where the issuer says that its keys are."""
+        """Return the URL of the keys from the metadata of the issuer."""
         refused: AuthError = DiscoveryError(f"{_METADATA} is nowhere")
         for url in server_metadata_urls(self._issuer):
             try:
@@ -376,36 +376,35 @@ class IssuerKeys:
         return document
 
 
-# RFC 9068, 2.1, and what most issuers say instead; RFC 7515, 4.1.9: with or without the
-# first half. A token that says to be something else, such as an ID-JAG, is that.
+# RFC 9068, 2.1, and the values of most issuers; RFC 7515, 4.1.9: with or without the
+# prefix ``application/``. Tokens of any other type, such as an ID-JAG, are refused.
 _TYPES: Final = frozenset({"jwt", "at+jwt", "application/jwt", "application/at+jwt"})
 
 REMEMBERED_S: Final = 60.0
-"""How long a signature is not checked again: that takes longer than most calls."""
+"""How long a checked signature is cached: checking takes longer than most calls."""
 
 
 class JwtVerifier:
-    """Believes JWTs of one issuer.
+    """Verifies the JWTs of one issuer.
 
-    Its keys are where `jwks_uri` says, or given as `jwks` or `key`, or else where the
-    metadata of the issuer says.
+    The keys are fetched from `jwks_uri`, or given as `jwks` or `key`, or else fetched
+    from the URL in the metadata of the issuer.
 
     Args:
         issuer: The signer; the claim ``iss`` must be this, byte for byte.
-        jwks_uri: Where its keys are; an `Http` where that needs options of TLS or a
-            proxy.
+        jwks_uri: The URL of its keys; an `Http` to set options of TLS or a proxy.
         jwks: Its keys as a JWK set.
         key: Its only key: PEM as text, a JWK as a dict, or a shared secret as bytes.
-        algorithms: What it signs with; by default whatever its keys are for, and none
-            that works with a shared secret.
-        audience: Required receivers of tokens, beside what the server itself checks.
-        leeway: By how much clocks may differ, in seconds; at most five minutes.
-        clock: Gives the seconds since 1970.
-        limits: What fetching the keys may cost.
+        algorithms: The accepted algorithms; by default all that its keys are for, and
+            with a shared secret only HS256.
+        audience: Required receivers of tokens, in addition to the server's own check.
+        leeway: The allowed clock skew, in seconds; at most five minutes.
+        clock: Returns the seconds since 1970.
+        limits: Limits for fetching the keys.
 
     Raises:
-        ValueError: There is more than one source of keys, or a key cannot check what
-            the algorithms sign.
+        ValueError: There is more than one source of keys, or a key cannot check the
+            signatures of an algorithm.
         LocalProtocolError: joserfc is not installed.
     """
 
@@ -451,12 +450,12 @@ class JwtVerifier:
         """Return the principal of the token.
 
         Raises:
-            InvalidToken: It is not signed by the issuer, or not good now.
-            AuthError: The issuer's keys cannot be had now.
+            InvalidToken: The issuer did not sign it, or it is not valid now.
+            AuthError: The issuer's keys are not available now.
         """
         now = self._clock()
         if self._generation != self._keys.generation:
-            # Keys that are taken back take back what they have signed.
+            # A key that the issuer has withdrawn invalidates its tokens.
             self._recent.clear()
             self._generation = self._keys.generation
         known = self._recent.get(token, now)
@@ -477,7 +476,7 @@ class JwtVerifier:
             raise UnsoundToken("it is of another type")
         if parts.algorithm not in self._algorithms:
             raise UnsoundToken("it is signed in a way that is not taken")
-        # Where it does not fit, the issuer may have a new key.
+        # If no key fits, the issuer may have a new one.
         if not await self._fits(parts, now) and not (
             await self._keys.renew(now) and await self._fits(parts, now)
         ):
@@ -511,7 +510,7 @@ def _check_algorithms(
     possible = SHARED_ALGORITHMS if is_secret else CHECKED_ALGORITHMS
     if algorithms is None:
         return frozenset({"HS256"} if is_secret else possible)
-    # Both at once is how a public key becomes a secret that everybody knows.
+    # Accepting both kinds would let a public key be used as a shared secret.
     named = [algorithms] if isinstance(algorithms, str) else algorithms
     for name in named:
         if name not in possible:
@@ -534,29 +533,29 @@ def _read_key(key: str | bytes | Mapping[str, Any]) -> Any:
 _WHAT: Final = "the introspection endpoint"
 
 MOST_AT_ONCE: Final = 64
-"""How many questions are open at once on one loop: each bad token makes us ask, and the
-issuer is not to suffer for it."""
+"""The maximum number of open requests on one loop: each invalid token causes a request,
+which must not overload the issuer."""
 
 
 class IntrospectionVerifier:
-    """Believes what an issuer says of a token when it is asked.
+    """Verifies tokens by asking their issuer (token introspection).
 
     Args:
-        endpoint: Where to ask; an `Http` where that needs options of TLS or a proxy.
-        issuer: The issuer of the tokens, which is asked.
+        endpoint: The URL of the endpoint; an `Http` to set options of TLS or a proxy.
+        issuer: The issuer of the tokens.
         client_id: The id of this server at the issuer.
-        client_secret: What proves that.
-        auth_method: How: ``client_secret_basic`` or ``client_secret_post``.
-        bearer: A token that proves it in their place.
-        remember: How long a yes is remembered at most, in seconds.
-        remember_no: How long a no is.
-        leeway: By how much clocks may differ, in seconds; at most five minutes.
-        clock: Gives the seconds since 1970.
-        limits: What an answer may cost.
-        fetch: Sends a question; for tests.
+        client_secret: The secret of this server at the issuer.
+        auth_method: ``client_secret_basic`` or ``client_secret_post``.
+        bearer: An access token in place of the id and the secret.
+        remember: How long a valid token is cached at most, in seconds.
+        remember_no: How long an invalid token is cached, in seconds.
+        leeway: The allowed clock skew, in seconds; at most five minutes.
+        clock: Returns the seconds since 1970.
+        limits: Limits for the issuer's response.
+        fetch: Sends a request; for tests.
 
     Raises:
-        ValueError: No credentials are given, or secrets would travel unencrypted.
+        ValueError: No credentials are given, or they would be sent unencrypted.
     """
 
     def __init__(
@@ -576,7 +575,7 @@ class IntrospectionVerifier:
         fetch: Callable[[Fetch], Any] | None = None,
     ) -> None:
         has_client = client_id is not None and client_secret is not None
-        # RFC 7662, 2.1: otherwise anybody could try tokens there.
+        # RFC 7662, 2.1: otherwise anyone could try tokens there.
         if has_client == (bearer is not None):
             raise ValueError(
                 "give either client_id and client_secret, or bearer, to authenticate"
@@ -604,8 +603,8 @@ class IntrospectionVerifier:
         """Return the principal of the token.
 
         Raises:
-            InvalidToken: It is none of the issuer's, or not good now.
-            AuthError: The issuer cannot be asked now.
+            InvalidToken: The issuer does not accept it, or it is not valid now.
+            AuthError: The issuer cannot be reached now.
         """
         now = self._clock()
         known = self._believed.get(token, now)
@@ -628,7 +627,7 @@ class IntrospectionVerifier:
         raise InvalidToken(reason)
 
     async def _ask(self, token: str, now: float) -> Mapping[str, Any]:
-        """Return what the issuer says of a token."""
+        """Return the issuer's response for a token."""
         pool = self._open.setdefault(asyncio.get_running_loop(), FairPool())
         owner = network_of(client_address.get())
         if len(pool) >= MOST_AT_ONCE:
@@ -651,7 +650,7 @@ class IntrospectionVerifier:
         check_available(answer, _WHAT, now)
         said = read_object(answer.body)
         if answer.status != 200 or said is None:
-            # Also where it does not believe us: nothing is known of the token.
+            # Also if it refuses our credentials: the token's state is unknown.
             raise TokenError(f"{_WHAT}: HTTP {answer.status}", status=answer.status)
         return said
 
@@ -669,7 +668,7 @@ class IntrospectionVerifier:
         return Fetch(_WHAT, url, form=tuple(form), headers=tuple(headers))
 
     def _believe(self, said: Mapping[str, Any], now: float) -> Principal:
-        # RFC 7662, 2.2: true, and nothing that is merely like it.
+        # RFC 7662, 2.2: a boolean true, no similar value.
         if said.get("active") is not True:
             raise ClaimsError("its issuer does not know it, or no more")
         members = read_claims(said)

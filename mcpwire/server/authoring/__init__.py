@@ -6,5 +6,5 @@
     arguments ─► conversion ─► the function's values, with those of injection
     value ─► results ─► content of the protocol
 
-`server.tools` and its neighbours register the components; `server.calling` runs them.
+Registration is in `server.tools`, `prompts` and `resources`; calls are in `calling`.
 """

@@ -1,12 +1,11 @@
-"""Values between JSON and Python, and what is wrong with those that do not fit.
+"""Conversion of values between JSON and Python, and its error messages.
 
-msgspec converts. What it does not build itself it asks for through hooks: paths,
-pydantic's types, which validate themselves, and `Foreign` stand-ins. The way back, from
-values to JSON, is `plain`.
+msgspec converts. For other types it calls hooks: for paths, for pydantic's types, which
+validate themselves, and for `Foreign` stand-ins. `plain` converts values back to JSON.
 
-A fault names the place, what was expected there and what came instead, in the words of
-JSON, so that a model can put it right. It repeats at most a hundred characters of what
-the client sent.
+An error message contains the location, the expected type and the received value, in
+JSON terms, so that a model can correct its arguments. It quotes at most a hundred
+characters of the client's value.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ __all__ = [
 ]
 
 Path: TypeAlias = "tuple[str | int, ...]"
-"""The way into a value."""
+"""The path to a location in a value."""
 
 
 _EXCERPT: Final = 100
@@ -74,7 +73,7 @@ _WORDS: Final = {
 }
 
 UNNAMED: Final = "..."
-"""In a path, a member of an object without its name."""
+"""In a path, a member of an object with an unknown name."""
 
 _EXPECTED: Final = re.compile(r"Expected `([^`]*)`(?:, got `[^`]*`)?(.*)", re.DOTALL)
 _MISSING: Final = re.compile(r"Object missing required field `(.*)`", re.DOTALL)
@@ -97,19 +96,19 @@ class BadArguments(ToolError, ValueError):
 
 
 def excerpt(text: object) -> str:
-    """Return the beginning of a name or text that a client chose, as Python has it."""
+    """Return the truncated `repr` of a name or text from a client."""
     whole = str(text)
     return repr(whole if len(whole) <= _EXCERPT else whole[:_EXCERPT] + "…")
 
 
 def shown(value: Any) -> str:
-    """Return what a JSON value is, with the value where that is short."""
+    """Return the type of a JSON value, with the value if it is short."""
     if isinstance(value, bool) or value is None:
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, str):
         return f"string {excerpt(value)}"
     if isinstance(value, (int, float)):
-        # An integer of many digits takes long to write.
+        # Formatting an integer of many digits is slow.
         is_short = isinstance(value, float) or value.bit_length() <= _EXCERPT
         return f"number {value}" if is_short else "a huge number"
     if isinstance(value, dict):
@@ -118,7 +117,7 @@ def shown(value: Any) -> str:
 
 
 def spelled(name: str, path: Iterable[str | int]) -> str:
-    """Return where something is: the argument and the way into it."""
+    """Return a location in words: the argument and the path into it."""
     text = name if len(name) <= _EXCERPT else name[:_EXCERPT] + "…"
     for step in path:
         if step is UNNAMED:
@@ -135,7 +134,7 @@ def spelled(name: str, path: Iterable[str | int]) -> str:
 
 
 def places_of(error: BaseException) -> list[tuple[Path, str]]:
-    """Return where msgspec, or a hook's `Fault` within, found what faults."""
+    """Return the paths and messages of an error of msgspec, or of a hook's `Fault`."""
     message, _, raw_path = str(error).rpartition(" - at `")
     if not message:
         message, raw_path = str(error), ""
@@ -149,7 +148,7 @@ def places_of(error: BaseException) -> list[tuple[Path, str]]:
 def faults_of(
     name: str, value: Any, error: BaseException, schema: Mapping[str, Any]
 ) -> list[str]:
-    """Return what is wrong with an argument, from what a reader of types said of it."""
+    """Return the messages about an argument, from the error of its conversion."""
     if isinstance(error, RecursionError):
         return [f"{name}: nested too deeply"]
     return [_fault(name, value, *place, schema) for place in places_of(error)]
@@ -178,7 +177,7 @@ def _sentence(message: str, path: Path, schema: Mapping[str, Any]) -> str:
 
 
 def listed(allowed: list[Any]) -> str:
-    """Return the beginning of a list of allowed values, in words."""
+    """Return a list of allowed values in words, truncated."""
     if not allowed:
         return "one of the allowed values"
     shorter = [repr(each) for each in allowed[:_FAULTS]]
@@ -194,11 +193,11 @@ def _choices(schema: Mapping[str, Any]) -> list[Any]:
 
 
 _UNKNOWN: Final = object()
-"""Stands for what cannot be found again."""
+"""In place of a value: the path does not lead to one."""
 
 
 def _path(raw: str) -> Path:
-    """Return a path as msgspec writes it."""
+    """Parse a path in msgspec's notation."""
     steps: list[str | int] = []
     for step in _STEP.finditer(raw.removeprefix("$")):
         if step[1] is not None:
@@ -221,7 +220,7 @@ _EXACT_FLOATS: Final = 2**53
 
 
 class Fault(ValueError):
-    """A value that does not fit; says where within it, and why."""
+    """A value that does not fit; `places` holds the paths and the reasons."""
 
     def __init__(self, places: Iterable[tuple[tuple[str | int, ...], str]]) -> None:
         self.places = tuple(places)
@@ -229,44 +228,44 @@ class Fault(ValueError):
 
 
 class _Anything(type):
-    """Lets what a hook returns pass: it is made right, whatever its class."""
+    """Accepts every instance: msgspec checks the class of a hook's result."""
 
     def __instancecheck__(cls, instance: object) -> bool:
         return True
 
 
 class Foreign(metaclass=_Anything):
-    """Stands in for a hint; made by `stands_for`."""
+    """Stand-in for a type hint; created by `stands_for`."""
 
     make: ClassVar[Callable[..., Any]]
-    """Takes a JSON value and `strict`; raises ValueError."""
+    """Converts a JSON value, given `strict`; raises `ValueError`."""
 
     describe: ClassVar[Callable[[Schemas], dict[str, Any]]]
     """Returns the schema."""
 
 
 def stands_for(name: str) -> Any:
-    """Return a new class that stands in for a hint; it lacks its two functions yet."""
+    """Return a new stand-in class; the caller sets its `make` and `describe`."""
     return _Anything(name, (Foreign,), {})
 
 
 def _build(kind: Any, value: Any, *, strict: bool) -> Any:
-    """Build a value of a type that msgspec asks about."""
+    """Build a value of a type that msgspec does not support."""
     if issubclass(kind, Foreign):
         return kind.make(value, strict=strict)
     if is_pydantic(kind):
         return validate(kind.__pydantic_validator__, value, strict=strict)
-    # A path; no other type has a schema.
+    # A path: `Schemas` refuses all other types.
     if isinstance(value, str):
         return kind(value)
     raise Fault([((), "expected a path as text")])
 
 
 STRICT: Final = partial(_build, strict=True)
-"""For `dec_hook`: a text is no number."""
+"""The `dec_hook` that does not convert between JSON types."""
 
 LENIENT: Final = partial(_build, strict=False)
-"""For `dec_hook`: what can be read as the type is taken for it."""
+"""The `dec_hook` that converts between JSON types, such as texts to numbers."""
 
 
 # --- to JSON
@@ -275,14 +274,14 @@ _AS_THEY_ARE: Final = frozenset({str, int, float, bool, type(None)})
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON has it."""
+    """Return the JSON form of a value."""
     if type(value) in _AS_THEY_ARE:
         return value
     return msgspec.to_builtins(value, str_keys=True, enc_hook=to_plain)
 
 
 def is_record(value: Any) -> bool:
-    """Tell whether a value's JSON form is an object."""
+    """Return whether a value's JSON form is an object."""
     kind = type(value)
     return (
         isinstance(value, dict)
@@ -294,7 +293,7 @@ def is_record(value: Any) -> bool:
 
 
 def to_plain(value: Any) -> Any:
-    """Return something nearer to JSON than the value; for `enc_hook`."""
+    """Return a value in a form that msgspec can encode; for `enc_hook`."""
     if isinstance(value, PurePath):
         return str(value)
     kind = type(value)
@@ -312,29 +311,29 @@ _PYDANTIC: Final = ("__pydantic_validator__", "__get_pydantic_core_schema__")
 
 
 def is_pydantic(kind: Any) -> bool:
-    """Tell whether pydantic knows a type by its own methods; never imports it."""
+    """Return whether a type has pydantic's methods, without importing pydantic."""
     return "pydantic" in sys.modules and any(hasattr(kind, name) for name in _PYDANTIC)
 
 
 def adapter_of(hint: Any) -> Any:
-    """Return what validates and describes a hint in pydantic's way."""
-    pydantic: Any = sys.modules["pydantic"]  # else there would be no such hint
+    """Return pydantic's adapter for a hint, which validates and describes it."""
+    pydantic: Any = sys.modules["pydantic"]  # imported, because the hint is pydantic's
     return pydantic.TypeAdapter(hint)
 
 
 def validate(adapter: Any, value: Any, *, strict: bool) -> Any:
-    """Have pydantic make a value."""
+    """Convert and validate a value with pydantic."""
     pydantic: Any = sys.modules["pydantic"]
     try:
         try:
-            # As JSON, because there a strict reader still takes a text for a date.
+            # As JSON: only from JSON does strict mode accept a text as a date.
             return adapter.validate_json(encode(value), strict=strict or None)
         except pydantic.ValidationError:
             whole = with_whole_numbers(value)
             if whole is value or not strict:
                 raise
             return adapter.validate_json(encode(whole), strict=True)
-    except LocalProtocolError as error:  # too deep to be written for it
+    except LocalProtocolError as error:  # nested too deeply to encode
         raise Fault([((), str(error).removeprefix("cannot send $: "))]) from error
     except pydantic.ValidationError as error:
         faults = [
@@ -345,9 +344,9 @@ def validate(adapter: Any, value: Any, *, strict: bool) -> Any:
 
 
 def with_whole_numbers(value: Any) -> Any:
-    """Return a JSON value with integers for floats that have no fraction.
+    """Return a JSON value in which floats without a fraction are integers.
 
-    It is the value itself where nothing changes (JSON Schema 2020-12 validation 6.1.1).
+    If nothing changes, it is the same object (JSON Schema 2020-12 validation 6.1.1).
     """
     if type(value) is float:
         is_whole = value.is_integer() and abs(value) <= _EXACT_FLOATS
@@ -364,7 +363,7 @@ def with_whole_numbers(value: Any) -> Any:
 
 
 def validator_of(schema: Mapping[str, Any], what: str) -> SchemaValidator | None:
-    """Return what checks values; ``None`` where jsonschema-rs is not installed."""
+    """Return a validator of a schema; ``None``: jsonschema-rs is not installed."""
     from mcpwire.protocol.output_validation import SchemaValidator
 
     try:

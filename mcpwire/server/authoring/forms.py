@@ -1,9 +1,9 @@
-"""Forms that a server has a user fill in, from Python types; and the answers.
+"""Elicitation forms from Python types, and validation of the answers.
 
-client/elicitation, "Requested Schema": a flat object of texts, numbers, yes-or-no and
-choices. A type that has something else in it is refused, with the name of the field.
-Shapes differ by revision: since 2025-11-25 there are defaults, titles as `oneOf`, and
-lists of choices; before, titles stand in `enumNames`.
+client/elicitation, "Requested Schema": a flat object of strings, numbers, booleans and
+choices. A type with any other field is refused, with the name of the field. Shapes
+differ by revision: since 2025-11-25 there are defaults, titles as `oneOf`, and lists of
+choices; earlier revisions have titles in `enumNames`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = ["form_schema", "read_answer"]
 _NOV_2025: Final = REVISIONS[3]
 
 VALUE: Final = "value"
-"""The field of a form that has only one, and no name for it."""
+"""The name of the field in a form for a single value."""
 
 _SHARED: Final = ("type", "title", "description", "default")
 _KEYWORDS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -49,7 +49,7 @@ _FORMATS: Final = frozenset({"email", "uri", "date", "date-time"})
 
 
 def form_schema(given: Any, revision: Revision) -> dict[str, Any]:
-    """Return the form that a type, or a schema, stands for."""
+    """Return the form schema of a type, or of a schema, in the shape of a revision."""
     raw = _schema_of(given)
     properties, required = raw.get("properties", {}), raw.get("required", ())
     if raw.get("type") != "object" or not isinstance(properties, dict):
@@ -100,9 +100,9 @@ def _schema_of(given: Any) -> dict[str, Any]:
 
 
 def _filled(field: Field, schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a field's schema with its default, and with what a time looks like."""
+    """Return a field's schema with its default, and with the format of a time."""
     made = dict(schema)
-    # msgspec says no format, because it takes times without an offset as well.
+    # msgspec sets no format, because it also accepts times without an offset.
     if any(bare(member) is datetime for member in members_of(field.hint)):
         made = {**without_null(made), "format": "date-time"}
     if field.shown.get("default") is not None:
@@ -123,7 +123,7 @@ def _whole(given: Any) -> dict[str, Any]:
 
 
 def _field(name: str, raw: Any, revision: Revision) -> dict[str, Any]:
-    """Return a field in the shape that the revision has for it."""
+    """Return a field in the shape that the revision defines."""
     field = without_null(raw) if isinstance(raw, dict) else {}
     if "const" in field:
         field = {**field, "enum": [field["const"]]}
@@ -135,13 +135,13 @@ def _field(name: str, raw: Any, revision: Revision) -> dict[str, Any]:
     else:
         made = _plain_field(name, field, revision)
     if revision < _NOV_2025 and made["type"] != "boolean":
-        # 2025-06-18 schema, PrimitiveSchemaDefinition: only yes-or-no has a default.
+        # 2025-06-18 schema, PrimitiveSchemaDefinition: only booleans have a default.
         made.pop("default", None)
     return made
 
 
 def _titles(name: str, field: Mapping[str, Any]) -> dict[str, str] | None:
-    """Return the values that may be chosen with their titles; ``None``: any."""
+    """Return the allowed choices with their titles; ``None``: no choices."""
     told = field.get(TITLES, {})
     options = field.get("oneOf", field.get("anyOf"))
     if isinstance(options, list):
@@ -166,7 +166,7 @@ def _titles(name: str, field: Mapping[str, Any]) -> dict[str, str] | None:
 def _choice(
     titles: dict[str, str], field: Mapping[str, Any], revision: Revision
 ) -> dict[str, Any]:
-    """Return the choices: without titles, in the old way, or in the new."""
+    """Return the choices without titles, with `enumNames` or as `oneOf`."""
     values = list(titles)
     if not any(titles.values()):
         return {"enum": values}
@@ -191,7 +191,7 @@ def _plain_field(
             raise _refused(name, f"lists of choices exist since {_NOV_2025}")
         made["items"] = _items(name, field.get("items"))
     elif kind == "integer":
-        # A form has no bound that is itself out of bounds.
+        # Forms have inclusive bounds only.
         if "exclusiveMinimum" in field:
             made.setdefault("minimum", field["exclusiveMinimum"] + 1)
         if "exclusiveMaximum" in field:
@@ -215,7 +215,7 @@ def _items(name: str, items: Any) -> dict[str, Any]:
 
 
 def read_answer(given: Any, content: object) -> Any:
-    """Return what a user filled in, as the type, or as a dict for a schema."""
+    """Return a user's answer as the given type, or as a dict for a schema."""
     # client/elicitation, "Security Considerations": both sides validate.
     if not isinstance(content, Mapping):
         raise BadArguments([f"content: expected object, got {shown(content)}"])
@@ -233,7 +233,7 @@ def read_answer(given: Any, content: object) -> Any:
 
 
 def _checked(form: dict[str, Any], content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of an answer; what was left empty is left out."""
+    """Return the fields of an answer, without empty ones. Raises `BadArguments`."""
     from mcpwire.protocol.elicitation import check_value
     from mcpwire.types import RequestedSchema, decode
 
@@ -247,8 +247,8 @@ def _checked(form: dict[str, Any], content: Mapping[str, Any]) -> dict[str, Any]
         f"content.{name} is missing" for name in required if content.get(name) is None
     ]
     for name, value in content.items():
-        # A form says nothing of further members, so they are no fault (JSON Schema
-        # 2020-12 core, 10.3.2.3); nobody asked for them, either.
+        # Unknown members are valid (JSON Schema 2020-12 core, 10.3.2.3), but they are
+        # dropped: the form did not request them.
         if name in fields and value is not None:
             try:
                 made[name] = check_value(fields[name], value)

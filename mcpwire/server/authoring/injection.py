@@ -1,8 +1,8 @@
-"""Parameters that the server fills, not the client: the context, and dependencies.
+"""Parameters that the server fills: the context and dependencies.
 
 A parameter annotated `Context` gets the context. If its default value, or its
-`Annotated` metadata, is ``Depends(function)``, it gets the function's result. They are
-read once, when the function is registered, and do not show in its schema.
+`Annotated` metadata, is ``Depends(function)``, it gets the function's result. Injected
+parameters are read once, at registration, and are not part of the schema.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mcpwire.server.context import Context
 
     RunPlain = Callable[[Callable[[], Any]], Awaitable[Any]]
-    """Runs a plain function where it may block."""
+    """Runs a synchronous function in a thread, where it may block."""
 
 _FRAMES: Final = 16
 
@@ -44,12 +44,12 @@ class _ContextMark:
 
 
 CONTEXT: Final = _ContextMark()
-"""Stands for a parameter that gets the context."""
+"""Marks a parameter that gets the context."""
 
 
 @attrs.frozen(eq=False)
 class Dependency:
-    """What `Depends` makes: a parameter gets the function's result."""
+    """The value of `Depends`: a parameter gets the function's result."""
 
     function: Callable[..., Any]
 
@@ -58,13 +58,13 @@ Injected: typing.TypeAlias = "Dependency | _ContextMark"
 
 
 def Depends(function: Callable[..., Any]) -> Any:  # noqa: N802 - stands for a value
-    """Let a parameter have what that function returns, once for each request.
+    """Inject the result of a function into a parameter, once per request.
 
     The function may be plain (it runs in a worker thread), async, a generator or an
-    async generator; what a generator does after its one ``yield`` happens when the
-    request is done. Where that has failed, or was cancelled, its error is raised at the
-    ``yield``, so what is to be done in any case belongs in a ``finally`` or ``with``.
-    Its own parameters are the context and further dependencies.
+    async generator. The code of a generator after its one ``yield`` runs when the
+    request is done. If the request failed or was cancelled, the ``yield`` raises the
+    error, so code that must always run belongs in a ``finally`` or ``with``.
+    The function's own parameters are the context and further dependencies.
 
     ::
 
@@ -77,7 +77,7 @@ def Depends(function: Callable[..., Any]) -> Any:  # noqa: N802 - stands for a v
         async def count(table: str, db: Database = Depends(database)) -> int: ...
 
     Raises:
-        TypeError: It cannot be called.
+        TypeError: The argument is not callable.
     """
     if not callable(function):
         raise TypeError(f"a dependency needs a function, got {function!r}")
@@ -96,7 +96,7 @@ def target_of(function: Callable[..., Any]) -> Any:
 
 
 def where(function: Callable[..., Any]) -> str:
-    """Return a function's name and place, for error messages."""
+    """Return a function's name and location, for error messages."""
     inner = target_of(function)
     name = getattr(inner, "__qualname__", None) or type(function).__name__
     code = getattr(inner, "__code__", None)
@@ -129,7 +129,7 @@ def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _closure(function: Callable[..., Any]) -> dict[str, Any]:
-    """Return the names of the enclosing functions that a function uses."""
+    """Return the variables of enclosing functions that a function uses."""
     cells = getattr(function, "__closure__", None) or ()
     names = function.__code__.co_freevars if cells else ()
     found = {}
@@ -142,10 +142,10 @@ def _closure(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _names_around(target: Any) -> dict[str, Any]:
-    """Return names that a hint may mean although the module has none of them.
+    """Return the names that a hint may use although its module does not define them.
 
-    Those of the functions that are running, where the function is made in one of them;
-    and `Context`, which is often imported for type checkers only.
+    These are the local variables of the running functions, in case one of them defines
+    the function; and `Context`, which is often imported for type checkers only.
     """
     from mcpwire.server.context import Context
 
@@ -159,7 +159,7 @@ def _names_around(target: Any) -> dict[str, Any]:
             names = {**frame.f_locals, **names}
         frame = frame.f_back
     names = {"Context": Context, **names, **_closure(target)}
-    # What the module itself says comes first.
+    # The module's own names take precedence.
     return {name: names[name] for name in names.keys() - target.__globals__.keys()}
 
 
@@ -172,7 +172,7 @@ def _naming(target: Any, missing: str) -> str:
 def injected_by(
     parameter: inspect.Parameter, hint: Any
 ) -> Dependency | _ContextMark | None:
-    """Return what fills a parameter; ``None``: the client does."""
+    """Return the injection of a parameter; ``None``: the client fills it."""
     from mcpwire.server.context import Context
 
     if isinstance(parameter.default, Dependency):
@@ -190,7 +190,7 @@ def injected_by(
 
 @attrs.frozen(eq=False)
 class _Plan:
-    """How one dependency is made: worked out once."""
+    """One dependency with its own injected parameters."""
 
     function: Callable[..., Any]
     kind: str
@@ -198,7 +198,7 @@ class _Plan:
 
 
 def _plan(dependency: Dependency) -> _Plan:
-    """Read a dependency's function."""
+    """Read the signature of a dependency's function."""
     function = dependency.function
     injected = {}
     hints = hints_of(function)
@@ -224,7 +224,7 @@ def _kind(function: Callable[..., Any]) -> str:
 
 
 class Plans:
-    """The dependencies of one function, in the order in which they are made."""
+    """The dependencies of one function, in the order of evaluation."""
 
     def __init__(self, injected: Mapping[str, Dependency | _ContextMark]) -> None:
         self._injected = dict(injected)
@@ -253,7 +253,7 @@ class Plans:
     async def make(
         self, context: Context, stack: AsyncExitStack, run_plain: RunPlain
     ) -> Mapping[Callable[..., Any], Any]:
-        """Make all of them, once; what has an end ends with the stack."""
+        """Evaluate each dependency once; the stack closes the generators."""
         made: dict[Callable[..., Any], Any] = {}
         for function, plan in self._plans.items():
             arguments = _arguments(plan.injected, context, made)
@@ -263,7 +263,7 @@ class Plans:
     def arguments(
         self, context: Context, made: Mapping[Callable[..., Any], Any]
     ) -> dict[str, Any]:
-        """Return the arguments that the client does not give."""
+        """Return the injected arguments."""
         return _arguments(self._injected, context, made)
 
 

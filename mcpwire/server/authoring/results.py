@@ -1,4 +1,4 @@
-"""Results made of what functions return, and the schema of what a hint says of that.
+"""Conversion of return values to results, and output schemas of return hints.
 
 ::
 
@@ -7,13 +7,13 @@
     dict, dataclass, model, ...     its JSON as text, and as structured content
     other data                      its JSON as text
     Image, Audio, File, bytes       their blocks
-    content blocks                  as they are
-    list with any of these in it    one after another
-    CallToolResult                  as it is
+    content blocks                  unchanged
+    list that contains content      one block per item
+    CallToolResult                  unchanged
 
-Where the hint or `output_schema` says what data a tool returns, there is structured
-content for all of it, with the same JSON as text beside it. Data that is no object is
-wrapped: up to 2025-11-25 structured content is an object.
+If the return hint or `output_schema` describes the data of a tool, all its results have
+structured content, and the same JSON as text. Data other than an object is wrapped in
+one: up to 2025-11-25 structured content is an object.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ __all__ = [
 
 _UNKNOWN: Final = "application/octet-stream"
 
-# What the bytes of common formats begin with.
+# Magic numbers of common formats.
 _MAGIC: Final = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
     (b"\xff\xd8\xff", "image/jpeg"),
@@ -80,7 +80,7 @@ _MAGIC: Final = (
 )
 _RIFF: Final = {b"WEBP": "image/webp", b"WAVE": "audio/wav"}
 
-# `mimetypes` asks the system; these are the same everywhere.
+# `mimetypes` depends on the system; these types are the same everywhere.
 _BY_SUFFIX: Final = {
     ".flac": "audio/flac",
     ".json": "application/json",
@@ -109,24 +109,24 @@ _TEXT_TYPES: Final = frozenset(
 
 
 def is_text(mime_type: str) -> bool:
-    """Tell whether what has that media type is text."""
+    """Return whether a media type is text."""
     bare = mime_type.partition(";")[0].strip().lower()
     return bare.startswith("text/") or bare in _TEXT_TYPES or bare.endswith("+json")
 
 
 @attrs.frozen
 class Media:
-    """The bytes of something, given or read from a path when they are needed."""
+    """The bytes of a media object, given or read from a path when they are needed."""
 
     expected: ClassVar[str] = ""
-    """How a media type of this kind begins."""
+    """The prefix of the media types of this class."""
 
     data: bytes | None = attrs.field(default=None, repr=False)
     path: Path | None = attrs.field(
         default=None, kw_only=True, converter=attrs.converters.optional(Path)
     )
     mime_type: str | None = attrs.field(default=None, kw_only=True)
-    """Guessed from the name of the file, or from the bytes, where it is not given."""
+    """If not given, it is guessed from the name of the file, or from the bytes."""
 
     def __attrs_post_init__(self) -> None:
         if (self.data is None) == (self.path is None):
@@ -153,7 +153,7 @@ class Media:
         """Return the media type: given, else by the file's name, else by its bytes.
 
         Raises:
-            ValueError: It is of another kind than this class stands for.
+            ValueError: The media type does not belong to this class.
         """
         found = self.mime_type or self._guess(data)
         if not found.startswith(self.expected):
@@ -173,7 +173,7 @@ class Media:
         return {"type": kind, "data": base64_of(data), "mimeType": mime_type}
 
     def _guess(self, data: bytes) -> str:
-        import mimetypes  # it takes long to import, and is for files
+        import mimetypes  # slow to import, and rarely needed
 
         by_name = None
         if self.path is not None:
@@ -189,45 +189,45 @@ def _by_magic(data: bytes) -> str | None:
 
 
 def base64_of(data: bytes) -> str:
-    """Return bytes as the protocol carries them."""
+    """Return bytes as Base64 text."""
     return b64encode(data).decode("ascii")
 
 
 @attrs.frozen
 class Image(Media):
-    """A picture: ``Image(data)`` or ``Image(path="plot.png")``."""
+    """An image: ``Image(data)`` or ``Image(path="plot.png")``."""
 
     expected: ClassVar[str] = "image/"
 
 
 @attrs.frozen
 class Audio(Media):
-    """A sound: ``Audio(data)`` or ``Audio(path="hello.wav")``."""
+    """An audio clip: ``Audio(data)`` or ``Audio(path="hello.wav")``."""
 
     expected: ClassVar[str] = "audio/"
 
 
 @attrs.frozen
 class File(Media):
-    """Any file, as an embedded resource: text where its media type says so."""
+    """Any file, as an embedded resource: text if its media type is text."""
 
     uri: str | None = attrs.field(default=None, kw_only=True)
-    """What the resource is called; by default after the file."""
+    """The URI of the resource; by default made of the file's name."""
 
     def contents(self, uri: str | None = None) -> dict[str, Any]:
-        """Return it as the contents of a resource."""
+        """Return the file as the contents of a resource."""
         data = self.read()
         mime_type = self.media_type(data)
         named = self.uri or uri
         if not named:
-            # The name alone: a server's folders are nobody's business.
+            # Only the name: clients must not learn the server's folders.
             name = "data" if self.path is None else quote(self.path.name)
             named = f"file:///{name}"
         if is_text(mime_type):
             try:
                 text = data.decode()
             except UnicodeDecodeError:
-                pass  # it says that it is text, and is not: bytes lose nothing
+                pass  # not UTF-8 in spite of its media type: send the bytes
             else:
                 return {"uri": named, "mimeType": mime_type, "text": text}
         return {"uri": named, "mimeType": mime_type, "blob": base64_of(data)}
@@ -253,12 +253,12 @@ _OPEN: Final = (Any, object, bytes, bytearray, typing.NoReturn, typing.Never)
 
 
 class BadResult(ValueError):
-    """A function returned what it did not say it would."""
+    """A function returned a value that contradicts its hint or schema."""
 
 
 @attrs.define(eq=False)
 class Returns:
-    """What a function returns."""
+    """The declared return value of a function."""
 
     schema: dict[str, Any] | None = None
     hint: Any = attrs.field(default=None, kw_only=True)
@@ -268,7 +268,7 @@ class Returns:
     is_structured: bool = attrs.field(default=True, kw_only=True)
 
     def to_structured(self, value: Any) -> Any:
-        """Return the structured content."""
+        """Return the structured content. Raises `BadResult`."""
         data = plain(value)
         if self.hint is not None:
             self._check_hint(data)
@@ -285,14 +285,14 @@ class Returns:
                 try:
                     return self._read(whole)
                 except ValueError:
-                    pass  # the first one speaks of the value as it is
+                    pass  # the first error describes the original value
             raise BadResult(f"the result does not fit its hint: {error}") from error
 
     def _read(self, data: Any) -> None:
         msgspec.convert(data, self.hint, str_keys=True, dec_hook=STRICT)
 
     def check(self, structured: Any) -> None:
-        """Hold structured content against a schema that was written by hand."""
+        """Check structured content against an explicit schema. Raises `BadResult`."""
         # 2025-11-25 server/tools, "Output Schema": results MUST conform to it.
         fault = None if self.validator is None else self.validator.check(structured)
         if fault is not None:
@@ -306,7 +306,7 @@ def read_returns(
     structured: bool | None = None,
     validate: bool = True,
 ) -> Returns:
-    """Read what a function says that it returns."""
+    """Read the declared return value of a function."""
     if structured is False:
         if output_schema is not None:
             raise ValueError("there is an output_schema, and structured=False")
@@ -331,7 +331,7 @@ def read_returns(
 
 
 def _is_open(hint: Any) -> bool:
-    """Tell whether a hint names content, or nothing certain."""
+    """Return whether a hint names content, or no specific data."""
     for member in members_of(hint):
         one = bare(member)
         origin, arguments = typing.get_origin(one) or one, typing.get_args(one)
@@ -347,7 +347,7 @@ def _is_open(hint: Any) -> bool:
 
 
 def _derived(hint: Any, *, validate: bool) -> Returns:
-    """Return what a hint of data says."""
+    """Return the declaration for a hint of data."""
     made = translate(hint)
     schema = Schemas(for_input=False).whole(made)
     is_object = schema.get("type") == "object"
@@ -379,7 +379,7 @@ _BYTES: Final = (bytes, bytearray, memoryview)
 
 
 def tool_result(value: Any, returns: Returns, revision: Revision) -> dict[str, Any]:
-    """Make the result of a tool."""
+    """Return the result of a tool call."""
     if returns.schema is None:
         if type(value) is str:
             return {"content": [{"type": "text", "text": value}]}
@@ -391,8 +391,8 @@ def tool_result(value: Any, returns: Returns, revision: Revision) -> dict[str, A
     else:
         structured = returns.to_structured(value)
         shown = structured[WRAPPED] if returns.is_wrapped else structured
-    # 2026-07-28 server/tools, "Structured Content": the JSON SHOULD be there as text,
-    # for clients that look at nothing else. A lone text needs no quotes.
+    # 2026-07-28 server/tools, "Structured Content": the JSON SHOULD also be in a text,
+    # for clients that ignore structured content. A single text is sent unquoted.
     text = shown if type(shown) is str else to_json(shown).decode()
     result: dict[str, Any] = {"content": [{"type": "text", "text": text}]}
     names = _HAVE_OBJECTS if type(structured) is dict else _HAVE_ANYTHING
@@ -402,7 +402,7 @@ def tool_result(value: Any, returns: Returns, revision: Revision) -> dict[str, A
 
 
 def _free(value: Any, returns: Returns, revision: Revision) -> dict[str, Any]:
-    """Make the result of a tool that says nothing of its data."""
+    """Return the result of a tool that declares no data."""
     if isinstance(value, WireType):
         from mcpwire.types import CallToolResult
 
@@ -419,7 +419,7 @@ def _free(value: Any, returns: Returns, revision: Revision) -> dict[str, Any]:
 
 
 def _ready(value: WireType, returns: Returns, revision: Revision) -> dict[str, Any]:
-    """Make the raw form of a result that a function made itself."""
+    """Return the wire form of a result that the function built itself."""
     from mcpwire.types import CallToolResult, encode
 
     if not isinstance(value, CallToolResult):
@@ -459,7 +459,7 @@ def _is_content(value: Any) -> bool:
 
 
 def _block(value: Any, revision: Revision) -> dict[str, Any]:
-    """Make one content block."""
+    """Return one content block."""
     if isinstance(value, str):
         return {"type": "text", "text": str.__str__(value)}
     if isinstance(value, WireType):
@@ -472,7 +472,7 @@ def _block(value: Any, revision: Revision) -> dict[str, Any]:
 
 
 def _typed(value: WireType, revision: Revision) -> dict[str, Any]:
-    """Return the raw form of a content block, or of contents of a resource."""
+    """Return the wire form of a content block, or of contents of a resource."""
     from mcpwire.types import BlobResourceContents, TextResourceContents, encode
 
     raw: dict[str, Any] = encode(value, revision)
@@ -484,7 +484,7 @@ def _typed(value: WireType, revision: Revision) -> dict[str, Any]:
 
 
 def _at(block: dict[str, Any], revision: Revision) -> dict[str, Any]:
-    """Return a block in a form that a revision knows."""
+    """Return a block in a form that a revision supports."""
     if revision.name in _HAVE_OBJECTS:
         return block
     kind = block.get("type")
@@ -502,7 +502,7 @@ def _at(block: dict[str, Any], revision: Revision) -> dict[str, Any]:
 def resource_contents(
     value: Any, uri: str, mime_type: str | None = None
 ) -> list[dict[str, Any]]:
-    """Make the contents of a resource: of text, bytes, data, or contents themselves."""
+    """Return the contents of a resource, from text, bytes, data or contents."""
     if isinstance(value, (list, tuple)) and any(map(_is_content, value)):
         return [_contents(each, uri, mime_type) for each in value]
     if isinstance(value, WireType):
@@ -545,7 +545,7 @@ def _named(uri: str, mime_type: str | None, member: str, body: str) -> dict[str,
 def prompt_result(
     value: Any, description: str | None = None, revision: Revision = LATEST
 ) -> dict[str, Any]:
-    """Make the result of a prompt: of texts, content, and messages."""
+    """Return the result of a prompt, from texts, content and messages."""
     from mcpwire.types import GetPromptResult, encode
 
     if isinstance(value, GetPromptResult):

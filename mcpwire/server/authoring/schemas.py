@@ -1,11 +1,11 @@
-"""JSON Schemas of type hints, and the hints in the words that msgspec understands.
+"""JSON Schemas of type hints, and translation of hints for msgspec.
 
-`translate` replaces what msgspec does not know: constraints of `Arg` and of other
-libraries, classes with fields, unions of several classes, pydantic's annotations. What
-needs help gets a class of its own, a `Foreign`, which stands in for the hint.
+`translate` replaces parts that msgspec does not support: constraints of `Arg` and of
+other libraries, classes with fields, unions of several classes, pydantic's annotations.
+Where necessary it creates a class, a `Foreign`, as a stand-in for the hint.
 
-`Schemas` makes the schemas. msgspec and pydantic write them with references; here each
-reference is replaced by what it means, unless that contains itself.
+`Schemas` generates the schemas. msgspec and pydantic use references; here each
+reference is replaced by its definition, unless the definition is recursive or large.
 """
 
 from __future__ import annotations
@@ -79,17 +79,17 @@ BOUNDS: Final = (
     "multiple_of",
     "pattern",
 )
-"""What a value may be bounded by; `msgspec.Meta` has the same names."""
+"""The constraints of a value; `msgspec.Meta` uses the same names."""
 
 PATTERN_LENGTH: Final = 1_024
-"""The most characters that a pattern is searched in, unless `max_length` says more."""
+"""The maximum length of a text with a pattern, unless `max_length` is given."""
 
 _SHOWN: Final = ("title", "description", "examples", "extra_json_schema")
 
 
 @attrs.frozen(kw_only=True, eq=False)  # hints have to be hashable
 class Arg:
-    """Says more about a parameter or a field, within ``Annotated``.
+    """Metadata of a parameter or a field, within ``Annotated``.
 
     ::
 
@@ -97,51 +97,51 @@ class Arg:
     """
 
     description: str | None = attrs.field(default=None, kw_only=False)
-    """What it means."""
+    """The description, for models and people."""
 
     title: str | None = None
-    """What to call it in front of people."""
+    """The name to show to people."""
 
     ge: float | None = None
-    """The smallest number."""
+    """The smallest allowed number."""
 
     gt: float | None = None
-    """What a number is above."""
+    """The exclusive lower bound of a number."""
 
     le: float | None = None
-    """The largest number."""
+    """The largest allowed number."""
 
     lt: float | None = None
-    """What a number is below."""
+    """The exclusive upper bound of a number."""
 
     multiple_of: float | None = None
-    """What a number can be divided by."""
+    """The number must be a multiple of this."""
 
     min_length: int | None = None
-    """The fewest characters, items or members."""
+    """The minimum number of characters, items or members."""
 
     max_length: int | None = None
-    """The most characters, items or members."""
+    """The maximum number of characters, items or members."""
 
     pattern: str | None = None
-    """A regular expression that is found in a text. It is Python's, and may take much
-    time: the text has 1,024 characters at most, unless `max_length` is given. One that
-    repeats without limit what it already repeats, as ``(a+)*``, is refused when the
-    function is registered."""
+    """A regular expression of Python that is searched in the text. As this may be slow,
+    the text has at most 1,024 characters, unless `max_length` is given. A pattern with
+    nested unlimited repeats, such as ``(a+)*``, is refused when the function is
+    registered."""
 
     examples: Sequence[Any] | None = None
-    """Values that could be given."""
+    """Examples of values."""
 
     header: str | None = None
-    """HTTP repeats the argument in the header field ``Mcp-Param-<header>`` (from
-    2026-07-28 on), so that intermediaries can route by it."""
+    """The argument is repeated in the HTTP header field ``Mcp-Param-<header>`` (since
+    2026-07-28), so that intermediaries can route by it."""
 
     choices: Mapping[str, str] | None = None
-    """Titles of the values that a form offers."""
+    """Titles of the values, for forms."""
 
 
 def facts_of(metadata: Iterable[Any]) -> dict[str, Any]:
-    """Return what metadata says, by the names of `Arg`; the last one counts."""
+    """Return the attributes in metadata, by the names of `Arg`; the last one wins."""
     facts: dict[str, Any] = {}
     for item in metadata:
         facts.update(_facts(item))
@@ -183,33 +183,33 @@ _TOKEN: Final = re.compile(
     r"|\[\^?\]?(?:[^\]\\]|\\.)*\]|.)",
     re.DOTALL,
 )
-"""The parts of a regular expression; `one` stands for one character of the text."""
+"""The tokens of a regular expression; `one` matches one character of the text."""
 
 
 _CHARACTERS: Final = range(0x10000)
-"""Those that patterns are about."""
+"""The characters with which `_is_apart` compares two parts of a pattern."""
 
 
 @attrs.define
 class _Group:
-    """A group of a pattern, as far as it has been read."""
+    """A group of a pattern, as far as it has been parsed."""
 
     start: int = 0
     is_atomic: bool = False
-    """Whether what it took is never tried in another way."""
+    """Whether the matcher never backtracks into it."""
     repeated: str = ""
-    """Something in it that is repeated without limit."""
+    """A part of it that is repeated without limit."""
     ones: list[str] = attrs.field(factory=list)
     repeats: set[int] = attrs.field(factory=set)
-    """Which of these are repeated."""
+    """The indexes of the repeated ones."""
     is_plain: bool = True
-    """Whether it holds nothing else."""
+    """Whether it contains nothing but `ones` and repeats."""
 
     def is_open(self) -> bool:
-        """Tell whether there may be many ways to cut a text into repeats of it.
+        """Return whether a text may be split in many ways into repeats of the group.
 
-        There is one where it begins or ends with what none of the rest stands for, such
-        as the hyphen of ``(-[a-z]+)*``, and only one part of that is repeated.
+        The split is unique if the first or last part matches no character of the other
+        parts, such as the hyphen of ``(-[a-z]+)*``, and only one part is repeated.
         """
         if not self.repeated or self.is_atomic:
             return False
@@ -226,10 +226,10 @@ class _Group:
 
 
 def check_pattern(pattern: str) -> None:
-    """Check that a regular expression does not repeat what it repeats, without limits.
+    """Raise `TypeError` if a regular expression has nested unlimited repeats.
 
-    Such a one can take time that doubles with each character of a text. It must be one
-    that `re` takes.
+    Matching such a pattern may take time that doubles with each character of the text.
+    The pattern must be valid for `re`.
     """
     groups = [_Group()]
     before = ""
@@ -263,33 +263,33 @@ def check_pattern(pattern: str) -> None:
 
 
 def _is_unlimited(repeat: str) -> bool:
-    """Tell whether it has no upper limit, and can give back what it took."""
+    """Return whether a quantifier has no upper limit and is not possessive."""
     return (repeat[0] in "*+" or ",}" in repeat) and not repeat[1:].endswith("+")
 
 
 def _is_apart(one: str, others: list[str]) -> bool:
-    """Tell whether no character that it stands for is one of the others'."""
+    """Return whether no character matches both one part and any of the others."""
     both = re.compile(f"(?={one})(?:{'|'.join(others)})", re.IGNORECASE | re.DOTALL)
     return both.search("".join(map(chr, _CHARACTERS))) is None
 
 
 MARKS: Final = frozenset({Required, NotRequired})
-"""What a field of a TypedDict may have around its hint."""
+"""The qualifiers of a TypedDict field, which may surround its hint."""
 
 
 class Field(NamedTuple):
-    """A field of a class: on the wire, in its constructor, and what it holds."""
+    """A field of a class: its wire name, its constructor parameter and its hint."""
 
     name: str
     parameter: str
     hint: Any
     is_needed: bool
     shown: Mapping[str, Any] = MappingProxyType({})
-    """Its default as a schema says it, where that is plain."""
+    """Its default as a keyword of the schema, if the default is a plain value."""
 
 
 def fields_of(kind: Any) -> list[Field] | None:
-    """Return the fields of a class; ``None`` where they are not known."""
+    """Return the fields of a class; ``None``: not a class with known fields."""
     if typing.is_typeddict(kind):
         return [_member(kind, name, hint) for name, hint in _hints(kind).items()]
     found: list[tuple[str, str, Any]]
@@ -326,7 +326,7 @@ def _shown(default: Any) -> Mapping[str, Any]:
 
 
 def _member(kind: Any, name: str, hint: Any) -> Field:
-    # `__required_keys__` does not see NotRequired in annotations that are text.
+    # `__required_keys__` ignores NotRequired in annotations that are strings.
     mark = typing.get_origin(hint)
     is_needed = mark is Required or (
         mark is not NotRequired and name in kind.__required_keys__
@@ -348,10 +348,10 @@ def _hints(kind: Any) -> dict[str, Any]:
 def described(
     kind: Any, fields: Sequence[Field], schemas: Sequence[dict[str, Any]]
 ) -> dict[str, Any]:
-    """Return the schema of a class, made of those of its fields."""
+    """Return the schema of a class from the schemas of its fields."""
     made: dict[str, Any] = {"title": kind.__name__, "type": "object"}
     text = vars(kind).get("__doc__")
-    # A dataclass without one gets its signature.
+    # Python generates a docstring for a dataclass without one: its signature.
     if text and not text.startswith(f"{kind.__name__}("):
         made["description"] = inspect.cleandoc(text)
     made["properties"] = {
@@ -363,50 +363,50 @@ def described(
 
 
 ORDER: Final = "x-mcpwire-order"
-"""Says in which order the values of an enum stand; it does not leave this package."""
+"""The keyword for the order of enum values; removed from finished schemas."""
 
 TITLES: Final = "x-mcpwire-titles"
-"""Says what the values of an enum are called; forms make something of it."""
+"""The keyword for titles of enum values; only forms use it."""
 
 _REFERENCE: Final = "#/$defs/"
 _LARGEST: Final = 330
-"""Subschemas; a definition that has more is kept, and referred to."""
+"""Subschemas; a larger definition is not inlined but referenced."""
 
 
 class Schemas:
-    """Makes schemas that stand in one document."""
+    """Generates the schemas of one document."""
 
     def __init__(self, *, for_input: bool, has_titles: bool = False) -> None:
-        self._definitions: dict[str, dict[str, Any]] = {}  # by name, as they were made
+        self._definitions: dict[str, dict[str, Any]] = {}  # by name, unresolved
         self._names: dict[type[Foreign], str] = {}
         self._kept: dict[str, dict[str, Any]] = {}
         self._dropped = (ORDER,) if has_titles else (ORDER, TITLES)
         self._for_input = for_input
 
     def of(self, hints: Sequence[Any]) -> list[dict[str, Any]]:
-        """Return the schema of each hint, as `translate` left it."""
+        """Return the schemas of hints, which `translate` returned."""
         return self._resolved(self.raw(hints))
 
     def whole(self, hint: Any) -> dict[str, Any]:
         """Return the schema of a hint as a document of its own."""
         (schema,) = self.of([hint])
-        if "$ref" in schema:  # its root says what it is, for readers in a hurry
+        if "$ref" in schema:  # inline the root, for readers that ignore `$ref`
             schema = {**self._kept[_referred(schema.pop("$ref"))], **schema}
         return self.finish(schema)
 
     def finish(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """Return the document: a schema and what it refers to."""
+        """Return the document: a schema with the definitions that it references."""
         return {**schema, "$defs": self._kept} if self._kept else schema
 
     def raw(self, hints: Sequence[Any]) -> list[dict[str, Any]]:
-        """Return the schema of each hint, with references to definitions."""
+        """Return the schemas of hints, with unresolved references."""
         made, definitions = msgspec.json.schema_components(
             hints, schema_hook=self._describe, ref_template=_REFERENCE + "{name}"
         )
         return self._adopted(list(made), definitions)
 
     def adapted(self, hint: Any) -> dict[str, Any]:
-        """Return the schema that pydantic makes of a hint."""
+        """Return the schema that pydantic generates for a hint."""
         schema = adapter_of(hint).json_schema(
             by_alias=True,
             mode="validation" if self._for_input else "serialization",
@@ -417,7 +417,7 @@ class Schemas:
     def _describe(self, kind: Any) -> dict[str, Any]:
         if issubclass(kind, Foreign):
             if kind not in self._names:
-                # Named before it is described, because it may hold itself.
+                # Named before it is described, because it may be recursive.
                 name = self._names[kind] = self._free_name(kind.__name__)
                 self._definitions[name] = {}
                 self._definitions[name] = kind.describe(self)
@@ -441,7 +441,7 @@ class Schemas:
     def _adopted(
         self, made: list[dict[str, Any]], definitions: Definitions
     ) -> list[dict[str, Any]]:
-        """Take over definitions, under new names where theirs mean something else."""
+        """Add definitions, and rename them if another one has the same name."""
         names = {name: self._free_name(name, d) for name, d in definitions.items()}
         taken = {_REFERENCE + old: _REFERENCE + new for old, new in names.items()}
 
@@ -454,7 +454,7 @@ class Schemas:
         return [mapped(schema, visit) for schema in made]
 
     def _resolved(self, schemas: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Replace references by what they mean, unless that is large or recursive."""
+        """Replace references by definitions, except large and recursive ones."""
         definitions = self._definitions
         kept = _recursive(definitions)
         known: dict[str, dict[str, Any]] = {}
@@ -490,7 +490,7 @@ class Schemas:
 
 
 def without_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema that does not mention null as one of the choices."""
+    """Return a schema in which null is not one of the alternatives."""
     if {"type": "null"} not in schema.get("anyOf", ()):
         return schema
     left = [each for each in schema["anyOf"] if each != {"type": "null"}]
@@ -501,7 +501,7 @@ def without_null(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _tidied(schema: dict[str, Any], *, has_null: bool) -> dict[str, Any]:
-    """Return a schema without an empty list, and titles that repeat names."""
+    """Remove an empty list `required`, and titles that repeat names."""
     if schema.get("required") == []:
         del schema["required"]
     properties = schema.get("properties")
@@ -520,7 +520,7 @@ def _tidied(schema: dict[str, Any], *, has_null: bool) -> dict[str, Any]:
 
 
 def _recursive(definitions: Definitions) -> set[str]:
-    """Return the names of the definitions that contain themselves."""
+    """Return the names of the recursive definitions."""
     direct = {
         name: {_referred(each.get("$ref")) for each in walk(schema)}
         for name, schema in definitions.items()
@@ -545,7 +545,7 @@ def _referred(reference: object) -> str:
 
 @attrs.frozen(eq=False)
 class Known:
-    """What stands for the classes and aliases that were met so far."""
+    """The stand-ins for the classes and aliases that were translated so far."""
 
     is_exact: bool
     """Whether objects with unknown members are refused."""
@@ -559,7 +559,7 @@ _LENGTHS: Final = ("min_length", "max_length")
 
 
 def bare(hint: Any) -> Any:
-    """Return a hint without metadata, aliases and marks."""
+    """Return a hint without metadata, aliases and qualifiers."""
     while True:
         origin = typing.get_origin(hint)
         if origin is Annotated or origin in MARKS:
@@ -573,7 +573,7 @@ def bare(hint: Any) -> Any:
 
 
 def members_of(hint: Any) -> tuple[Any, ...]:
-    """Return the members of a union; of anything else itself."""
+    """Return the members of a union, or the hint itself."""
     hint = bare(hint)
     if typing.get_origin(hint) in _UNIONS:
         return typing.get_args(hint)
@@ -581,7 +581,7 @@ def members_of(hint: Any) -> tuple[Any, ...]:
 
 
 def translate(hint: Any, *, is_exact: bool = False) -> Any:
-    """Return a hint that msgspec reads as meant; exact: no unknown members."""
+    """Return a hint that msgspec supports; `is_exact` refuses unknown members."""
     return _translate(hint, Known(is_exact))
 
 
@@ -606,7 +606,7 @@ def _translate(hint: Any, known: Known) -> Any:
         made = _translate(hint.__supertype__, known)
     elif _is_alias(hint):
         if hint not in known.stands:
-            known.stands[hint] = hint  # what it is within itself
+            known.stands[hint] = hint  # for references within the alias itself
             known.stands[hint] = _translate(hint.__value__, known)
         made = known.stands[hint]
     else:
@@ -615,7 +615,7 @@ def _translate(hint: Any, known: Known) -> Any:
 
 
 def _is_alias(hint: Any) -> bool:
-    """Tell whether a hint is what a ``type`` statement makes."""
+    """Return whether a hint is an alias that a ``type`` statement defined."""
     return type(hint).__name__ == "TypeAliasType"
 
 
@@ -639,7 +639,7 @@ _CONTAINERS: Final = frozenset(
 
 
 def _ordered(hint: Any, values: Sequence[Any]) -> Any:
-    """Have the values of an enum stand in the author's order."""
+    """Keep the author's order of enum values in the schema."""
     shown: dict[str, Any] = {ORDER: list(values)}
     if values and all(isinstance(value, str) for value in values):
         shown["type"] = "string"
@@ -693,7 +693,7 @@ def _adapted(hint: Any) -> Any:
 
 
 def _bounded(hint: Any, bounds: dict[str, Any]) -> Any:
-    """Put bounds on a hint; on a union, on those members that they are about."""
+    """Add bounds to a hint; in a union, to the members that they apply to."""
     if not bounds:
         return hint
     if typing.get_origin(hint) in _UNIONS:
@@ -713,7 +713,7 @@ def _bounded(hint: Any, bounds: dict[str, Any]) -> Any:
 
 
 def _takes(hint: Any, bounds: dict[str, Any]) -> dict[str, Any]:
-    """Return those bounds that can be put on a member of a union."""
+    """Return the bounds that apply to a member of a union."""
     plain = bare(hint)
     kind = typing.get_origin(plain) or plain
     names: tuple[str, ...] = ()
@@ -727,8 +727,8 @@ def _takes(hint: Any, bounds: dict[str, Any]) -> dict[str, Any]:
 
 
 def _probe(hint: Any) -> None:
-    """Have msgspec read a hint."""
-    with contextlib.suppress(msgspec.ValidationError):  # it does not fit, of course
+    """Raise msgspec's `TypeError` if it does not support a hint."""
+    with contextlib.suppress(msgspec.ValidationError):  # an object fits no hint
         msgspec.convert(object(), hint)
 
 
@@ -750,7 +750,7 @@ def _joined(members: Iterable[Any]) -> Any:
 
 
 def _one_of(members: tuple[Any, ...]) -> Any:
-    """Return a type that takes the first member that a value fits."""
+    """Return a stand-in that converts a value to the first member that it fits."""
     chosen = [each for each in members if each is not type(None)]
     names = " or ".join(_name(each) for each in chosen)
 
@@ -786,7 +786,7 @@ def _class(kind: type, known: Known) -> Any:
         return Any
     if issubclass(kind, enum.Enum):
         return _ordered(kind, [member.value for member in kind])
-    # For msgspec, a dataclass of pydantic would be one without any rules.
+    # msgspec would treat a pydantic dataclass as one without validation.
     if is_pydantic(kind) and not hasattr(kind, "model_validate_json"):
         return _adapted(kind)
     if kind not in known.stands:
@@ -798,8 +798,8 @@ def _class(kind: type, known: Known) -> Any:
 
 
 def _mirror(kind: Any, fields: list[Field], known: Known) -> None:
-    """Have a stand-in for a class, built of fields in msgspec's words."""
-    # Known before it is made, because its fields may hold it.
+    """Register a stand-in for a class, which converts with a msgspec struct."""
+    # Registered before its fields are translated, because they may contain it.
     stand = known.stands[kind] = stands_for(kind.__name__)
     hints = [_translate(field.hint, known) for field in fields]
     inner = [f"field_{number}" for number in range(len(fields))]
@@ -822,7 +822,7 @@ def _mirror(kind: Any, fields: list[Field], known: Known) -> None:
                 value, mirror, strict=strict, str_keys=True, dec_hook=hook
             )
         except msgspec.ValidationError as error:
-            # Its path would be lost: msgspec takes the place of the whole for it.
+            # msgspec would discard the inner path of its own error.
             raise Fault(places_of(error)) from error
         given = zip(parameters, msgspec.structs.astuple(made), strict=True)
         return kind(**{name: v for name, v in given if v is not msgspec.UNSET})

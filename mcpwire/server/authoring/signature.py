@@ -1,11 +1,11 @@
-"""Reads a function once, when it is registered: what it takes, what it gives back.
+"""Reading of a function's signature, once, at its registration.
 
-Its hints make one `msgspec` struct, so that a call converts all of its arguments at
-once. Only where that fails are they looked at one by one, to say what is wrong with
-each. A schema that the author wrote is checked by jsonschema-rs; without that, the
-simple part of it is. Descriptions of parameters come from the docstring.
+The type hints of the parameters form one `msgspec` struct, so that a call converts all
+of its arguments at once. Only if that fails is each argument converted separately, to
+report all errors. An explicit schema is checked by jsonschema-rs; if that is missing,
+only its top level is. Descriptions of parameters come from the docstring.
 
-Whatever is wrong with a function is said here, with its name and place.
+Errors in a function's declaration are raised here, with its name and location.
 """
 
 from __future__ import annotations
@@ -81,11 +81,11 @@ _SPHINX_ITEM: Final = re.compile(
     r"\s*(.*)"
 )
 _SPHINX_TYPE: Final = re.compile(r":(?:type|vartype)\s[^:]*:")
-_LONGEST_LINE: Final = 2_000  # what is longer is prose; the patterns see no more
+_LONGEST_LINE: Final = 2_000  # characters of a line that the patterns search
 
 
 def read_docstring(text: str | None) -> tuple[str | None, dict[str, str]]:
-    """Return the description in a docstring, and apart those of its parameters."""
+    """Return the description in a docstring, and those of its parameters."""
     lines = inspect.cleandoc(text or "").splitlines()
     prose: list[str] = []
     found: dict[str, list[str]] = {}
@@ -126,7 +126,7 @@ def _is_title(lines: list[str], number: int) -> bool:
 
 
 def _end_of_block(lines: list[str], start: int) -> int:
-    """Return where indented lines end, with the blank ones between them."""
+    """Return the end of a block of indented lines, which may contain blank lines."""
     end = start
     for number in range(start, len(lines)):
         if lines[number].strip():
@@ -139,7 +139,7 @@ def _end_of_block(lines: list[str], start: int) -> int:
 def _read_items(
     body: list[str], pattern: re.Pattern[str], found: dict[str, list[str]]
 ) -> None:
-    """Read a list of parameters: each begins at the least indented column."""
+    """Parse a list of parameters: each begins at the least indented column."""
     lines = [line for line in body if line.strip()]
     indent = min(map(_indent, lines), default=0)
     names: list[str] = []
@@ -162,15 +162,15 @@ _NONE: Final = type(None)
 
 
 MISSING: Final = inspect.Parameter.empty
-"""The default of a parameter that has none."""
+"""The default of a required parameter."""
 
-# Values that a struct may hold as they are; others it would copy, or refuse.
+# Types of defaults that a struct stores unchanged; it would copy or refuse others.
 _CONSTANTS: Final = (str, int, float, bool, bytes, _NONE, tuple, frozenset, enum.Enum)
 
 
 @attrs.frozen(eq=False)
 class Parameter:
-    """One parameter as its function has it."""
+    """One parameter of a function."""
 
     name: str
     hint: Any
@@ -206,18 +206,18 @@ class HintedParameters:
         )
 
     def convert(self, arguments: object) -> dict[str, Any]:
-        """Return what the function is called with, by keyword; or `BadArguments`."""
+        """Return the keyword arguments of a call. Raises `BadArguments`."""
         if arguments is None:
             arguments = {}
         try:
             made = msgspec.convert(arguments, self._struct, **self._options)
         except (ValueError, RecursionError):
-            # Nothing may be wrong: for JSON Schema, 1.0 is an integer.
+            # Not always an error: for JSON Schema, 1.0 is an integer.
             return self._one_by_one(arguments, self._one)
         return msgspec.structs.asdict(made)
 
     def convert_strings(self, arguments: Mapping[str, str]) -> dict[str, Any]:
-        """Return the same, of texts; one that does not fit as it is may be JSON."""
+        """Convert texts to keyword arguments; a text that does not fit may be JSON."""
         return self._one_by_one(arguments, self._from_text)
 
     def _one_by_one(
@@ -264,13 +264,13 @@ class HintedParameters:
             )
         except ValueError as error:
             try:
-                # A template gives a list for a variable that is one.
+                # An exploded variable of a URI template is a list.
                 return self._one(name, loads(text) if type(text) is str else text)
             except JSONDecodeError:
                 raise error from None
 
     def choices(self, name: str) -> list[str] | None:
-        """Return what an argument may be, where its hint lists that."""
+        """Return the values that an argument's hint lists; ``None``: no list."""
         parameter = self._by_name.get(name)
         if parameter is None:
             return None
@@ -287,7 +287,7 @@ class HintedParameters:
 
 
 def _default(default: Any) -> tuple[Any, ...]:
-    """Return what a struct's field has for a default."""
+    """Return the default of a struct field."""
     if default is MISSING:
         return ()
     if isinstance(default, _CONSTANTS):
@@ -296,7 +296,7 @@ def _default(default: Any) -> tuple[Any, ...]:
 
 
 def _hint(parameter: Parameter) -> Any:
-    """Return the hint to convert by; ``= None`` makes None a value."""
+    """Return the hint for conversions; a default of ``None`` makes ``None`` valid."""
     try:
         made = translate(parameter.hint, is_exact=True)
     except TypeError as error:
@@ -322,7 +322,7 @@ def _listed(plain: Any) -> list[str] | None:
     return None
 
 
-# --- the schema
+# --- schemas
 
 
 def _schema(parameters: Sequence[Parameter], hints: Sequence[Any]) -> dict[str, Any]:
@@ -370,7 +370,7 @@ def _property(parameter: Parameter, schema: dict[str, Any]) -> dict[str, Any]:
         default = plain(parameter.default)
         encode(default)
     except (TypeError, ValueError, LocalProtocolError):
-        return schema  # it has no JSON form, and needs none
+        return schema  # a default without a JSON form is left out
     return {**schema, "default": default}
 
 
@@ -389,9 +389,9 @@ _IS_TYPE: Final[Mapping[str, Callable[[Any], bool]]] = {
 
 
 def _flat_faults(schema: Mapping[str, Any], arguments: dict[str, Any]) -> list[str]:
-    """Return what breaks the types, values and bounds of a flat object.
+    """Return the violations of a flat object's types, values and bounds.
 
-    It never follows a `$ref`, and lets pass what it does not know.
+    It ignores `$ref` and unknown keywords.
     """
     properties = properties_of(schema)
     required = required_of(schema)
@@ -406,7 +406,7 @@ def _flat_faults(schema: Mapping[str, Any], arguments: dict[str, Any]) -> list[s
 
 
 def _expected(value: Any, rule: Mapping[str, Any]) -> str | None:
-    """Return what a rule wants instead of a value; ``None``: it fits."""
+    """Return the rule that a value violates, in words; ``None``: it is valid."""
     kind = rule.get("type", ())
     kinds = [kind] if isinstance(kind, str) else kind
     checks = [_IS_TYPE[each] for each in kinds if each in _IS_TYPE]
@@ -436,12 +436,12 @@ def _filled(
 
 
 def _is_same(value: Any, other: Any) -> bool:
-    # For Python 1 is True, for JSON it is not.
+    # In Python 1 equals True, in JSON it does not.
     return (type(value) is bool) is (type(other) is bool) and bool(value == other)
 
 
 class ExplicitParameters:
-    """Arguments that a function takes as they are, in one dict."""
+    """Parameters that an explicit schema describes; the function gets one dict."""
 
     def __init__(self, schema: Mapping[str, Any], argument: str | None) -> None:
         if not isinstance(schema, dict) or schema.get("type") != "object":
@@ -455,7 +455,7 @@ class ExplicitParameters:
         self.required = frozenset(required_of(self.schema))
 
     def convert(self, arguments: object) -> dict[str, Any]:
-        """Return what the function is called with, by keyword, with defaults."""
+        """Check the arguments and add defaults; return the keyword arguments."""
         if arguments is None:
             arguments = {}
         if type(arguments) is not dict:
@@ -471,11 +471,11 @@ class ExplicitParameters:
         return {} if self._argument is None else {self._argument: checked}
 
     def convert_strings(self, arguments: Mapping[str, str]) -> dict[str, Any]:
-        """Return the same; texts are what they are."""
+        """Check arguments that are texts, without converting them."""
         return self.convert(dict(arguments))
 
     def choices(self, name: str) -> list[str] | None:
-        """Return what an argument may be, where its schema lists texts."""
+        """Return the texts that an argument's schema lists; ``None``: no list."""
         rule = self._properties.get(name)
         values = rule.get("enum") if isinstance(rule, dict) else None
         if not isinstance(values, list):
@@ -484,7 +484,7 @@ class ExplicitParameters:
 
 
 Parameters: TypeAlias = "HintedParameters | ExplicitParameters"
-"""What arguments a function takes from a client, and how they are made."""
+"""The parameters of a function that a client fills, with their conversion."""
 
 _REFUSED: Final = {
     inspect.Parameter.VAR_POSITIONAL: "takes any number of arguments, which cannot be "
@@ -497,25 +497,25 @@ _REFUSED: Final = {
 
 @attrs.frozen(eq=False)
 class Signature:
-    """What is known of a function."""
+    """The signature of a registered function."""
 
     function: Callable[..., Any]
 
     parameters: Parameters
-    """What a client gives."""
+    """The parameters that the client fills."""
 
     injected: Mapping[str, Injected]
     """The parameters that the server fills: with the context, or a dependency."""
 
     plans: Plans | None
-    """How these are filled; ``None``: there are none."""
+    """The dependencies among these; ``None``: the server fills no parameter."""
 
     returns: Returns
 
     is_async: bool
 
     description: str | None
-    """The docstring, without what it says of parameters."""
+    """The docstring, without the descriptions of parameters."""
 
 
 def read_signature(
@@ -580,7 +580,7 @@ def _is_async(function: Any) -> bool:
 def _sorted(
     function: Callable[..., Any], hints: Mapping[str, Any]
 ) -> tuple[list[inspect.Parameter], dict[str, Injected]]:
-    """Return the parameters that the client fills, and those that the server does."""
+    """Return the parameters that the client fills, and those that the server fills."""
     taken: list[inspect.Parameter] = []
     injected: dict[str, Injected] = {}
     for name, parameter in inspect.signature(function).parameters.items():

@@ -1,4 +1,4 @@
-"""What a server offers beyond the core protocol: extensions, one value each."""
+"""Protocol extensions of a server."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Extension"]
 
 
 class Extension(Protocol):
-    """What `Server(extensions=...)` takes."""
+    """An extension, for `Server(extensions=...)`."""
 
     @property
     def id(self) -> str:
@@ -22,14 +22,14 @@ class Extension(Protocol):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What is declared under its identifier."""
+        """The settings that the server declares under its identifier."""
 
     def attach(self, server: Server) -> None:
-        """Add to the server what comes with it; called once, when the server is made.
+        """Register the extension's components; the server's constructor calls this.
 
         Raises:
-            ValueError: It cannot be added to that server.
+            ValueError: The extension cannot be added to this server.
         """
 
     def methods(self) -> Mapping[str, Handler]:
-        """Return handlers for the methods that it defines."""
+        """Return handlers for the methods that the extension defines."""

@@ -1,11 +1,11 @@
-"""Skills: folders of instructions and files, offered by the rules of SEP-2640.
+"""Skills: folders of instructions and files, served by the rules of SEP-2640.
 
-Everything is read once, when the extension is made, so that each file is what its
-digest says for as long as the server runs. The rules that a client holds a skill to are
-held here first: what it would refuse is not served.
+All files are read once, in the constructor, so that each file matches its digest for as
+long as the server runs. The constructor also checks the rules of clients: a skill that
+a client would refuse is an error.
 
-Files are resources, in every revision; the list of skills and of their folders is for
-2026-07-28.
+The files are resources, in every revision; the methods that list skills and folders are
+for 2026-07-28.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ __all__ = [
 
 
 Files: TypeAlias = "str | os.PathLike[str] | Mapping[str, str | bytes]"
-"""A folder, or what is in it: contents by path."""
+"""A folder, or its contents by path."""
 
 Source: TypeAlias = "str | os.PathLike[str] | Mapping[str, Files]"
 """A folder of skills or of one skill, or skills by their path."""
@@ -67,26 +67,26 @@ Source: TypeAlias = "str | os.PathLike[str] | Mapping[str, Files]"
 DOCUMENT: Final = "SKILL.md"
 
 PATH_CHARACTERS: Final = "/!$&'()*+,;=:@"
-"""What stands in paths of URIs as it is, beside letters and digits."""
+"""The characters of URI paths that are not escaped, besides letters and digits."""
 
 _RESERVED: Final = "io.modelcontextprotocol/"
 
 
 @attrs.frozen(eq=False)
 class ReadSkill:
-    """One skill, checked."""
+    """One checked skill."""
 
     key: str
     """The URI of its `SKILL.md`."""
 
     path: str
-    """Its folder, from that of all skills."""
+    """The path of its folder, relative to the folder of all skills."""
 
     files: Mapping[str, bytes]
-    """What its files are, by their path within it."""
+    """The contents of its files, by path within the skill."""
 
     entry: Mapping[str, Any]
-    """What is said of it."""
+    """Its entry in `skills/list`."""
 
 
 def read_skills(source: Source, base: str) -> list[ReadSkill]:
@@ -103,11 +103,11 @@ def read_skills(source: Source, base: str) -> list[ReadSkill]:
     return skills
 
 
-# Where they come from...
+# Reading of sources
 
 
 def _found(source: Source) -> Iterator[tuple[str, Mapping[str, bytes]]]:
-    """Iterate over the skills: their path, and their files by their path."""
+    """Yield the path of each skill, and its files by path."""
     if isinstance(source, Mapping):
         for path, files in source.items():
             yield path.strip("/"), _files(files)
@@ -120,7 +120,7 @@ def _found(source: Source) -> Iterator[tuple[str, Mapping[str, bytes]]]:
     documents = [PurePosixPath(path) for path in folder.walk()]
     homes = {path.parent for path in documents if path.name == DOCUMENT}
     for home in homes:
-        # A skill within another is a file of that.
+        # A skill inside another skill is part of the outer one.
         if homes.isdisjoint(home.parents):
             yield str(home), _files(root / home)
 
@@ -136,11 +136,11 @@ def _files(files: Files) -> dict[str, bytes]:
     return {path: data for path, data in read.items() if data is not None}
 
 
-# What is said of them...
+# Entries of skills
 
 
 def _skill(base: str, path: str, files: Mapping[str, bytes]) -> ReadSkill:
-    """Make a skill and hold it to all rules."""
+    """Return a skill; raise `ValueError` if it breaks a rule."""
     load_yaml()
     root = base + quote(path, safe=PATH_CHARACTERS)
     by_uri = {f"{root}/{quote(name, safe=PATH_CHARACTERS)}": name for name in files}
@@ -190,18 +190,18 @@ class Skills:
     Args:
         source: A folder of skills or of one, or a mapping of skills by their path
             (``{"pdf-processing": "skills/pdf"}``, or the files themselves as in
-            ``{"pdf-processing": {"SKILL.md": "---..."}}``). What begins with a dot is
-            left out of folders.
-        uri: What all URIs begin with.
-        page_size: How many skills, or members of a folder, one page has.
-        ttl_ms: How long clients may keep what they read, in milliseconds.
+            ``{"pdf-processing": {"SKILL.md": "---..."}}``). Names in folders that start
+            with a dot are skipped.
+        uri: The prefix of all URIs.
+        page_size: How many skills, or entries of a folder, one page has.
+        ttl_ms: How long clients may cache the results, in milliseconds.
 
     Attributes:
         id: The extension's identifier.
-        settings: What is declared under it.
+        settings: The settings that the server declares for it.
 
     Raises:
-        ValueError: A skill breaks a rule; names it and the rule.
+        ValueError: A skill breaks a rule; the message names both.
         LocalProtocolError: PyYAML is not installed.
     """
 
@@ -233,14 +233,14 @@ class Skills:
         return f"<Skills {', '.join(skill.path for skill in self._skills.values())}>"
 
     def _read_folders(self) -> dict[str, list[dict[str, Any]]]:
-        """Return what each folder of each skill holds, by its URI."""
+        """Return the entries of each folder of each skill, by the folder's URI."""
         folders: dict[str, dict[str, dict[str, Any]]] = {}
         for skill in self._skills.values():
             for name, data in skill.files.items():
                 path = f"{skill.path}/{name}"
                 child = self._listed(path)
                 child |= {"mimeType": file_of(name, data).mime_type, "size": len(data)}
-                # Up to the folder of the skill; what is above belongs to nobody.
+                # Up to the folder of the skill; the folders above are not served.
                 while len(path) > len(skill.path):
                     path = path.rpartition("/")[0]
                     folders.setdefault(self._uri(path), {})[child["uri"]] = child
@@ -256,11 +256,11 @@ class Skills:
     def _listed(self, path: str) -> dict[str, Any]:
         return {"uri": self._uri(path), "name": path.rpartition("/")[2]}
 
-    # As an extension...
+    # Methods of `Extension`
 
     def attach(self, server: Server) -> None:
         """Register the files as resources: each `SKILL.md`, and a template for all."""
-        register: Any = server.add_resource  # takes more than what authors may give
+        register: Any = server.add_resource  # accepts more arguments than it declares
         hints = {"ttl_ms": self._ttl_ms, "cache_scope": "public"}
         for skill in self._skills.values():
             data = skill.files[DOCUMENT]
@@ -301,7 +301,7 @@ class Skills:
     def list_skills(
         self, params: dict[str, Any], request: RequestContext
     ) -> dict[str, Any]:
-        """Answer ``skills/list``."""
+        """Handle ``skills/list``."""
         page, following = page_of(
             list(self._skills.values()),
             params.get("cursor"),
@@ -316,7 +316,7 @@ class Skills:
     def get_skill(
         self, params: dict[str, Any], request: RequestContext
     ) -> dict[str, Any]:
-        """Answer ``skills/get``."""
+        """Handle ``skills/get``."""
         uri = member_of(params, "uri", str)
         skill = self._skills.get(uri)
         if skill is None:
@@ -326,7 +326,7 @@ class Skills:
     def read_directory(
         self, params: dict[str, Any], request: RequestContext
     ) -> dict[str, Any]:
-        """Answer ``resources/directory/read``: what one folder holds."""
+        """Handle ``resources/directory/read``: list one folder."""
         uri = member_of(params, "uri", str)
         children = self._folders.get(uri.removesuffix("/"))
         if children is None:
@@ -341,7 +341,7 @@ class Skills:
         result: dict[str, Any] = {"resources": page}
         if following is not None:
             result["nextCursor"] = following
-        # Some clients want the hints here as in any list of resources.
+        # Some clients require cache hints here, as in lists of resources.
         return {**result, **self._hints(request)}
 
     def _hints(self, request: RequestContext) -> dict[str, Any]:

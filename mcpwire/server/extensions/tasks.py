@@ -1,15 +1,15 @@
-"""Tasks: calls that are answered at once with a name, and go on behind it.
+"""Tasks: calls that are answered at once with a task id while their handler runs on.
 
 One object serves both dialects, the extension of 2026-07-28 and the experimental tasks
-of 2025-11-25; each request is answered in the dialect of its revision. Which calls
-become tasks, and how tasks are written, are rules of `mcpwire.protocol.tasks`.
+of 2025-11-25; each request is answered in the dialect of its revision. The rules which
+calls become tasks, and the wire formats, are in `mcpwire.protocol.tasks`.
 
-A task's state is a value there; here it is replaced step by step, each step at once and
-without waiting, and then written to a store. So readers in this process see the newest,
-and of several writes the last one counts.
+A task's state is an immutable `TaskRecord`. A change replaces the record at once,
+without an await, and then writes it to a store. So readers in this process see the
+newest state, and of several writes the last one wins.
 
 2025-11-25 basic/utilities/tasks, "Task Isolation and Access Control", and SEP-2663,
-"Security Considerations": a task belongs to the principal that made it.
+"Security Considerations": a task belongs to the principal that created it.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from mcpwire.server.tools import Tool
 
     Body = Callable[[RequestContext], Awaitable[dict[str, Any]]]
-    """Runs a handler to the result of its call; may raise what handlers raise."""
+    """Runs a handler and returns the result of its call; raises its errors."""
 
 __all__ = [
     "MemoryTaskStore",
@@ -82,7 +82,7 @@ __all__ = [
 
 
 class StoreFullError(MCPError):
-    """There is no room for another task.
+    """The store has no room for another task.
 
     Attributes:
         to_end: The id of a running task to end for more room; ``None``: no task.
@@ -96,32 +96,32 @@ class StoreFullError(MCPError):
 
 
 class TaskStore(Protocol):
-    """Keeps the tasks of a server; called on its loop, by one call at a time per task.
+    """Stores the tasks of a server; called on its loop, one call at a time per task.
 
-    A task under way is run by the process that created it, which knows best how it
-    stands; the store is asked for the others, and for all of an owner's.
+    The process that runs a task has its newest state; the store is read for all other
+    tasks, and to list the tasks of an owner.
     """
 
     async def open(self, now: float) -> None:
-        """Get ready; called before anything else, and again after `aclose`.
+        """Open the store; called before all other methods, and again after `aclose`.
 
-        The process that ran the unfinished tasks may be gone: end them with
+        The process that ran the unfinished tasks may have ended: end them with
         `TaskRecord.stop`, as `INTERRUPTED`.
         """
 
     async def create(self, record: TaskRecord, limits: TaskLimits) -> None:
-        """Keep a new task; what is returned from stays.
+        """Store a new task, durably before the method returns.
 
         Raises:
-            StoreFullError: `select_evictions` finds no room for it; it also gives the
+            StoreFullError: `select_evictions` finds no room for it; it also returns the
                 `to_end` of the error.
         """
 
     async def get(self, task_id: str) -> TaskRecord | None:
-        """Return a task, or ``None`` if there is none with that id."""
+        """Return a task, or ``None`` if no task has that id."""
 
     async def update(self, record: TaskRecord) -> None:
-        """Keep how a task stands now, if it is still there."""
+        """Replace the record of a task, if the store has that task."""
 
     async def list(
         self, owner: str, *, after: tuple[float, str] | None, limit: int
@@ -130,32 +130,32 @@ class TaskStore(Protocol):
 
         Args:
             owner: The key of the owner.
-            after: Creation time and id of the task that they come after, which may be
-                gone; ``None``: from the first one.
-            limit: At most so many.
+            after: Creation time and id of the task before the first one, which may have
+                been deleted; ``None``: from the start.
+            limit: The maximum number of tasks.
         """
 
     async def delete(self, task_id: str) -> None:
-        """Forget a task, if it is there."""
+        """Delete a task, if it is stored."""
 
     async def expire(self, now: float) -> None:
         """Delete expired tasks."""
 
     async def aclose(self) -> None:
-        """Let go of everything; called twice, it does no more."""
+        """Release all resources; a second call has no effect."""
 
 
 class MemoryTaskStore:
-    """Keeps tasks for as long as its process lives."""
+    """Stores tasks in memory, until the process ends."""
 
     def __init__(self) -> None:
         self._records: dict[str, TaskRecord] = {}  # the oldest first
 
     async def open(self, now: float) -> None:
-        """Get ready, which takes nothing."""
+        """Do nothing: the store needs no preparation."""
 
     async def create(self, record: TaskRecord, limits: TaskLimits) -> None:
-        """Keep a new task; see `TaskStore`.
+        """Store a new task; see `TaskStore`.
 
         Raises:
             StoreFullError: There is no room for it.
@@ -173,7 +173,7 @@ class MemoryTaskStore:
         return self._records.get(task_id)
 
     async def update(self, record: TaskRecord) -> None:
-        """Keep how a task stands now, if it is still there."""
+        """Replace the record of a task, if the store has that task."""
         if record.id in self._records:
             self._records[record.id] = record
 
@@ -189,7 +189,7 @@ class MemoryTaskStore:
         return sorted(found, key=_place)[:limit]
 
     async def delete(self, task_id: str) -> None:
-        """Forget a task, if it is there."""
+        """Delete a task, if it is stored."""
         self._records.pop(task_id, None)
 
     async def expire(self, now: float) -> None:
@@ -198,7 +198,7 @@ class MemoryTaskStore:
             del self._records[record.id]
 
     async def aclose(self) -> None:
-        """Keep what there is: the process lives on."""
+        """Do nothing: the tasks stay until the process ends."""
 
 
 def _place(record: TaskRecord) -> tuple[float, str]:
@@ -208,7 +208,7 @@ def _place(record: TaskRecord) -> tuple[float, str]:
 T = TypeVar("T")
 
 VERSION: Final = 1
-"""Of the table; a file with another one is not ours to change."""
+"""The version of the table; files of another version are not opened."""
 
 _TABLE: Final = """
 create table if not exists task (
@@ -225,14 +225,14 @@ create index if not exists task_by_expiry on task (expires_at);
 
 
 class SqliteTaskStore:
-    """Keeps tasks in one file, for one process at a time.
+    """Stores tasks in an SQLite file, for one process at a time.
 
-    Tasks that were under way when their process ended cannot go on. The next one to
-    open the file marks them as failed, with a message that says so; so two processes
-    must not share it.
+    Tasks that were running when their process ended cannot be continued. The next
+    `open` of the file marks them as failed, with a message that explains it; so two
+    processes must not share the file.
 
     Args:
-        path: The file. It is made for this user alone where it is not there.
+        path: The file; a new one is accessible to the current user only.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -244,8 +244,8 @@ class SqliteTaskStore:
         return f"<{type(self).__name__} {self._path!r}>"
 
     async def _do(self, step: Callable[[sqlite3.Connection], T]) -> T:
-        """Do a step in the store's thread, wholly or not at all."""
-        assert self._thread is not None  # `open` comes first
+        """Run a function in the store's thread, in one transaction."""
+        assert self._thread is not None  # `open` is called first
 
         def work() -> T:
             assert self._database is not None
@@ -256,10 +256,10 @@ class SqliteTaskStore:
         return await loop.run_in_executor(self._thread, work)
 
     async def open(self, now: float) -> None:
-        """Open the file and end what an earlier process left under way.
+        """Open the file; mark tasks of an earlier process as failed.
 
         Raises:
-            OSError: The file cannot be made or opened.
+            OSError: The file cannot be created or opened.
             sqlite3.Error: It is no database, or not one of this store.
         """
         await self.aclose()
@@ -275,8 +275,8 @@ class SqliteTaskStore:
     def _connect(self) -> None:
         import sqlite3
 
-        # Results may be anybody's secrets. Only of a new file is the descriptor closed:
-        # of another one that would end the locks that this process has on it.
+        # Results may contain secrets of users. The descriptor is closed only if the
+        # file is new: otherwise that would release this process's locks on the file.
         with contextlib.suppress(FileExistsError):
             os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
         self._database = sqlite3.connect(self._path, isolation_level="IMMEDIATE")
@@ -286,13 +286,13 @@ class SqliteTaskStore:
                 f"{self._path!r} has tables of version {version}, not {VERSION}"
             )
         self._database.execute("pragma journal_mode = wal")
-        # What was told must be there after a power cut too.
+        # A task that a client knows must survive a power failure.
         self._database.execute("pragma synchronous = full")
         self._database.executescript(_TABLE)
         self._database.execute(f"pragma user_version = {VERSION}")
 
     async def create(self, record: TaskRecord, limits: TaskLimits) -> None:
-        """Keep a new task, on the disk before this returns; see `TaskStore`.
+        """Store a new task on the disk; see `TaskStore`.
 
         Raises:
             StoreFullError: There is no room for it.
@@ -310,7 +310,7 @@ class SqliteTaskStore:
         return _read(rows[0][0]) if rows else None
 
     async def update(self, record: TaskRecord) -> None:
-        """Keep how a task stands now, if it is still there."""
+        """Replace the record of a task, if the store has that task."""
         await self._execute(
             "update task set is_final = ?, record = ? where id = ?",
             record.is_final,
@@ -334,7 +334,7 @@ class SqliteTaskStore:
         return [_read(row[0]) for row in rows]
 
     async def delete(self, task_id: str) -> None:
-        """Forget a task, if it is there."""
+        """Delete a task, if it is stored."""
         await self._execute("delete from task where id = ?", task_id)
 
     async def expire(self, now: float) -> None:
@@ -342,7 +342,7 @@ class SqliteTaskStore:
         await self._execute("delete from task where expires_at <= ?", now)
 
     async def aclose(self) -> None:
-        """Close the file; what it keeps stays."""
+        """Close the file; its tasks stay in it."""
         thread, self._thread = self._thread, None
         if thread is None:
             return
@@ -358,7 +358,7 @@ class SqliteTaskStore:
             database.close()
 
 
-# What runs in the store's thread...
+# Work of the store's thread
 
 
 def _create(
@@ -402,7 +402,7 @@ _ADDRESS: Final = "address:"
 
 
 def owner_of(request: RequestContext) -> str:
-    """Return the client that a task counts to, as a text that a store can compare."""
+    """Return the client that a task counts for, as a text that a store can compare."""
     info = request.info
     if info.principal is not None:
         return encode(info.principal.key).decode()
@@ -410,7 +410,7 @@ def owner_of(request: RequestContext) -> str:
 
 
 def is_reachable(owner: str, request: RequestContext) -> bool:
-    """Tell whether a client may name a task; only principals are told apart."""
+    """Return whether a client may access a task; only principals are distinguished."""
     if request.info.principal is not None:
         return owner == owner_of(request)
     return not owner or owner.startswith(_ADDRESS)
@@ -425,7 +425,7 @@ logger = LimitedLogger("mcpwire")
 
 @attrs.define(eq=False)
 class Question:
-    """What a handler asks the client, until it is answered or not asked any more."""
+    """A request of a handler to the client, until it is answered or withdrawn."""
 
     method: str
 
@@ -434,11 +434,11 @@ class Question:
     answer: asyncio.Future[dict[str, Any]]
 
     is_put: bool = False
-    """Whether somebody is putting it to the client right now."""
+    """Whether a ``tasks/result`` request is sending it to the client."""
 
 
 class RunningTask:
-    """A task with its handler in this process; see the module's text."""
+    """A task with its handler in this process; see the module docstring."""
 
     def __init__(
         self,
@@ -450,14 +450,14 @@ class RunningTask:
         tell: Callable[[TaskRecord], None],
     ) -> None:
         self.record = record
-        self._saved = record  # as the store has it
+        self._saved = record  # the record in the store
         self._store = store
         self._clock = clock
         self._tell = tell
         self._session = request.session
         self._request = request.for_task(ask=self._ask, notify=self._hear)
         self._questions: dict[str, Question] = {}
-        self.changed = asyncio.Event()  # it stands otherwise, or may be asked for more
+        self.changed = asyncio.Event()  # set when the record or the questions change
         self._writing = asyncio.Lock()
         self._job: asyncio.Task[None] | None = None
         self._has_begun = False
@@ -465,7 +465,7 @@ class RunningTask:
     def start(
         self, body: Body, params: dict[str, Any], on_end: Callable[[RunningTask], None]
     ) -> asyncio.Task[None]:
-        """Let it run; the task that is returned raises nothing but its cancellation."""
+        """Start the handler; the returned task raises only `CancelledError`."""
         self._job = asyncio.get_running_loop().create_task(
             self._run(body, params, on_end), name=f"mcpwire-task-{self.record.tool}"
         )
@@ -476,13 +476,13 @@ class RunningTask:
     ) -> None:
         self._has_begun = True
         if self.record.is_final:
-            # Stopped before it began. It begins all the same, and finds itself
-            # cancelled: what it was given has to be closed.
+            # Stopped before it began. The job begins all the same and is cancelled at
+            # once, so that it closes its request.
             self._stop()
         try:
             self._move(await self._outcome(body, params))
         except asyncio.CancelledError:
-            # A cancel has set the outcome before, except at the end of the loop.
+            # `cancel` has already set the outcome, except when the loop shuts down.
             self._move(self.record.stop(INTERRUPTED, now=self._clock()))
             raise
         finally:
@@ -496,7 +496,7 @@ class RunningTask:
                 on_end(self)
 
     async def _outcome(self, body: Body, params: dict[str, Any]) -> TaskRecord:
-        """Run the handler and return how the task ends."""
+        """Run the handler; return the final record."""
         try:
             async with asyncio.timeout(self.record.ttl) as time_kept:
                 result = await run_handler(
@@ -505,7 +505,7 @@ class RunningTask:
         except RPCError as error:
             return self._failed(error)
         except TimeoutError:
-            assert time_kept.expired()  # those of handlers do not come this far
+            assert time_kept.expired()  # `run_handler` converts those of handlers
             self._request.is_cancelled = True
             return self.record.stop(EXPIRED, now=self._clock())
         if result.get("resultType", "complete") != "complete":
@@ -520,16 +520,16 @@ class RunningTask:
             fields["data"] = error.data
         return self.record.fail(fields, now=self._clock())
 
-    # How it stands...
+    # State
 
     @property
     def is_saved(self) -> bool:
-        """Whether the store has it as it stands."""
+        """Whether the store has the current record."""
         return self._saved is self.record
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing of it runs any more."""
+        """Whether the handler has finished."""
         return self._job is not None and self._job.done()
 
     def _move(self, record: TaskRecord) -> None:
@@ -546,24 +546,24 @@ class RunningTask:
         changed.set()
 
     async def save(self) -> None:
-        """Write how it stands to the store; where that fails, say so in the log."""
+        """Write the current record to the store; log a failure."""
         async with self._writing:
             record = self.record
             if self._saved is record:
                 return
             try:
                 await self._store.update(record)
-            except Exception:  # the boundary of stores: the task must go on
+            except Exception:  # an error of the store must not end the task
                 logger.exception("a task was not written to %r", self._store)
                 return
             self._saved = record
 
     def cancel(self) -> None:
-        """Stop it because its client wants that; nothing where it has ended."""
+        """Cancel the task on behalf of its client, if it is running."""
         self._end(self.record.cancel(now=self._clock()))
 
     def stop(self, reason: str) -> None:
-        """Stop it as failed, for that reason; nothing where it has ended."""
+        """End the task as failed for this reason, if it is running."""
         self._end(self.record.stop(reason, now=self._clock()))
 
     def _end(self, record: TaskRecord) -> None:
@@ -578,10 +578,10 @@ class RunningTask:
         assert self._job is not None
         self._job.cancel()
 
-    # What it tells and asks...
+    # Messages to the client
 
     def _send(self, method: str, params: dict[str, Any]) -> None:
-        """Tell a session's client; a call that stands alone has nobody to tell.
+        """Send a notification to a session's client; other clients get none.
 
         The extension, "Task Status Notifications": neither progress nor messages go
         to listeners of tasks.
@@ -591,7 +591,7 @@ class RunningTask:
             session.send(method, relate_to_task(params, self.record.id))
 
     def _hear(self, method: str, params: dict[str, Any]) -> None:
-        """Take what the handler tells: where its work is becomes part of its status."""
+        """Forward a handler's notification; store a progress message as the status."""
         if method == PROGRESS and (message := params.get("message")) is not None:
             self.record = self.record.describe(message, now=self._clock())
         self._send(method, params)
@@ -599,7 +599,7 @@ class RunningTask:
     async def _ask(
         self, method: str, params: dict[str, Any], key: str | None = None
     ) -> dict[str, Any]:
-        """Wait until the client has answered a question of the handler."""
+        """Send a request of the handler to the client; return the client's result."""
         check_task_can_ask(method, self._request.revision)
         record, key = self.record.ask(method, params, now=self._clock(), key=key)
         question = Question(method, params, asyncio.get_running_loop().create_future())
@@ -610,7 +610,7 @@ class RunningTask:
             return await question.answer
         finally:
             if self._questions.pop(key, None) is not None:
-                # The handler waits no longer; cancel the sending of the question, too.
+                # The handler was cancelled: stop a pending delivery, too.
                 question.answer.cancel()
                 self._settle([key])
 
@@ -618,7 +618,7 @@ class RunningTask:
         self._move(self.record.settle(frozenset(keys), now=self._clock()))
 
     def answer(self, answers: Mapping[str, dict[str, Any]]) -> None:
-        """Give the handler what the client answered, by key."""
+        """Pass the client's results to the handler, by key."""
         for key, answer in answers.items():
             question = self._questions.pop(key, None)
             if question is not None and not question.answer.done():
@@ -626,7 +626,7 @@ class RunningTask:
         self._settle(answers)
 
     async def put_question(self, request: RequestContext) -> bool:
-        """Put an open question to the client by way of a request of its own."""
+        """Send an open question to the client on the stream of this request."""
         waiting = (item for item in self._questions.items() if not item[1].is_put)
         key, question = next(waiting, (None, None))
         if key is None or question is None:
@@ -645,9 +645,9 @@ class RunningTask:
                 self._take(key, question, asking)
         finally:
             question.is_put = False
-            self._wake()  # somebody else may put it, if it is not answered
+            self._wake()  # another request may send it, if it has no answer
             asking.cancel()
-            # Its end is ours to see, whatever it is.
+            # Retrieve the outcome, whatever it is.
             await asyncio.gather(asking, return_exceptions=True)
         return True
 
@@ -657,36 +657,36 @@ class RunningTask:
         try:
             self.answer({key: asking.result()})
         except (RPCError, RequestTimeout) as error:
-            # Outside a task the handler would get this too.
+            # Without a task the handler would get this error, too.
             del self._questions[key]
             question.answer.set_exception(error)
             self._settle([key])
 
 
 PAGE: Final = 100
-"""How many tasks one page has at most."""
+"""The maximum number of tasks of one page."""
 
 CLOSE_GRACE_S: Final = 0.25
-"""How long handlers may take to end when their server stops."""
+"""How long handlers may take to end on shutdown, in seconds."""
 
 
 class Tasks:
-    """Lets calls of tools run as tasks; give it to `Server(extensions=...)`.
+    """Runs tool calls as tasks; pass it to `Server(extensions=...)`.
 
-    A tool takes part with ``task="optional"`` or ``task="required"``. Tasks belong to
-    the principal of the call that made them, and to nobody else they are there. Where
-    a server does not tell its clients apart, a task's id is all that protects it.
+    It applies to tools with ``task="optional"`` or ``task="required"``. Tasks belong to
+    the principal of the call that created them; other principals cannot see them. On a
+    server that does not distinguish its clients, only the secret id protects a task.
 
     Args:
-        store: Where tasks are kept; in memory by default.
-        ttl: For how many seconds from its creation a task is kept, under way or not;
-            ``None`` is for ever. A client of 2025-11-25 may ask for less.
-        poll_interval: How many seconds clients should wait between two looks.
-        max_tasks: How many tasks are kept at once. Beyond that the oldest finished one
-            of the client with the most gives way, or if all of its tasks run, its
-            oldest one, which fails. A client loses none for one with as many.
+        store: The store of tasks; in memory by default.
+        ttl: How long a task is kept from its creation, running or not, in seconds;
+            ``None``: without limit. A client of 2025-11-25 may request less.
+        poll_interval: How many seconds clients should wait between two polls.
+        max_tasks: The maximum number of tasks. Over it, the client with the most tasks
+            loses its oldest finished one, or if all are running, its oldest one, which
+            fails. No client loses a task for a client with as many.
         per_principal: How many tasks of one principal, or of one address over HTTP
-            without `auth`, may be under way at once.
+            without `auth`, may run at once.
         clock: Returns seconds since the epoch.
 
     Raises:
@@ -724,28 +724,28 @@ class Tasks:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {len(self._running)} under way>"
 
-    # What a server declares and routes...
+    # Declarations and methods of the server
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What the server declares of the extension: that it is there."""
+        """The declared settings of the extension: it has none."""
         return {}
 
     @property
     def legacy_capabilities(self) -> dict[str, Any]:
-        """What the server declares at 2025-11-25.
+        """The capabilities that the server declares at 2025-11-25.
 
         2025-11-25 basic/utilities/tasks, "Task Isolation and Access Control": a
-        server that cannot tell its clients apart should not list tasks.
+        server that cannot distinguish its clients should not list tasks.
         """
         tasks: dict[str, Any] = {"cancel": {}, "requests": {"tools": {"call": {}}}}
         return {"tasks": {"list": {}, **tasks} if self._tells_apart else tasks}
 
     def attach(self, server: Any) -> None:
-        """Let the tools of a server take part.
+        """Attach the extension to a server.
 
         Raises:
-            ValueError: Another server has it.
+            ValueError: The extension is attached to another server.
         """
         if self._is_attached:
             raise ValueError("these tasks belong to another server")
@@ -754,7 +754,7 @@ class Tasks:
         self._tells_apart = server.auth is not None
 
     def methods(self) -> dict[str, Handler]:
-        """Return the handlers of all methods that some revision of the server has."""
+        """Return the handlers of all methods that the server's revisions define."""
         methods: dict[str, Handler] = {
             "tasks/get": self._get,
             "tasks/cancel": self._cancel,
@@ -767,7 +767,7 @@ class Tasks:
                 methods["tasks/list"] = self._list
         return methods
 
-    # Calls that become tasks...
+    # Creation of tasks
 
     async def intercept(
         self,
@@ -776,9 +776,9 @@ class Tasks:
         request: RequestContext,
         body: Body,
     ) -> dict[str, Any] | None:
-        """Answer a call with a task; ``None``: it is to be run as usual.
+        """Answer a call with a new task; ``None``: run the call as usual.
 
-        If a task is returned, `body` is called exactly once, for a request of its own.
+        If a task is returned, `body` is called exactly once, with its own request.
         """
         capabilities = request.client_capabilities
         if not runs_as_task(
@@ -805,17 +805,17 @@ class Tasks:
     async def _create(
         self, tool: Tool, params: Mapping[str, Any], request: RequestContext
     ) -> TaskRecord:
-        """Return a new task, which the store has (SEP-2663, "Task Creation")."""
+        """Create a task and store it (SEP-2663, "Task Creation")."""
         ttl = self._ttl
         wanted = tasks.read_ttl(params) if request.revision.era is Era.SESSION else None
         if wanted is not None:
-            wanted = max(wanted, self._poll_interval)  # to fetch the result once
+            wanted = max(wanted, self._poll_interval)  # time to fetch the result once
             ttl = wanted if ttl is None else min(wanted, ttl)
         await self._open()
         now = self._clock()
         await self._catch_up(now)
         record = tasks.TaskRecord(
-            # 192 bits of randomness: nobody finds one by trying.
+            # 192 random bits: an id cannot be guessed.
             id=secrets.token_urlsafe(24),
             owner=owner_of(request),
             tool=tool.key,
@@ -829,13 +829,13 @@ class Tasks:
         except StoreFullError as error:
             raise InternalError(f"{error}, try again later") from error
         except asyncio.CancelledError:
-            # Nobody will hear of it.
+            # The client will never learn the id.
             await self._store.delete(record.id)
             raise
         return record
 
     async def _keep(self, record: TaskRecord) -> None:
-        """Write a new task to the store, and end others for it as the store says."""
+        """Write a new task to the store; evict others as the store asks."""
         while True:
             try:
                 return await self._store.create(record, self._limits)
@@ -853,7 +853,7 @@ class Tasks:
             self._running.pop(task.record.id, None)
 
     async def _catch_up(self, now: float) -> None:
-        """Write what a store that failed for a while did not take."""
+        """Save the ended tasks that the store has failed to write."""
         for id, task in list(self._running.items()):
             if task.has_ended:
                 if not task.record.is_expired(now):
@@ -862,12 +862,12 @@ class Tasks:
                         return
                 self._running.pop(id, None)
 
-    # Tasks that are there...
+    # Methods of tasks
 
     async def _find(
         self, params: Mapping[str, Any], request: RequestContext
     ) -> tuple[TaskRecord, RunningTask | None]:
-        """Return the task that params name, and what runs of it here."""
+        """Return the task that `params` name, and its running part, if it is here."""
         task_id = tasks.requested_task_id(params)
         running = self._running.get(task_id)
         if running is None:
@@ -886,7 +886,7 @@ class Tasks:
     async def _get(
         self, params: dict[str, Any], request: RequestContext
     ) -> dict[str, Any]:
-        """Answer ``tasks/get``."""
+        """Handle ``tasks/get``."""
         record, _ = await self._find(params, request)
         if request.revision.era is Era.STATELESS:
             return tasks.write_detailed(record)
@@ -895,7 +895,7 @@ class Tasks:
     async def _update(
         self, params: dict[str, Any], request: RequestContext
     ) -> dict[str, Any]:
-        """Answer ``tasks/update``: with nothing but that it arrived."""
+        """Handle ``tasks/update``; the result is empty."""
         record, running = await self._find(params, request)
         answers = tasks.read_answers(record, params)
         if running is not None and answers:
@@ -906,7 +906,7 @@ class Tasks:
     async def _cancel(
         self, params: dict[str, Any], request: RequestContext
     ) -> dict[str, Any]:
-        """Answer ``tasks/cancel``; the handler ends in its own time."""
+        """Handle ``tasks/cancel``, without waiting for the handler to end."""
         record, running = await self._find(params, request)
         is_stateless = request.revision.era is Era.STATELESS
         if record.is_final and not is_stateless:
@@ -917,20 +917,20 @@ class Tasks:
             record = running.record
         return {} if is_stateless else tasks.write_legacy_task(record)
 
-    # 2025-11-25 only...
+    # Methods of 2025-11-25 only
 
     async def _result(
         self, params: dict[str, Any], request: RequestContext
     ) -> dict[str, Any]:
-        """Answer ``tasks/result`` when the task has ended; until then ask what it asks.
+        """Handle ``tasks/result``: send the task's questions until it has ended.
 
-        2025-11-25 basic/utilities/tasks, "Input Required Status": they belong to the
-        stream of this request.
+        2025-11-25 basic/utilities/tasks, "Input Required Status": the questions belong
+        to the stream of this request.
         """
         record, running = await self._find(params, request)
         while not record.is_final:
             if running is None:
-                # Another process runs it, and only the store tells how it stands.
+                # Another process runs it: poll the store.
                 await asyncio.sleep(record.poll_interval)
                 record, running = await self._find(params, request)
                 continue
@@ -942,7 +942,7 @@ class Tasks:
     async def _list(
         self, params: dict[str, Any], request: RequestContext
     ) -> dict[str, Any]:
-        """Answer ``tasks/list`` to an authenticated client."""
+        """Handle ``tasks/list`` of an authenticated client."""
         if request.info.principal is None:
             raise MethodNotFound("tasks are listed only to authenticated clients")
         after = tasks.read_cursor(params)
@@ -962,7 +962,7 @@ class Tasks:
         return result
 
     def watchable(self, ids: Sequence[str], request: RequestContext) -> list[str]:
-        """Return those that go on; ended ones and those of others are left out."""
+        """Return the ids of running tasks that the client may access."""
         return [
             task_id
             for task_id in ids
@@ -974,9 +974,9 @@ class Tasks:
     def watch(
         self, ids: Sequence[str], request: RequestContext, send: NotifyFn
     ) -> Callable[[], None]:
-        """Tell of each step of these tasks until the function returned is called."""
+        """Send each change of these tasks until the returned function is called."""
         watched = self.watchable(ids, request)
-        # Two may listen with equal functions, so each has its own key.
+        # Two listeners may pass equal functions, so each has its own key.
         key = object()
         for task_id in watched:
             self._watchers.setdefault(task_id, {})[key] = send
@@ -991,16 +991,16 @@ class Tasks:
                     del self._watchers[task_id]
 
     def _tell(self, record: TaskRecord) -> None:
-        """Tell how a task stands, as `tasks/get` would."""
+        """Send the state of a task to its watchers, as ``tasks/get`` returns it."""
         watchers = self._watchers.get(record.id)
         if watchers is None:
             return
-        if record.is_final:  # there is nothing more to come
+        if record.is_final:  # no further change follows
             del self._watchers[record.id]
         for send in tuple(watchers.values()):
             send(CHANGED, write_detailed(record))
 
-    # The life of the store...
+    # The store
 
     async def _open(self) -> None:
         """Open the store, once for all callers."""
@@ -1011,17 +1011,17 @@ class Tasks:
             )
         opening = self._opening
         try:
-            # A cancelled caller leaves it to the others.
+            # Cancelling one caller must not cancel the shared task.
             await wait_shared(opening)
         except BaseException:
             if opening.done() and self._opening is opening:
-                self._opening = None  # it failed: the next one tries again
+                self._opening = None  # it failed: the next caller retries
             raise
 
     async def aclose(self) -> None:
-        """Stop all tasks, and let go of the store; it can be used again afterwards.
+        """Stop all tasks and close the store; the object can be used again afterwards.
 
-        A task that is under way fails, and says that its server stopped.
+        A running task fails, with the reason that its server stopped.
         """
         for task in list(self._running.values()):
             task.stop(INTERRUPTED)
@@ -1034,13 +1034,13 @@ class Tasks:
         self._running.clear()
         opening, self._opening = self._opening, None
         if opening is not None:
-            opening.cancel()  # which does nothing to one that is done
+            opening.cancel()  # no effect on a finished task
             await asyncio.wait({opening}, timeout=CLOSE_GRACE_S)
             await self._store.aclose()
 
 
 def _outcome(record: TaskRecord) -> dict[str, Any]:
-    """Return or raise exactly what the call would have, and which task it was."""
+    """Return or raise the outcome of the call, with the id of its task."""
     if record.error is not None:
         raise rpc_error(
             record.error["code"],

@@ -1,5 +1,5 @@
-"""The server over HTTP: an ASGI application without a framework.
+"""The HTTP server: an ASGI application without a framework.
 
-`app` is the application, `exchange` one request in it. `stateless` answers requests
-that stand alone, `sessions` those of a session; `uvicorn` runs it.
+`app` is the application, `exchange` one request and its response. `stateless` serves
+requests without a session, `sessions` requests of a session; `uvicorn` runs the server.
 """

@@ -1,19 +1,19 @@
-"""The ASGI application: which part of the server answers a request, and when it ends.
+"""The ASGI application: routing of requests, startup and shutdown.
 
 ::
 
     lifespan ─► start, drain                   optional: the first request starts, too
     http ──► health, ready
         └──► RequestGuard: Host, Origin, CORS, authentication
-              └──► endpoint: POST ─► Stateless   what stands alone
-                                  └► Sessions    what belongs to a session
+              └──► endpoint: POST ─► Stateless   requests without a session
+                                  └► Sessions    messages of a session
                              GET, DELETE ─► Sessions
 
     new ──first request, lifespan──► started ──drain──► draining ──► closed
                                         ▲                              │
-                                        └────── a lifespan anew ───────┘
+                                        └───── lifespan starts again ──┘
 
-In which order a POST is checked stands in `protocol.request_validation`.
+`protocol.request_validation` documents the order of the checks of a POST.
 """
 
 from __future__ import annotations
@@ -79,45 +79,45 @@ POST_ONLY: Final = (("allow", "POST"),)
 ALL_VERBS: Final = (("allow", "POST, GET, DELETE"),)
 
 END_GRACE_S: Final = 1.0
-"""How long what was cancelled may take to end, and its answer to be sent."""
+"""How long cancelled calls may take to end and to send their responses, in seconds."""
 
 
 class AsgiApp:
     """An MCP server as an ASGI application, to be run or mounted anywhere.
 
-    It starts itself with the first request, so that mounting it needs no wiring; where
-    the ASGI lifespan reaches it, it uses that.
+    The first request starts it, so that mounting it needs no wiring; under a web server
+    that sends ASGI lifespan events, those start and close it.
 
     Args:
-        dispatcher: Answers the requests.
-        path: Where the endpoint is. Where the application is mounted, it also answers
-            at the mount's own path.
-        allowed_hosts: The names that the server is asked by, such as
-            ``"mcp.example.com"``, ``"*.example.com"`` or ``"*"``. By default those of
-            this machine itself and the address that it listens on.
-        allowed_origins: The pages that may ask, such as ``"https://example.com"``. By
-            default those of this machine itself, and of the host that is asked.
-        cors: Whether browsers are told that those pages may ask and read the answers;
-            origins stand for ``True`` and are allowed then.
-        health: The path that is answered as long as the server lives; ``None``: none.
-        ready: The path that is answered as long as it takes requests; ``None``: none.
-        stateless: Whether there are no sessions, so that a request of the revisions
-            that have them stands alone, too.
-        json_only: Whether calls that stand alone are never answered by a stream.
-        legacy_sse: Whether the two endpoints of 2024-11-05 are there as well, at
-            ``path/sse`` and ``path/messages``.
-        event_store: Keeps what was sent to sessions, so that streams can be resumed.
-            ``None``: in memory, within bounds; ``False``: nowhere.
+        dispatcher: Handles the requests.
+        path: The path of the endpoint; a mount also serves it at the mount's own path.
+        allowed_hosts: The host names that requests may address, such as
+            ``"mcp.example.com"``, ``"*.example.com"`` or ``"*"``. By default the names
+            of the local machine and the address that the server listens on.
+        allowed_origins: The origins of pages that may send requests, such as
+            ``"https://example.com"``. By default the local machine and the host that
+            the request addresses.
+        cors: Whether CORS headers allow pages of these origins to read the responses;
+            origins in place of ``True`` are added to the allowed origins.
+        health: The path that returns 200 while the server runs; ``None``: no such path.
+        ready: The path that returns 200 while the server accepts requests, else 503.
+        stateless: Whether the server has no sessions, so that requests of the revisions
+            with sessions are served without one.
+        json_only: Whether calls without a session are never answered by a stream.
+        legacy_sse: Whether to add the two endpoints of 2024-11-05, ``path/sse`` and
+            ``path/messages``.
+        event_store: Stores the messages of sessions, so that streams can be resumed.
+            ``None``: a bounded store in memory; ``False``: no store.
         session_idle: How long a session may be idle, in seconds.
-        max_sessions: How many there may be.
-        retry: How long clients of a stream should wait before they come back.
-        ask_timeout: How long a client may take to answer a question.
-        stream_after: How long a call may take before it is answered by a stream.
-        heartbeat: How long a stream is silent before a comment is sent.
+        max_sessions: The maximum number of sessions.
+        retry: How long clients of a stream should wait to reconnect, in seconds.
+        ask_timeout: How long a client may take to answer a server request, in seconds.
+        stream_after: After how many seconds a call is answered by a stream.
+        heartbeat: After how many seconds of silence a stream sends a comment.
         bound: The name of the address that the server listens on.
 
     Attributes:
-        limits: Bounds on what one client may cost.
+        limits: Limits on the resources that one client can use.
 
     Raises:
         ValueError: A path, a host or an origin is malformed.
@@ -159,7 +159,7 @@ class AsgiApp:
             auth=dispatcher.auth,
             bound=bound,
         )
-        # As in `RequestGuard`: parsing them takes a tenth of a plain call.
+        # Cached as in `RequestGuard`: parsing them takes a tenth of a plain call.
         self._check_formats = lru_cache(maxsize=32)(check_formats)
         self._stateless = Stateless(dispatcher, is_json_only=json_only)
         self._sessions: Sessions | None = None
@@ -193,7 +193,7 @@ class AsgiApp:
         if legacy_sse:
             self._places[f"{path}/sse"] = self._serve_legacy_stream
             self._places[f"{path}/messages"] = self._serve_legacy_message
-        # What shows nothing of any client.
+        # These responses contain no data of clients and need no authentication.
         self._public = {self._serve_health, self._serve_ready, self._serve_metadata}
         auth = dispatcher.auth
         self._metadata_paths = () if auth is None else auth.metadata_paths()
@@ -204,12 +204,12 @@ class AsgiApp:
         self._is_draining = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one ASGI scope: a request, or the lifespan."""
+        """Serve one ASGI scope: an HTTP request, the lifespan or a WebSocket."""
         if scope["type"] != "http":
             await self._serve_other(scope, receive, send)
             return
         if asyncio.current_task() is None:
-            # Some web servers run it without a task, which time limits need.
+            # Some web servers call the application outside a task; timeouts need one.
             serving = self(scope, receive, send)
             await asyncio.get_running_loop().create_task(serving)
             return
@@ -227,7 +227,7 @@ class AsgiApp:
         except UnreadableMessage as problem:
             await _refuse(exchange, HttpProblem(400, problem.error, id=problem.id))
         except Exception as raised:
-            # The text of an unforeseen error may hold what is not for clients.
+            # The text of an unexpected error may hold data that clients must not see.
             logger.exception("a request could not be answered", kind=place_of(raised))
             error = InternalError("the server failed")
             await _refuse(exchange, HttpProblem(500, error))
@@ -244,16 +244,16 @@ class AsgiApp:
         if kind == "lifespan":
             await self._follow(receive, send)
         elif kind == "websocket":
-            # MCP has no transport over WebSocket; closed unaccepted, it is a 403.
+            # MCP has no WebSocket transport; closing it before accepting sends a 403.
             await receive()
             await send({"type": "websocket.close", "code": 1000})
         else:
             raise RuntimeError(f"unknown kind of ASGI scope: {kind!r}")
 
-    # One request...
+    # Requests
 
     async def _serve(self, exchange: Exchange, access: AccessRecord | None) -> None:
-        """Check the head, and answer. Raises `HttpProblem` and others."""
+        """Check the head of a request and route it. Raises `HttpProblem` and others."""
         exchange.check_framing()
         serve = self._find(exchange)
         if serve in self._public:
@@ -269,7 +269,7 @@ class AsgiApp:
             await guard.answer_preflight(exchange)
             return
         if self._is_draining:
-            # What runs may wait for the client's answer, which comes by a POST.
+            # Running calls may wait for a client's response, which arrives by POST.
             if exchange.verb != "POST" or serve != self._serve_mcp:
                 raise _shutting_down()
         elif self._loop is not asyncio.get_running_loop():
@@ -279,7 +279,7 @@ class AsgiApp:
 
     def _find(self, exchange: Exchange) -> Serve | None:
         path, root = exchange.path, exchange.scope.get("root_path") or ""
-        # Some servers leave the path of the mount in it.
+        # Some web servers do not remove the mount's path from the request's path.
         if root and (path == root or path.startswith(f"{root}/")):
             path = path[len(root) :]
         serve = self._places.get(path)
@@ -299,8 +299,8 @@ class AsgiApp:
             await _reply_document(exchange, 200, {"status": "ready"})
 
     async def _serve_metadata(self, exchange: Exchange, _: object) -> None:
-        assert self._dispatcher.auth is not None  # it gave the path
-        # RFC 9728, 3.1; clients in browsers read it from other origins.
+        assert self._dispatcher.auth is not None  # it defined the path
+        # RFC 9728, 3.1; browser clients read the metadata from other origins.
         exchange.extra.append((b"access-control-allow-origin", b"*"))
         await _reply_document(exchange, 200, self._dispatcher.auth.metadata())
 
@@ -327,7 +327,7 @@ class AsgiApp:
         if is_alone or self._opens_alone(value):
             await self._stateless.serve(exchange, read_message(value))
         else:
-            assert self._sessions is not None  # what else could it be
+            assert self._sessions is not None  # the only other era
             await self._sessions.serve(exchange, value)
 
     def _opens_alone(self, value: Json) -> bool:
@@ -335,7 +335,7 @@ class AsgiApp:
         return type(params) is dict and self._dispatcher.opens_alone(params)
 
     async def _serve_stream(self, exchange: Exchange, *, is_alone: bool) -> None:
-        """Answer a GET, a DELETE or another verb at the endpoint."""
+        """Serve a GET, a DELETE or another verb at the endpoint."""
         sessions = self._sessions
         # 2026-07-28 streamable-http, "Earlier Streamable HTTP Revisions".
         if sessions is None or is_alone:
@@ -350,32 +350,32 @@ class AsgiApp:
             raise HttpProblem(405, "only POST, GET and DELETE are answered", ALL_VERBS)
 
     async def _serve_legacy_stream(self, exchange: Exchange, _: object) -> None:
-        assert self._legacy is not None  # else nothing is at the path
+        assert self._legacy is not None  # else the path is not registered
         if exchange.verb != "GET":
             raise HttpProblem(405, "only GET is answered here", (("allow", "GET"),))
         await self._legacy.serve_stream(exchange)
 
     async def _serve_legacy_message(self, exchange: Exchange, _: object) -> None:
-        assert self._legacy is not None  # else nothing is at the path
+        assert self._legacy is not None  # else the path is not registered
         if exchange.verb != "POST":
             raise HttpProblem(405, "only POST is answered here", POST_ONLY)
         if not is_json(exchange.headers.get("content-type")):
             raise HttpProblem(415, "the Content-Type must be application/json")
         await self._legacy.serve_message(exchange)
 
-    # The beginning...
+    # Startup
 
     async def start(self) -> None:
-        """Start now, and not with the first request; also anew, after its end.
+        """Start the server before the first request, or again after `aclose`.
 
         Raises:
-            Exception: What the server's lifespan raised.
+            Exception: The error that the server's lifespan raised.
         """
         self._is_draining = False
         await self._start()
 
     async def _start(self) -> None:
-        """Start once on this loop; after a failure, the next caller tries again."""
+        """Start once on this event loop; after a failure, the next caller retries."""
         loop = asyncio.get_running_loop()
         if loop is self._loop:
             return
@@ -389,7 +389,7 @@ class AsgiApp:
         except asyncio.CancelledError as error:
             if not starting.cancelled():
                 raise
-            # By `aclose`, which cancels none of those that wait.
+            # `aclose` cancelled the start; the waiting requests are not cancelled.
             raise RuntimeError("the server ended as it started") from error
         except Exception:
             if self._starting is starting:
@@ -397,7 +397,7 @@ class AsgiApp:
             raise
         before, self._loop = self._loop, loop
         if before is not None and before.is_closed():
-            # It ended without telling us, as where we are mounted.
+            # The earlier loop ended without a shutdown, as a mounted application may.
             self._unread = UnreadAccount(self.limits.unwritten_total)
             for part in self._parts():
                 part.forget()
@@ -405,27 +405,27 @@ class AsgiApp:
     def _parts(self) -> list[Sessions | LegacySse]:
         return [part for part in (self._sessions, self._legacy) if part is not None]
 
-    # The end...
+    # Shutdown
 
     async def drain(self, timeout: float = 10.0) -> None:
-        """Take nothing new, let what runs end, and end what stays open.
+        """Stop accepting requests, wait for running calls, then close open streams.
 
-        Requests are answered with 503 from then on, so that clients come back.
+        New requests are answered with 503 and Retry-After, so that clients retry.
 
         Args:
-            timeout: How long calls may still take, in seconds; then they are cancelled.
+            timeout: After how many seconds running calls are cancelled.
         """
         self._is_draining = True
         for exchange in self._open:
             exchange.stop_reading(503, InternalError(SHUTTING_DOWN), RETRY_AFTER)
-        # Subscriptions end; they are calls, too.
+        # Subscriptions are calls, too; closing the hub ends them.
         self._dispatcher.hub.close()
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
         if not await self._settle(timeout):
             self._stateless.stop_all()
         for part in self._parts():
-            # A call goes on while its client polls for the answer.
+            # A session's call may run without an open response: the client polls.
             await part.settle(max(0.0, deadline - loop.time()))
         for part in self._parts():
             await part.aclose()
@@ -435,7 +435,7 @@ class AsgiApp:
         return not any(exchange.verb == "POST" for exchange in self._open)
 
     async def _settle(self, seconds: float) -> bool:
-        """Wait until no call runs, but not longer than that; tell whether none does."""
+        """Wait up to this time for calls to end; return whether all have ended."""
         self._settled = asyncio.Event()
         try:
             if not self._are_calls_done():
@@ -447,11 +447,11 @@ class AsgiApp:
             self._settled = None
 
     async def aclose(self) -> None:
-        """End everything that is open, now."""
+        """Cancel all calls, close all streams and close the dispatcher."""
         loop = asyncio.get_running_loop()
         starting, self._starting = self._starting, None
         if starting is not None and starting.get_loop() is loop:
-            starting.cancel()  # which does nothing to one that is done
+            starting.cancel()  # no effect on a finished task
             await asyncio.wait([starting])
         await self.drain(0)
         if self._loop is loop:
@@ -459,7 +459,7 @@ class AsgiApp:
             await self._dispatcher.aclose()
 
     async def _follow(self, receive: Receive, send: Send) -> None:
-        """Start and end when the web server says."""
+        """Handle the events of the ASGI lifespan: start up and shut down."""
         while True:
             event = await receive()
             if event["type"] == "lifespan.startup":
@@ -491,7 +491,7 @@ async def _reply_document(
 
 async def _refuse(exchange: Exchange, problem: HttpProblem) -> None:
     if exchange.status is not None:
-        return  # it was begun, and only its end is missing
+        return  # the response has started and cannot be replaced
     message = failure(problem.id, problem.error)
     with contextlib.suppress(ClientGone):
         await exchange.reply(problem.status, message, problem.headers)
@@ -503,7 +503,7 @@ _EXPOSED: Final = b"Mcp-Session-Id, MCP-Protocol-Version, WWW-Authenticate, Retr
 
 
 class RequestGuard:
-    """Lets requests in, by the rules of `OriginPolicy` and of the resource server."""
+    """Checks Host, Origin and credentials of requests; sends CORS headers."""
 
     def __init__(
         self,
@@ -520,17 +520,17 @@ class RequestGuard:
             None if hosts is None else _several(hosts),
             None if origins is None else _several(origins),
         )
-        # Parsing Host is a quarter of a plain call. 32 heads are at most 2 MiB.
+        # Parsing Host is a quarter of a plain call. 32 entries take at most 2 MiB.
         self._refusal = lru_cache(maxsize=32)(policy.refusal)
         self._has_cors = cors is not False
         self._auth = auth
-        # Also the name that its own resource has: clients know it by that one.
+        # Also the host name of the protected resource, by which clients address it.
         resource = None if auth is None else urlsplit(auth.resource).hostname
         self._names = tuple(name for name in (bound, resource) if name)
         self._credentials = CREDENTIALS if auth is None else auth.credential_headers
 
     def check_origin(self, exchange: Exchange) -> None:
-        """Check where a request comes from. Raises `HttpProblem`."""
+        """Check Host and Origin, and add the CORS fields. Raises `HttpProblem`."""
         headers = exchange.headers
         origin = headers.get("origin")
         host = headers.get("host")
@@ -551,7 +551,7 @@ class RequestGuard:
             ]
 
     def is_preflight(self, exchange: Exchange) -> bool:
-        """Tell whether a browser asks what it may send, and is to be told."""
+        """Return whether a request is a CORS preflight that the server answers."""
         return (
             self._has_cors
             and exchange.headers.get("origin") is not None
@@ -559,9 +559,9 @@ class RequestGuard:
         )
 
     async def answer_preflight(self, exchange: Exchange) -> None:
-        """Tell a browser that it may send what MCP needs."""
+        """Answer a CORS preflight: allow the methods and the requested headers."""
         asked = exchange.headers.get("access-control-request-headers") or ""
-        # A tool's arguments may have headers of any name, so there is no list of them.
+        # Tool arguments may be mirrored in headers of any name: no list can hold them.
         names = [
             name for each in asked.split(",") if is_token(name := each.strip(" \t"))
         ]
@@ -573,7 +573,7 @@ class RequestGuard:
         await exchange.reply(204)
 
     async def authenticate(self, exchange: Exchange) -> None:
-        """Set the exchange's `principal`, if the server authenticates its clients."""
+        """Authenticate the client and set the exchange's `principal`."""
         exchange.credentials = self._credentials
         if self._auth is None:
             return
@@ -588,7 +588,7 @@ class RequestGuard:
 
 
 def _url_of(exchange: Exchange) -> str:
-    """Return the URL of a request, as far as a server knows it."""
+    """Return the URL of a request, built from the scope and Host."""
     scope = exchange.scope
     query: str = scope.get("query_string", b"").decode("latin-1")
     host = exchange.headers.get("host") or ""
@@ -600,7 +600,7 @@ def _several(values: Iterable[str]) -> tuple[str, ...]:
     return (values,) if isinstance(values, str) else tuple(values)
 
 
-# The log of requests
+# Access log
 
 access_logger = logging.getLogger("mcpwire.access")
 
@@ -608,14 +608,14 @@ SHOWN: Final = 80
 REASON_SHOWN: Final = 200
 
 LINE_SHOWN: Final = 2_000
-"""Characters: what a pipe takes without blocking is longer (`PIPE_BUF`)."""
+"""Characters of a line; below `PIPE_BUF`, the bytes a pipe takes without blocking."""
 
-_NOT_ANSWERED: Final = 499  # as web servers log a client that did not wait
+_NOT_ANSWERED: Final = 499  # nginx's status for a client that disconnected
 
 
 @contextlib.contextmanager
 def access_log_on_stderr() -> Iterator[None]:
-    """Write the lines to stderr, unless the program's own logging reads them."""
+    """Write the access log to stderr, unless the program's logging handles it."""
     if access_logger.isEnabledFor(logging.INFO) or sys.stderr is None:
         yield
         return
@@ -633,12 +633,12 @@ def access_log_on_stderr() -> Iterator[None]:
 
 
 class _OnStderr(logging.StreamHandler[Any]):
-    """Leaves lines out while stderr is a full pipe: writing would stop the server."""
+    """Drops lines while stderr is a full pipe, where writing would block the server."""
 
     _left_out = 0
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a line, if it can be written at once."""
+        """Write a line, unless the write would block."""
         if not _takes_more(self.stream):
             self._left_out += 1
             return
@@ -646,7 +646,7 @@ class _OnStderr(logging.StreamHandler[Any]):
         self._left_out = 0
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line, and how many before it were not written."""
+        """Return the line, with the number of dropped lines before it."""
         line = super().format(record)[:LINE_SHOWN]
         if self._left_out:
             line += f" ({self._left_out} more were not written)"
@@ -654,22 +654,22 @@ class _OnStderr(logging.StreamHandler[Any]):
 
 
 def _takes_more(stream: Any) -> bool:
-    """Tell whether a line can be written without waiting for its reader."""
+    """Return whether a line can be written to a stream without blocking."""
     if not hasattr(select, "poll"):
         return True  # Windows
     poll = select.poll()
     try:
         poll.register(stream.fileno(), select.POLLOUT)
     except (AttributeError, OSError, ValueError):
-        return True  # it is no file
+        return True  # not a file
     return bool(poll.poll(0))
 
 
 class AccessRecord:
-    """The line of one request: client, verb, path, method, status, time, refusal.
+    """The log line of a request: client, verb, path, method, status, time, error.
 
-    No query, header or argument is in it, but what the reason of a refusal quotes.
-    Texts of clients are quoted and cut.
+    It contains no query, header or argument, except those that the reason of a refusal
+    quotes. Text from clients is escaped and truncated.
     """
 
     def __init__(self) -> None:
@@ -677,7 +677,7 @@ class AccessRecord:
         self._about = ""
 
     def note(self, value: Any) -> None:
-        """Add what the body says: a decoded message, or anything else."""
+        """Add the method and the target of the decoded body, if it is a message."""
         if type(value) is not dict or type(method := value.get("method")) is not str:
             return
         self._about = f" {_show(method)}"
@@ -686,12 +686,12 @@ class AccessRecord:
             named = (params.get(key) for key in ("name", "uri", "taskId"))
             name = next((each for each in named if type(each) is str), None)
             if name is not None:
-                # A URI may carry credentials behind its path.
+                # The query of a URI may contain credentials.
                 plain = name.partition("?")[0].partition("#")[0]
                 self._about += f" {_show(plain)}"
 
     def write(self, exchange: Exchange) -> None:
-        """Write the line, once the request is answered."""
+        """Write the line, after the response."""
         client = exchange.scope.get("client")
         access_logger.info(
             "%s %s %s%s %d %.1f ms%s",
@@ -706,7 +706,7 @@ class AccessRecord:
 
 
 def _reason(refusal: bytes | None) -> str:
-    """Return why a request was refused, as the end of its line."""
+    """Return the reason of a refusal, as the suffix of its line."""
     try:
         said = loads(refusal) if refusal else None
     except JSONDecodeError:

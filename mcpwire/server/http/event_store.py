@@ -1,11 +1,11 @@
-"""Keeps the messages of event streams, so that a client can ask for them again.
+"""Event stores: keep the messages of event streams, so that clients can resume them.
 
-`EventStore` is what a store has to do, in memory, in a file or on another machine. The
-session that sends gives a message its place, so a store only keeps and finds.
+`EventStore` is the protocol of a store in memory, in a file or on another machine. The
+session numbers the messages; a store only keeps and finds them.
 
-2025-11-25 basic/transports, "Resumability and Redelivery": an event's id is unique
-within its session and names its stream, so that only events of that stream are sent
-again. It also has the mark of its session, so that another session's id is refused.
+2025-11-25 basic/transports, "Resumability and Redelivery": an event id is unique within
+its session and names its stream, so that only events of that stream are sent again. The
+id also contains the session's mark, so that an id of another session is rejected.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ T = TypeVar("T")
 logger = LimitedLogger("mcpwire")
 
 EVENT_COST: Final = 512
-"""How many bytes an event counts for beside its message: its places in the store."""
+"""Bytes that an event counts in addition to its message, for the store's overhead."""
 
 _DIGITS_MAX: Final = 15
 
@@ -57,14 +57,14 @@ class Event:
     """One message of a stream."""
 
     sequence: int
-    """Its place in its stream, which begins with 1; 0 is before them all."""
+    """Its number in its stream, which begins with 1; 0 precedes all events."""
 
     data: bytes
     """The message, as JSON."""
 
 
 def parse_event_id(text: str) -> tuple[str, int, int] | None:
-    """Return mark, stream and sequence of an event id; ``None``: it is not ours."""
+    """Return the mark, stream and sequence of an event id; ``None``: invalid id."""
     mark, *numbers = text.split(".")
     if not mark or len(numbers) != 2 or not all(map(_is_number, numbers)):
         return None
@@ -72,41 +72,41 @@ def parse_event_id(text: str) -> tuple[str, int, int] | None:
 
 
 def _is_number(text: str) -> bool:
-    # One spelling of each number only, so that what is parsed is what was written.
+    # Each number has one valid spelling, so that only ids that we wrote are accepted.
     if not (text.isascii() and text.isdigit()) or len(text) > _DIGITS_MAX:
         return False
     return text == str(int(text))
 
 
 class EventStore(Protocol):
-    """Keeps the messages of streams for a while.
+    """Keeps the messages of streams for a limited time.
 
-    What is appended to one session comes in order and one at a time; the rest may come
-    at any time. A store that need not wait may have ``append_nowait``, with the same
-    parameters as `append`, which is called instead.
+    Calls of `append` for one session are sequential and in order; the other methods may
+    be called at any time. A store that need not wait may define ``append_nowait``, with
+    the parameters of `append`, which is then called instead.
 
-    A session is named by a key that is no secret. What stands behind its full stop is
-    the same for all sessions of one client, so that a store can divide its room.
+    A session is named by a key that is not secret. The part of the key after its full
+    stop is the same for all sessions of one client, so that a store can apply quotas.
     """
 
     async def append(self, session: str, stream: int, event: Event) -> None:
-        """Keep an event; one that is kept already is kept once."""
+        """Store an event; storing it again has no effect."""
 
     async def replay(self, session: str, stream: int, after: int) -> Sequence[Event]:
-        """Return what is kept of a stream with a sequence above `after`, in order."""
+        """Return the stored events of a stream with a sequence above `after`."""
 
     async def drop_stream(self, session: str, stream: int) -> None:
-        """Forget one stream: nobody may ask for it any more."""
+        """Delete the events of one stream, which can no longer be resumed."""
 
     async def drop_session(self, session: str) -> None:
-        """Forget all streams of a session."""
+        """Delete the events of all streams of a session."""
 
     async def aclose(self) -> None:
-        """Let go of what the store holds open."""
+        """Release the resources of the store."""
 
 
 def check_bounds(**bounds: float) -> None:
-    """Raise `ValueError` for a number that is not above zero; it names the number."""
+    """Raise a `ValueError` that names the first number that is not above zero."""
     for name, value in bounds.items():
         if not value > 0:
             raise ValueError(f"{name} must be above zero, got {value!r}")
@@ -125,22 +125,22 @@ class _Entry:
 
 
 class _Group(OrderedDict[int, _Entry]):
-    """Entries by number; a dict would be searched for the oldest one that is left."""
+    """Entries by number. Finding the oldest entry in a dict would take linear time."""
 
     size = 0
 
 
 class MemoryEventStore:
-    """Keeps events in this process; the oldest go when a bound is reached.
+    """Stores events in memory; the oldest are deleted when a limit is reached.
 
     Args:
-        events: How many are kept of one session.
-        size: How many bytes are kept of one session; an event counts for its message
+        events: The maximum number of events of one session.
+        size: The maximum number of bytes of one session; an event counts its message
             and 512 bytes more.
-        total_size: How many bytes of all sessions together; beyond them the oldest of
-            the client with the most bytes go.
-        age: For how long, in seconds.
-        clock: Gives the time in seconds; never goes back.
+        total_size: The maximum number of bytes of all sessions; beyond it, the oldest
+            events of the client with the most bytes are deleted.
+        age: How long an event is kept, in seconds.
+        clock: Returns the time in seconds; must be monotonic.
 
     Raises:
         ValueError: A bound is not above zero.
@@ -167,16 +167,16 @@ class MemoryEventStore:
         self._clients: dict[str, _Group] = {}
 
     def __len__(self) -> int:
-        """Return how many events are kept."""
+        """Return the number of stored events."""
         return len(self._all)
 
     @property
     def size(self) -> int:
-        """How many bytes are kept, as the bounds count them."""
+        """The number of stored bytes, as the limits count them."""
         return self._all.size
 
     def append_nowait(self, session: str, stream: int, event: Event) -> None:
-        """Keep an event; never waits."""
+        """Store an event, without waiting."""
         self._last += 1
         kept = self._sessions.setdefault(session, _Group())
         client = self._clients.setdefault(client_of(session), _Group())
@@ -210,11 +210,11 @@ class MemoryEventStore:
             del self._clients[client]
 
     async def append(self, session: str, stream: int, event: Event) -> None:
-        """Keep an event."""
+        """Store an event."""
         self.append_nowait(session, stream, event)
 
     async def replay(self, session: str, stream: int, after: int) -> Sequence[Event]:
-        """Return what is kept of a stream with a sequence above `after`, in order."""
+        """Return the stored events of a stream with a sequence above `after`."""
         self._forget_old()
         return [
             entry.event
@@ -223,21 +223,21 @@ class MemoryEventStore:
         ]
 
     async def drop_stream(self, session: str, stream: int) -> None:
-        """Forget one stream."""
+        """Delete the events of one stream."""
         for number, entry in list(self._sessions.get(session, _Group()).items()):
             if entry.stream == stream:
                 self._forget(number)
 
     async def drop_session(self, session: str) -> None:
-        """Forget all streams of a session."""
+        """Delete the events of all streams of a session."""
         for number in list(self._sessions.get(session, ())):
             self._forget(number)
 
     async def aclose(self) -> None:
-        """Do nothing: what is kept goes with the store."""
+        """Do nothing: the store holds no resources."""
 
 
-# In a file
+# A store in a file
 
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS events (
@@ -260,7 +260,7 @@ _DROP_STREAM: Final = "DELETE FROM events WHERE session = ? AND stream = ?"
 _DROP_SESSION: Final = "DELETE FROM events WHERE session = ?"
 _DROP_OLD: Final = "DELETE FROM events WHERE at < ?"
 _COUNT: Final = "SELECT count(*) FROM events"
-# How deep an event lies below the newest one of its client; see `client_key`.
+# The depth of an event is its rank among its client's, newest first; see `client_key`.
 _DROP_DEEPEST: Final = """
 DELETE FROM events WHERE (session, stream, sequence) IN (
     SELECT session, stream, sequence FROM (
@@ -273,25 +273,25 @@ DELETE FROM events WHERE (session, stream, sequence) IN (
 """
 
 PRUNED_EVERY: Final = 256
-"""After so many events the file is searched for what is too old or too much."""
+"""After how many events the file is searched for expired and excess events."""
 
 _BUSY_S: Final = 5.0
-"""How long another process may be writing."""
+"""How long to wait for another process's write, in seconds."""
 
 
 class SQLiteEventStore:
-    """Keeps events in a file; opened with the first event, closed by `aclose`.
+    """Stores events in an SQLite file, which the first call opens and `aclose` closes.
 
-    It can be used again after `aclose`. Messages stand in the file as they were sent,
-    so it is made for this user alone; the permissions of one that is there are left.
-    Several processes may share a file.
+    It can be used again after `aclose`. The file contains the messages unencrypted, so
+    a new file is accessible to the current user only; an existing file keeps its
+    permissions. Several processes may share a file.
 
     Args:
-        path: The file; it is made where there is none.
-        age: For how long events are kept, in seconds.
-        events: About how many are kept at most, of all sessions; beyond them the oldest
-            of the client with the most go.
-        clock: Gives the time in seconds since 1970.
+        path: The file, created if necessary.
+        age: How long events are kept, in seconds.
+        events: The approximate maximum number of events of all sessions; beyond it, the
+            oldest events of the client with the most are deleted.
+        clock: Returns the time in seconds since 1970.
 
     Raises:
         ValueError: A bound is not above zero.
@@ -310,13 +310,13 @@ class SQLiteEventStore:
         self._age = age
         self._events = events
         self._clock = clock
-        # One thread works on the file, so that no query holds up the loop.
+        # One thread accesses the file, so that no query blocks the loop.
         self._thread: ThreadPoolExecutor | None = None
         self._file: sqlite3.Connection | None = None
         self._unpruned = 0
 
     async def append(self, session: str, stream: int, event: Event) -> None:
-        """Keep an event; one that is kept already is kept once.
+        """Store an event; storing it again has no effect.
 
         Raises:
             sqlite3.Error: The file cannot be written.
@@ -325,7 +325,7 @@ class SQLiteEventStore:
         await self._run(lambda file: self._keep(file, row))
 
     async def replay(self, session: str, stream: int, after: int) -> Sequence[Event]:
-        """Return what is kept of a stream with a sequence above `after`, in order.
+        """Return the stored events of a stream with a sequence above `after`.
 
         Raises:
             sqlite3.Error: The file cannot be read.
@@ -336,7 +336,7 @@ class SQLiteEventStore:
         return [Event(sequence, data) for sequence, data in found]
 
     async def drop_stream(self, session: str, stream: int) -> None:
-        """Forget one stream.
+        """Delete the events of one stream.
 
         Raises:
             sqlite3.Error: The file cannot be written.
@@ -344,7 +344,7 @@ class SQLiteEventStore:
         await self._run(lambda file: file.execute(_DROP_STREAM, (session, stream)))
 
     async def drop_session(self, session: str) -> None:
-        """Forget all streams of a session.
+        """Delete the events of all streams of a session.
 
         Raises:
             sqlite3.Error: The file cannot be written.
@@ -352,14 +352,14 @@ class SQLiteEventStore:
         await self._run(lambda file: file.execute(_DROP_SESSION, (session,)))
 
     async def aclose(self) -> None:
-        """Close the file and end the thread, when what was begun is done."""
+        """Finish pending operations, close the file and end the thread."""
         thread, self._thread = self._thread, None
         if thread is not None:
             loop = asyncio.get_running_loop()
             await loop.run_in_executor(thread, self._close)
             thread.shutdown(wait=True)
 
-    # In the thread...
+    # Work of the thread
 
     async def _run(self, action: Callable[[sqlite3.Connection], T]) -> T:
         if self._thread is None:
@@ -372,17 +372,17 @@ class SQLiteEventStore:
             import sqlite3
 
             with contextlib.suppress(FileExistsError):
-                # Only of a new file is the descriptor closed: of another one that
-                # would end the locks that this process has on it. SQLite gives the
-                # files that it puts beside it the same permissions.
+                # The descriptor is closed only if the file is new: closing one of an
+                # existing file would release this process's locks on it. SQLite gives
+                # its WAL and journal files the same permissions.
                 flags = os.O_CREAT | os.O_EXCL | os.O_RDWR
                 os.close(os.open(self._path, flags, 0o600))
             file = sqlite3.connect(self._path, timeout=_BUSY_S, isolation_level=None)
             try:
                 with contextlib.suppress(sqlite3.OperationalError):
-                    # It is locked where others open it at once, and switch it as well.
+                    # Locked if another process opens it now; that one sets WAL, too.
                     file.execute("PRAGMA journal_mode = WAL")
-                # An event that a crash of the machine loses is one that is not kept.
+                # An event lost in a crash of the machine counts as not stored.
                 file.execute("PRAGMA synchronous = NORMAL")
                 file.executescript(_SCHEMA)
             except BaseException:
@@ -405,24 +405,24 @@ class SQLiteEventStore:
             file.execute(_DROP_OLD, (self._clock() - self._age,))
             (count,) = file.execute(_COUNT).fetchone()
             if count > self._events:
-                # Some more, for all of them have to be sorted.
+                # Delete some more: each deletion sorts all events.
                 excess = count - self._events + self._events // 16
                 file.execute(_DROP_DEEPEST, (excess,))
 
 
-# On the way there
+# Journal of one session
 
 FAILED: Final = "the event store failed"
 
 EVERYTHING: Final = -1
-"""Stands for all streams."""
+"""In place of a stream's number: all streams."""
 
 
 class Journal:
-    """The events of one session, on their way into its store and back.
+    """Writes the events of one session to its store, and reads them back.
 
-    Sending never waits for the store. Events that it has not taken yet are kept here,
-    up to `room` bytes, so that none is missing where a client asks for it in between.
+    Sending never waits for the store. Events that the store has not accepted yet are
+    buffered here, up to `room` bytes, so that a replay in the meantime includes them.
     """
 
     def __init__(
@@ -435,14 +435,14 @@ class Journal:
         self._append_nowait: Callable[[str, int, Event], None] | None = getattr(
             store, "append_nowait", None
         )
-        # An event to be kept, or without one a stream to be forgotten.
+        # An event to store, or ``None`` to delete the stream.
         self._todo: deque[tuple[int, Event | None]] | tuple[()] = ()
         self._size = 0
         self._is_busy = False
         self._is_used = False
 
     def append(self, stream: int, event: Event) -> None:
-        """Keep an event, as soon as the store takes it."""
+        """Store an event, or buffer it until the store is ready."""
         self._is_used = True
         if self._append_nowait is not None:
             try:
@@ -450,18 +450,18 @@ class Journal:
             except Exception:
                 logger.exception(FAILED)
         elif self._size + len(event.data) > self._room:
-            # It will be missing, which a client that asks for it is told.
+            # A client that resumes before this event gets an error.
             logger.error("the event store is too slow: an event was not kept")
         else:
             self._size += len(event.data)
             self._add(stream, event)
 
     def drop_stream(self, stream: int) -> None:
-        """Forget a stream."""
+        """Delete the events of one stream."""
         self._add(stream, None)
 
     def drop(self) -> None:
-        """Forget all of it: the session is over."""
+        """Delete all events: the session is over."""
         self._todo = ()
         self._size = 0
         if self._is_used:
@@ -483,7 +483,7 @@ class Journal:
                     await self._perform(*item)
                 except Exception:
                     logger.exception(FAILED)
-                # `drop` may have emptied it meanwhile.
+                # `drop` may have emptied the queue during the await.
                 if self._todo and self._todo[0] is item:
                     self._todo.popleft()
                     self._size -= len(item[1].data) if item[1] else 0
@@ -499,7 +499,7 @@ class Journal:
             await self._store.drop_stream(self._key, stream)
 
     async def replay(self, stream: int, after: int, last: int) -> list[Event] | None:
-        """Return a stream's events after one place up to another, if all are kept."""
+        """Return a stream's events after `after` up to `last`; ``None``: incomplete."""
         if after == last:
             return []
         waiting = [event for number, event in self._todo if number == stream and event]

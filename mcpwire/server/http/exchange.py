@@ -1,7 +1,7 @@
-"""One HTTP request and its answer over ASGI; JSON-RPC begins above it.
+"""One HTTP request and its response over ASGI, below JSON-RPC.
 
-`Exchange` reads the body within its bounds, notices that the client has left, and sends
-one answer. `UnreadAccount` bounds what all clients together have not read.
+`Exchange` reads the body within limits, detects that the client has disconnected, and
+sends one response. `UnreadAccount` limits the unread bytes of all clients together.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ logger = LimitedLogger("mcpwire")
 
 JSON: Final = "application/json"
 
-# 2026-07-28 streamable-http, "Receiving Messages": proxies must not hold it back.
+# 2026-07-28 streamable-http, "Receiving Messages": proxies must not buffer the stream.
 STREAM_FIELDS: Final = (
     (b"content-type", b"text/event-stream"),
     (b"cache-control", b"no-cache"),
@@ -75,17 +75,17 @@ STREAM_FIELDS: Final = (
 )
 
 UNREAD: Final = "mcpwire.unread"
-"""The ASGI extension by which our own server hands out its `UnreadAccount`."""
+"""The ASGI extension by which our web server passes its `UnreadAccount`."""
 
-_LENGTH_DIGITS_MAX: Final = 15  # beyond, a length is over every limit
+_LENGTH_DIGITS_MAX: Final = 15  # a longer number exceeds every limit
 
 
 class ClientGone(Exception):
-    """The client does not wait for the answer any more."""
+    """The client has disconnected and gets no response."""
 
 
 class HttpProblem(Exception):
-    """The request is refused with a status of HTTP, a JSON-RPC error, header fields."""
+    """The request is refused with an HTTP status, a JSON-RPC error and headers."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class HttpProblem(Exception):
 
 
 def as_problem(error: RPCError | HttpRefusal) -> HttpProblem:
-    """Return an error as the answer to a POST; some know their status."""
+    """Return an error as the response to a POST; an `HttpRefusal` sets the status."""
     shown = error if isinstance(error, RPCError) else InvalidRequest(str(error))
     if isinstance(error, HttpRefusal):
         return HttpProblem(error.http_status, shown, error.http_headers)
@@ -113,19 +113,19 @@ def as_problem(error: RPCError | HttpRefusal) -> HttpProblem:
 
 
 class TimerQueue:
-    """Calls back after the same number of seconds each, by one timer of the loop.
+    """Calls callbacks after a fixed number of seconds, with one timer of the loop.
 
     A timer for each would take a tenth of a plain call.
     """
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
-        # By loop, for an application may run on several: the earliest first.
+        # By loop, as an application may run on several; the earliest is first.
         self._due: dict[AbstractEventLoop, dict[Callable[[], object], float]] = {}
         self._armed: set[AbstractEventLoop] = set()
 
     def add(self, callback: Callable[[], object]) -> None:
-        """Call this once, after the seconds from now, unless it is discarded."""
+        """Call a callback once after the set time, unless it is discarded."""
         loop = asyncio.get_running_loop()
         if loop not in self._due:
             for ended in [each for each in list(self._due) if each.is_closed()]:
@@ -134,20 +134,20 @@ class TimerQueue:
             self._due[loop] = {}
         due = self._due[loop]
         if callback in due:
-            del due[callback]  # it goes to the end
+            del due[callback]  # to move it to the end
         due[callback] = at = loop.time() + self.seconds
         if loop not in self._armed:
             self._arm(loop, at)
 
     def discard(self, callback: Callable[[], object]) -> None:
-        """Do not call this."""
+        """Cancel a callback."""
         for due in list(self._due.values()):
             if callback in due:
                 del due[callback]
 
     def _arm(self, loop: AbstractEventLoop, at: float) -> None:
         self._armed.add(loop)
-        # In no context of a request, which it would keep.
+        # An empty context: the timer would keep the context of a request alive.
         loop.call_at(at, self._expire, loop, context=Context())
 
     def _expire(self, loop: AbstractEventLoop) -> None:
@@ -155,11 +155,11 @@ class TimerQueue:
         due = list(takewhile(lambda each: waiting[each] <= now, waiting))
         try:
             for callback in due:
-                if waiting.get(callback, inf) <= now:  # not discarded by another
+                if waiting.get(callback, inf) <= now:  # no other callback discarded it
                     del waiting[callback]
                     callback()
         finally:
-            # Not before: each callback that adds itself again would set another one.
+            # Last: otherwise each callback that adds itself again would set a timer.
             self._armed.discard(loop)
             for at in waiting.values():
                 self._arm(loop, at)
@@ -167,7 +167,7 @@ class TimerQueue:
 
 
 class Timeouts:
-    """How long things may take, in seconds."""
+    """Time limits, in seconds."""
 
     def __init__(
         self,
@@ -180,11 +180,11 @@ class Timeouts:
         self.body = TimerQueue(body)  # a body, from its first byte to its last
         self.stream_after = TimerQueue(stream_after)  # a call without a stream
         self.heartbeat = heartbeat  # the silence of a stream, before a comment is sent
-        self.stall = stall  # one write to a stream; then its client counts as gone
+        self.stall = stall  # one write to a stream; then the client counts as gone
 
 
 class Headers(dict[str, str]):
-    """The header fields of a request, by their names in lower case.
+    """The header fields of a request, by lower-case name.
 
     The values of a repeated field are joined by ``", "`` (RFC 9110, 5.3).
     """
@@ -203,17 +203,17 @@ class Headers(dict[str, str]):
             self[name] = value
 
     def all(self, name: str) -> list[str]:
-        """Return each value of a field."""
+        """Return the separate values of a field."""
         value = self.get(name)
         return [] if value is None else list(self._repeated.get(name, (value,)))
 
     def repeats(self, name: str) -> bool:
-        """Tell whether a field came more than once."""
+        """Return whether a field occurred more than once."""
         return name in self._repeated
 
 
 class Exchange:
-    """One request and its answer, which is sent once."""
+    """One request and its response, which is sent once."""
 
     def __init__(
         self,
@@ -231,12 +231,12 @@ class Exchange:
         self.headers = Headers(scope["headers"])
         self.limits = limits
         self.timeouts = timeouts or Timeouts(body=limits.body_timeout)
-        self.extra: list[tuple[bytes, bytes]] = []  # fields of every answer
-        self.principal: Principal | None = None  # until it is authenticated
-        self.credentials: Collection[str] = CREDENTIALS  # which handlers do not see
+        self.extra: list[tuple[bytes, bytes]] = []  # fields of every response
+        self.principal: Principal | None = None  # set by the authentication
+        self.credentials: Collection[str] = CREDENTIALS  # fields hidden from handlers
         self.size = 0  # of the body
-        self.status: int | None = None  # until the answer begins
-        self.refusal: bytes | None = None  # the body of an answer from 400 on
+        self.status: int | None = None  # until the response starts
+        self.refusal: bytes | None = None  # the JSON body of a status from 400
         self.is_gone = False
         self._receive = receive
         self._send = send
@@ -247,13 +247,13 @@ class Exchange:
 
     @property
     def info(self) -> RequestInfo:
-        """What handlers may know of the request, once it is authenticated."""
+        """The request as handlers see it; valid after the authentication."""
         if self._request_info is None:
             self._request_info = self.info_with(None)
         return self._request_info
 
     def info_with(self, close: Callable[[float | None], None] | None) -> RequestInfo:
-        """Return what handlers may know, with what ends the stream that answers."""
+        """Return the request as handlers see it, with a function to end the stream."""
         hidden = self.credentials
         return RequestInfo(
             transport="http",
@@ -265,12 +265,12 @@ class Exchange:
 
     @property
     def owner(self) -> Owner:
-        """The client that this counts to, where clients share a pool."""
+        """The client that the request counts for in shared pools."""
         return self.info.owner
 
     @property
     def unread(self) -> UnreadAccount:
-        """The account of what clients have not read: the web server's or our own."""
+        """The account of unread bytes: the web server's, or the application's."""
         extensions = self.scope.get("extensions") or {}
         if UNREAD in extensions:
             account: UnreadAccount = extensions[UNREAD]
@@ -279,14 +279,14 @@ class Exchange:
             self._unread = UnreadAccount(self.limits.unwritten_total)
         return self._unread
 
-    # The body...
+    # The body
 
     def check_framing(self) -> None:
-        """Check that everybody on the way sees the body end at the same place."""
+        """Refuse a request that proxies and servers could frame differently."""
         named = self.headers
         encoding = named.get("transfer-encoding")
-        # RFC 9112, 6.1 and 6.3: some parsers pass both lengths on, others pass over
-        # codings that they do not know.
+        # RFC 9112, 6.1 and 6.3: some parsers pass on both lengths; others ignore
+        # unknown codings.
         if encoding is not None and (
             encoding.lower() != "chunked" or "content-length" in named
         ):
@@ -330,7 +330,7 @@ class Exchange:
     def stop_reading(
         self, status: int, error: str | RPCError, headers: Fields = ()
     ) -> None:
-        """Refuse the request, if its body is still to come."""
+        """Refuse the request, if its body is still being read."""
         if self._reading is not None and self._problem is None:
             self._problem = HttpProblem(status, error, (*headers, *self._closing()))
             self._stop_reading()
@@ -340,8 +340,8 @@ class Exchange:
             self._reading.reschedule(0.0)
 
     def _taken_problem(self) -> HttpProblem:
-        # In a variable of the frame that raises it, or here, it would keep the body
-        # until the garbage collector comes.
+        # A reference in the raising frame, or here, would keep the body alive until the
+        # garbage collector runs.
         problem, self._problem = self._problem, None
         reason = f"the body did not come within {self.timeouts.body.seconds:g} s"
         return problem or HttpProblem(408, reason, self._closing())
@@ -352,19 +352,19 @@ class Exchange:
         )
 
     def _closing(self) -> Fields:
-        """Return the field that says that the rest of the body will not be read."""
+        """Return the field that announces the end of the connection."""
         # HTTP/2 and 3 have no such field: RFC 9113, 8.2.2.
         is_http_1 = self.scope.get("http_version", "1.1").startswith("1")
         return (("connection", "close"),) if is_http_1 else ()
 
     async def watch(self) -> None:
-        """Wait until the client is gone; only after the body, and once at a time."""
+        """Wait for a disconnect; only after the body, and one call at a time."""
         while not self.is_gone:
             event = await self._receive()
             if event["type"] == "http.disconnect":
                 self.is_gone = True
 
-    # The answer. All of it raises `ClientGone`...
+    # The response; all of it raises `ClientGone`
 
     async def reply(
         self,
@@ -372,7 +372,7 @@ class Exchange:
         message: dict[str, Any] | None = None,
         headers: Fields = (),
     ) -> None:
-        """Answer with one message as JSON, or with no body at all."""
+        """Reply with one message as JSON, or with an empty body."""
         if message is None:
             await self.reply_bytes(status, b"", None, headers)
         else:
@@ -385,28 +385,28 @@ class Exchange:
         content_type: str | None,
         headers: Fields = (),
     ) -> None:
-        """Answer with these bytes."""
+        """Reply with a body of bytes."""
         fields = _encoded(headers) if headers else []
         if content_type is not None:
             fields += ((b"content-type", content_type.encode("latin-1")),)
-        # RFC 9110, 8.6: with neither of these statuses goes a length.
+        # RFC 9110, 8.6: a response with one of these statuses has no Content-Length.
         if status not in {204, 304}:
             fields += ((b"content-length", b"%d" % len(body)),)
         if status >= 400 and content_type == JSON:
             self.refusal = body
         if self.verb == "HEAD":
-            body = b""  # RFC 9110, 9.3.2: its answer has no content
+            body = b""  # RFC 9110, 9.3.2: a response to HEAD has no content
         await self._tell(
             self._start(status, fields),
             {"type": "http.response.body", "body": body, "more_body": False},
         )
 
     async def start_stream(self, headers: Fields = ()) -> None:
-        """Begin an event stream; a server may keep the head until bytes follow."""
+        """Start an event stream; a server may send the head with the first bytes."""
         await self._tell(self._start(200, [*STREAM_FIELDS, *_encoded(headers)]))
 
     async def write(self, data: bytes, *, is_last: bool = False) -> None:
-        """Send the next bytes of the stream, as fast as the client takes them."""
+        """Send the next bytes of the stream; wait while the client does not read."""
         await self._tell(
             {"type": "http.response.body", "body": data, "more_body": not is_last}
         )
@@ -434,11 +434,11 @@ class Exchange:
 
 
 def encode_answer(id: RequestId | None, answer: dict[str, Any] | RPCError) -> bytes:
-    """Return the response to a request as JSON, whatever it holds."""
+    """Return the response to a request as JSON; an unencodable one as an error."""
     try:
         if isinstance(answer, RPCError):
             return encode(failure(id, answer))
-        assert id is not None  # it names the request that was run
+        assert id is not None  # a result has a request
         return encode(success(id, answer))
     except LocalProtocolError:
         logger.exception("the answer to %.100r cannot be sent", id)
@@ -446,7 +446,7 @@ def encode_answer(id: RequestId | None, answer: dict[str, Any] | RPCError) -> by
 
 
 def _encoded(fields: Fields) -> list[tuple[bytes, bytes]]:
-    # ASGI, "Response Start": names in lower case; HTTP/2 knows no others.
+    # ASGI, "Response Start": lower-case names; HTTP/2 allows no others.
     return [(k.lower().encode(), v.encode("latin-1")) for k, v in fields]
 
 
@@ -455,21 +455,21 @@ class UnreadHolder(Protocol):
 
     @property
     def owner(self) -> Hashable:
-        """The client that it counts to."""
+        """The client that the bytes are attributed to."""
 
     @property
     def unread(self) -> int:
         """The number of bytes."""
 
     def abort(self) -> None:
-        """End at once and drop the bytes; neither awaits nor raises."""
+        """End at once and discard the bytes; must not raise."""
 
 
 class UnreadAccount:
-    """Bounds the bytes that all clients together have not read.
+    """Limits the bytes that all clients together have not read.
 
-    Under our own server, connections and event streams are counted in one account,
-    which is in each request's scope. Under another one the application has its own.
+    Under our web server, connections and event streams share one account, which is in
+    each request's scope. Under another server the application has its own account.
     """
 
     def __init__(self, limit: int) -> None:
@@ -481,7 +481,7 @@ class UnreadAccount:
         return len(self._sizes)
 
     def count(self, holder: UnreadHolder) -> None:
-        """Count a holder anew; over the bound, the greediest client's largest ends."""
+        """Update a holder's size; over the limit, abort the greediest client's."""
         self.discard(holder)
         self._sizes[holder] = size = holder.unread
         self._total += size
@@ -489,10 +489,10 @@ class UnreadAccount:
             self._make_room()
 
     def discard(self, holder: UnreadHolder) -> None:
-        """Count a holder no longer."""
+        """Remove a holder."""
         self._total -= self._sizes.pop(holder, 0)
         if not self._sizes:
-            # Its table was made when memory was full, and glibc's heap would stay so.
+            # The table, allocated when memory was full, would keep the heap large.
             self._sizes.clear()
 
     def _make_room(self) -> None:

@@ -2,13 +2,13 @@
 
 ::
 
-      GET  .../sse                     event: endpoint ─► where to post to
-           (stays open)                event: message  ─► all that the server says
-      POST .../messages?session_id=... 202, whatever the message is
+      GET  .../sse                     event: endpoint ─► the URL for POSTs
+           (stays open)                event: message  ─► all messages of the server
+      POST .../messages?session_id=... 202 for every message
 
-It is one connection that goes two ways, so it is served like any other of that kind, by
-`server.connection`. 2026-07-28 streamable-http discourages it: it is for clients that
-speak nothing else.
+The pair of requests forms one duplex connection, so `server.connection` serves it.
+2026-07-28 streamable-http discourages this transport: it is for clients that support no
+other.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 __all__ = ["LegacySse"]
 
 ID_BYTES: Final = 32
-"""How much chance is in a connection's id."""
+"""Random bytes of a connection's id."""
 
 PARAMETER: Final = "session_id"
-"""What carries the id in the place to post to; a path is shown by more logs.
+"""The query parameter of the id; a path would show in more logs.
 
-It is the name that the official SDKs use, and that some clients look for.
+Its name is the one that the official SDKs use, and that some clients look for.
 """
 
 
@@ -57,7 +57,7 @@ class _Link(Duplex):
         self._owner = None if principal is None else principal.key
 
     def belongs_to(self, principal: Principal | None) -> bool:
-        """Tell whether a client may use it: only the one that opened it."""
+        """Return whether this principal opened the connection."""
         return self._owner == (None if principal is None else principal.key)
 
     def _write(self, data: bytes) -> None:
@@ -67,7 +67,7 @@ class _Link(Duplex):
 
 
 class LegacySse:
-    """The connections of one server; see the module's text."""
+    """The connections of one server; see the module docstring."""
 
     def __init__(self, dispatcher: Dispatcher, *, maximum: int = 10_000) -> None:
         self._dispatcher = dispatcher
@@ -79,7 +79,7 @@ class LegacySse:
         return len(self._links)
 
     async def serve_stream(self, exchange: Exchange) -> None:
-        """Answer a GET: open a connection, which lasts as long as the response."""
+        """Serve a GET: open a connection, which lasts as long as the response."""
         owner = exchange.owner
         if len(self._links) >= self._maximum:
             oldest = self._pool.to_evict(owner)
@@ -90,7 +90,7 @@ class LegacySse:
         id = secrets.token_urlsafe(ID_BYTES)
         link = self._links[id] = _Link(self._dispatcher, exchange.principal)
         self._pool.add(id, owner)
-        # Relative, so that it is right whatever a proxy makes of the path before it.
+        # A relative URL is valid whatever prefix a proxy adds to the path.
         up = "../" if exchange.path.endswith("/") else ""
         place = f"{up}messages?{PARAMETER}={id}".encode()
         link.writer.put(encode_event(place, event="endpoint"))
@@ -106,7 +106,7 @@ class LegacySse:
         self._pool.discard(id)
 
     async def serve_message(self, exchange: Exchange) -> None:
-        """Answer a POST with a message for a connection."""
+        """Serve a POST that carries a message of a connection."""
         query = parse_qs(exchange.scope.get("query_string", b"").decode("latin-1"))
         link = self._links.get(query.get(PARAMETER, [""])[0])
         if link is None or not link.belongs_to(exchange.principal):
@@ -118,22 +118,22 @@ class LegacySse:
             raise HttpProblem(400, problem.error) from None
         if type(value) is not dict and type(value) is not list:
             raise HttpProblem(400, InvalidRequest("the body is no message"))
-        # It may have been written on several lines, and in JSON these are mere space.
+        # The body may span several lines; line breaks are whitespace in JSON.
         line = body.replace(b"\n", b" ").replace(b"\r", b" ") + b"\n"
         link.connection.request_info = exchange.info  # each message has its own head
         link.receive(line)
-        # 2024-11-05 basic/transports: what there is to say comes on the stream.
+        # 2024-11-05 basic/transports: responses are sent on the stream.
         await exchange.reply_bytes(202, b"Accepted", "text/plain")
 
     async def settle(self, seconds: float) -> None:
-        """Wait until what was asked is answered, but not longer than that."""
+        """Wait until all requests are answered, up to this many seconds."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
         for link in list(self._links.values()):
             await link.connection.settle(max(0.0, deadline - loop.time()))
 
     def forget(self) -> None:
-        """Forget connections of a loop that has ended."""
+        """Discard the connections of an event loop that has ended."""
         self._links.clear()
         self._pool.clear()
 

@@ -4,12 +4,12 @@
 
       initialize ──► id ──► POST, GET with the id ──► DELETE, idle, too many
                              │
-                             ├─ unknown here: the dispatcher may open it again
-                             └─ unknown, ended, another client's: one and the same 404
+                             ├─ id not in this process: the dispatcher may resume it
+                             └─ unknown, ended or another client's: the same 404
 
 2025-11-25 basic/transports, "Session Management" and "Protocol Version Header";
-2025-03-26 basic, "Batching". The application has checked the rest before:
-authentication, formats, sizes, and that a POST does not stand alone.
+2025-03-26 basic, "Batching". The application has already checked authentication,
+formats and sizes, and that a POST belongs to a session.
 """
 
 from __future__ import annotations
@@ -77,9 +77,9 @@ __all__ = ["TOO_MANY_SESSIONS", "UNKNOWN_SESSION", "HttpSession", "Sessions"]
 
 logger = LimitedLogger("mcpwire")
 
-# The status and the error of each refusal. The owner of a session must not show
-# (2025-11-25 security best practices, "Session Hijacking"), so there is one answer to
-# ids that are unknown, ended or another client's.
+# The status and the error of each refusal. Whether a session exists must not show to
+# other clients (2025-11-25 security best practices, "Session Hijacking"): ids that are
+# unknown, ended or another client's get the same response.
 UNKNOWN_SESSION: Final = 404, InvalidRequest("the session is unknown or has ended")
 TOO_MANY_SESSIONS: Final = (
     503,
@@ -92,26 +92,26 @@ NOT_KEPT: Final = "the events after this Last-Event-ID are not kept"
 CANCELLED: Final = "notifications/cancelled"
 
 REQUEST_CANCELLED: Final = -32800
-"""The code that the Language Server Protocol has for this; MCP has none."""
+"""The code of the Language Server Protocol for a cancelled request; MCP has none."""
 
 ASSUMED: Final = REVISIONS[1]
-"""The revision of a request that names none."""
+"""The revision of a request without MCP-Protocol-Version."""
 
 PAUSES_SINCE: Final = REVISIONS[3]
-"""Since when a stream may end before its answer, to be resumed.
+"""The first revision in which a stream may end before its response, to be resumed.
 
-2025-11-25 basic/transports, "Sending Messages to the Server": then it begins with an
-event that has an id and no data, which older clients would take for a message.
+2025-11-25 basic/transports, "Sending Messages to the Server": such a stream starts with
+an event that has an id and no data, which older clients would parse as a message.
 """
 
 ID_BYTES: Final = 32
-"""How much chance is in an id; 16 would do."""
+"""Random bytes of a session id; 16 would do."""
 
 ENDED_STREAMS_KEPT: Final = 256
-"""Streams that have ended and of which it is known how far they went."""
+"""How many ended streams of a session are remembered, so that they can be resumed."""
 
 CLOSE_GRACE_S: Final = 0.5
-"""How long handlers may take to end once they are cancelled, and stores to finish."""
+"""How long cancelled handlers and event stores may take to finish, in seconds."""
 
 _SESSION: Final = SESSION_ID.lower()
 _VERSION: Final = PROTOCOL_VERSION.lower()
@@ -119,7 +119,7 @@ _LAST_EVENT: Final = LAST_EVENT_ID.lower()
 
 
 class ServerRequests:
-    """The open requests of a server to one client; ids from 1, none used twice."""
+    """The pending requests of a server to one client; ids from 1 are never reused."""
 
     def __init__(self) -> None:
         self._last = 0
@@ -131,7 +131,7 @@ class ServerRequests:
     async def ask(
         self, send: Send, method: str, params: dict[str, Any], timeout: float | None
     ) -> dict[str, Any]:
-        """Send a request and return the client's result; raise its error."""
+        """Send a request; return the client's result or raise its error."""
         loop = asyncio.get_running_loop()
         id = self._last + 1
         data = encode(jsonrpc.request(id, method, params))
@@ -145,7 +145,7 @@ class ServerRequests:
             async with asyncio.timeout(timeout):
                 return await future
         except TimeoutError as error:
-            # The client's answer may be an error of that kind.
+            # The client's error may be a subclass of `TimeoutError`, too.
             if isinstance(error, MCPError):
                 raise
             reason = "timeout"
@@ -157,16 +157,16 @@ class ServerRequests:
         finally:
             del self._open[id]
             # 2025-11-25 basic/utilities/cancellation. Cancelling the task that awaits a
-            # future cancels the future; one that has an answer is left alone.
+            # future cancels the future, unless the future already has its response.
             if future.cancelled():
                 told = {"requestId": id, "reason": reason}
                 send(encode(jsonrpc.notification(CANCELLED, told)))
 
     def take(self, id: RequestId | None, answer: dict[str, Any] | MCPError) -> None:
-        """Deliver an answer; what answers no open request is dropped."""
-        # Ids of ours are integers; 1.0 and True were refused before.
+        """Deliver a response; drop it if no request with its id is pending."""
+        # Our ids are integers; 1.0 and True were rejected earlier.
         found = self._open.get(id) if type(id) is int else None
-        if found is None or found[1].done():  # of two answers the first one counts
+        if found is None or found[1].done():  # only the first response counts
             return
         method, future = found
         if not isinstance(answer, MCPError):
@@ -177,7 +177,7 @@ class ServerRequests:
         future.set_exception(answer)
 
     def close(self) -> None:
-        """End all requests: no answer will come."""
+        """Fail all pending requests: the session has ended."""
         for id, (method, _) in self._open.items():
             self.take(id, ConnectionClosed(f"{method}: the session has ended"))
 
@@ -185,43 +185,43 @@ class ServerRequests:
 class HttpSession:
     """One session: its running requests, its streams, its open requests to the client.
 
-    It is to HTTP what `server.connection` is to a duplex stream.
+    The HTTP counterpart of `server.connection`, which serves a duplex stream.
     """
 
     def __init__(self, shared: Sessions, session: Session, owner: Owner) -> None:
         self._shared = shared
         self._dispatcher = shared.dispatcher
         self._owner = owner
-        # Made when needed: there may be 10,000 sessions, of which most are idle.
+        # Created on demand: there may be 10,000 sessions, most of them idle.
         self._tasks: InboundTasks | None = None
         self._server_stream: ServerStream | None = None
         self.journal: Journal | None = None
         self._open: dict[RequestId, tuple[RequestContext, Answers]] = {}
         self._server_requests = ServerRequests()
         self._streams: dict[int, Stream] = {}
-        self._ended_streams: dict[int, int] = {}  # and how far they went
+        self._ended_streams: dict[int, int] = {}  # stream number to last sequence
         self._last_stream = STANDALONE
-        self.mark = secrets.token_hex(8)  # names it where its id, a secret, must not
+        self.mark = secrets.token_hex(8)  # public name, as the session id is a secret
         self.can_pause = shared.store is not None and session.revision >= PAUSES_SINCE
         self.retry = shared.retry
         self.room = shared.dispatcher.limits.unwritten  # of a stream, in bytes
         self.is_closed = False
         self.session = session
-        self.writers = 0  # GETs that write its streams now
+        self.writers = 0  # GETs with an open response
         self.used_at = 0.0  # by the loop's clock
         if not shared.is_stateless:
             session.send = self.send
             session.ask = self._ask
 
     def is_idle(self) -> bool:
-        """Tell whether no request runs in it, and no GET reads from it."""
+        """Return whether no request runs in the session and no GET is open."""
         return not (self._open or self.writers)
 
     def __len__(self) -> int:
         return len(self._open)
 
     def belongs_to(self, principal: Principal | None) -> bool:
-        """Tell whether this client has opened it."""
+        """Return whether this principal opened the session."""
         owner = self.session.principal
         if owner is None or principal is None:
             return owner is principal
@@ -244,7 +244,7 @@ class HttpSession:
             key = client_key(self.mark, self._owner)
             self.journal = Journal(store, key, self._shared.start, room=self.room)
 
-    # From the server to the client...
+    # Messages to the client
 
     def send(self, method: str, params: dict[str, Any]) -> None:
         """Send a notification that belongs to no request."""
@@ -254,8 +254,8 @@ class HttpSession:
         self, method: str, params: dict[str, Any], answers: Answers | None = None
     ) -> dict[str, Any]:
         def send(data: bytes) -> None:
-            # 2025-11-25 basic/transports: a request of the server that belongs to a
-            # call goes on the stream of that call. Its cancellation may come later.
+            # 2025-11-25 basic/transports: a server request that belongs to a call goes
+            # on the stream of that call. Its cancellation may follow after that stream.
             if answers is not None and not answers.is_over:
                 answers.send(data)
             elif not self.is_closed:
@@ -267,12 +267,12 @@ class HttpSession:
     def _notify(self, answers: Answers, method: str, params: dict[str, Any]) -> None:
         answers.send(encode(jsonrpc.notification(method, params)))
 
-    # From the client...
+    # Messages from the client
 
     def take(
         self, value: Any, answers: Answers, exchange: Exchange, size: int
     ) -> RPCError | None:
-        """Take one message of a POST, which was that long; return what is wrong."""
+        """Handle one message of a POST, of `size` bytes; return its error, if any."""
         try:
             message = jsonrpc.parse_message(value)
         except InvalidMessage as error:
@@ -304,7 +304,7 @@ class HttpSession:
         return refusal
 
     def _cancel(self, params: dict[str, Any]) -> None:
-        """Stop the handler of a request that the client withdrew."""
+        """Cancel the handler of a request on behalf of the client."""
         id = params.get("requestId")
         if not jsonrpc.is_request_id(id) or id not in self._open:
             return
@@ -312,7 +312,7 @@ class HttpSession:
         # 2025-11-25 basic/utilities/cancellation, "Implementation Notes".
         logger.debug("%r is cancelled: %.100r", request, params.get("reason"))
         request.is_cancelled = True
-        assert self._tasks is not None  # which runs what is open
+        assert self._tasks is not None  # it runs all open requests
         self._tasks.cancel(id)
         if self._dispatcher.answers_cancelled:
             error = RPCError("request cancelled", code=REQUEST_CANCELLED)
@@ -385,17 +385,17 @@ class HttpSession:
             status = answer.http_status, answer.http_headers
         answers.answer(encode_answer(id, answer), status)
 
-    # Streams...
+    # Streams
 
     def open_stream(self) -> Stream:
-        """Return a new stream, for the answer to a POST."""
+        """Return a new stream for the responses to a POST."""
         self._begin_journal()
         self._last_stream += 1
         stream = self._streams[self._last_stream] = Stream(self._last_stream, self)
         return stream
 
     def finish(self, answers: Answers) -> None:
-        """Let go of a POST that has been answered."""
+        """Discard the state of a POST that is fully answered."""
         if self._shared.is_stateless:
             self._shared.alone.discard(self)
         stream = answers.stream
@@ -405,26 +405,26 @@ class HttpSession:
         if self.journal is None:
             return
         if not answers.has_answer:
-            # All of it was withdrawn: a client that asked for the rest would not stop.
+            # All requests were cancelled: the client would reconnect without end.
             self.journal.drop_stream(stream.number)
             return
         self._ended_streams[stream.number] = stream.last
         if len(self._ended_streams) > ENDED_STREAMS_KEPT:
-            # The store lets go of it by itself, as of all that grows old.
+            # The store expires its events by age.
             del self._ended_streams[next(iter(self._ended_streams))]
 
     def open_server_stream(self) -> tuple[Stream, SseWriter]:
         """Return the stream of a GET and its writer. Raises `HttpProblem`."""
         stream = self.server_stream
         if stream.writer is not None:
-            # To take it over would be to take it away from the client that has it.
+            # A second GET must not take the stream away from the first client.
             raise HttpProblem(409, "the session has its GET stream already")
         writer = SseWriter(self.room)
         stream.open(writer)
         return stream, writer
 
     async def resume(self, last_event_id: str) -> tuple[Stream, SseWriter]:
-        """Return a stream and its writer, which begins after that event."""
+        """Return the stream of an event and a writer, which starts after that event."""
         mark, number, after = parse_event_id(last_event_id) or ("", 0, 0)
         stream = self._find_stream(number) if mark == self.mark else None
         if stream is None or self.journal is None or after > stream.last:
@@ -432,8 +432,8 @@ class HttpSession:
         writer = SseWriter(self.room)
         is_live = number not in self._ended_streams
         if is_live:
-            # What is sent from now on follows what is replayed. It takes the place of
-            # the writer before: the client noticed the broken connection first.
+            # New messages follow the replayed ones. The new writer replaces an earlier
+            # one: the client noticed the broken connection before the server did.
             stream.attach(writer)
         events = None
         try:
@@ -444,7 +444,7 @@ class HttpSession:
         if events is None or self.is_closed:
             raise HttpProblem(400, NOT_KEPT)
         if isinstance(stream, ServerStream):
-            stream.take_backlog()  # it is part of the events
+            stream.take_backlog()  # the replayed events include it
         writer.put_before(
             [(e.sequence, stream.encode(e.sequence, e.data)) for e in events]
         )
@@ -461,15 +461,15 @@ class HttpSession:
             return stream
         return self._streams.get(number)
 
-    # The end...
+    # Shutdown
 
     async def settle(self, seconds: float) -> None:
-        """Wait until all requests have been answered, but not longer than that."""
+        """Wait until all requests have been answered, up to this many seconds."""
         if self._tasks is not None:
             await self._tasks.settle(seconds)
 
     def close(self) -> list[asyncio.Task[None]]:
-        """End all of it; return the tasks that have yet to end."""
+        """End the session and its streams; return the tasks that are still running."""
         if self.is_closed:
             return []
         unanswered, self._open = self._open, {}
@@ -477,8 +477,8 @@ class HttpSession:
         self._server_requests.close()
         for id, (request, answers) in unanswered.items():
             request.is_cancelled = True
-            # Not as if the session had been unknown: the request may have had effects,
-            # and nobody should take it for one that has not run.
+            # Not the error of an unknown session: the request may have had effects, and
+            # the client must not conclude that it has not run.
             error = InternalError("the session ended before the answer")
             self._reply(answers, id, error)
         for stream in self._streams.values():
@@ -490,7 +490,7 @@ class HttpSession:
         return tasks
 
     def forget(self) -> None:
-        """Let go of what is kept: nothing runs here any more."""
+        """Mark the session as closed and drop its journal, without ending tasks."""
         self.is_closed = self.session.is_closed = True
         self.session.send, self.session.ask = lambda *_: None, None
         if self.journal is not None:
@@ -498,11 +498,11 @@ class HttpSession:
 
 
 class Sessions:
-    """The sessions of one server, by their ids.
+    """The sessions of one server, by id.
 
-    A session is idle if no request runs in it and no GET reads from it. Idle ones go
-    after a while, and before that when room is needed: see `FairPool.to_displace`.
-    With `stateless` there are none at all: each POST stands alone.
+    A session is idle if no request runs in it and no GET is open. Idle sessions expire
+    after a timeout, or earlier to make room: see `FairPool.to_displace`. With
+    `stateless` the server has no sessions: each POST is independent.
     """
 
     def __init__(
@@ -527,18 +527,18 @@ class Sessions:
         self.is_stateless = stateless
         both = (ask_timeout, dispatcher.ask_timeout)
         self.ask_timeout = min((t for t in both if t is not None), default=None)
-        self.alone: set[HttpSession] = set()  # what answers POSTs without a session
+        self.alone: set[HttpSession] = set()  # one per running POST in stateless mode
         self._revisions = {
             r.name: r for r in dispatcher.revisions if r.era is Era.SESSION
         }
         self._idle = idle
         self._maximum = maximum
-        # The least recently used one is the first.
+        # The least recently used session is the first.
         self._sessions: OrderedDict[str, HttpSession] = OrderedDict()
         self._pool: FairPool[HttpSession] = FairPool()
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        # Sessions on their way in, which count towards the maximum.
+        # Sessions that are being opened count towards the maximum.
         self._opening = 0
         self._resuming: dict[
             tuple[str, object], asyncio.Task[HttpSession | HttpProblem]
@@ -550,10 +550,10 @@ class Sessions:
     def __iter__(self) -> Iterator[HttpSession]:
         return iter((*self._sessions.values(), *self.alone))
 
-    # POST...
+    # POST
 
     async def serve(self, exchange: Exchange, body: Any) -> None:
-        """Answer a POST with the decoded JSON of its body."""
+        """Serve a POST; `body` is the decoded JSON."""
         is_initialize = type(body) is dict and body.get("method") == INITIALIZE
         try:
             revision = self._revision_of(exchange, is_initialize=is_initialize)
@@ -563,7 +563,7 @@ class Sessions:
                 await self._initialize(exchange, body)
                 return
             if self.is_stateless:
-                # Nothing is known of it but its revision.
+                # Only the revision of the client is known.
                 opened = Session(revision, {}, {}, is_initialized=True)
                 session = HttpSession(self, opened, "")
                 self.alone.add(session)
@@ -583,7 +583,7 @@ class Sessions:
             self._touch(session)
 
     def _revision_of(self, exchange: Exchange, *, is_initialize: bool) -> Revision:
-        """Return the revision in a request's head; a session only has it checked."""
+        """Return the revision that a request's header names, or the assumed one."""
         version = exchange.headers.get(_VERSION)
         if version is None:
             return ASSUMED
@@ -591,7 +591,7 @@ class Sessions:
         if revision is not None:
             return revision
         if is_initialize and find_revision(version) is not None:
-            # The body says what is wanted, and may want what is not spoken here.
+            # The body negotiates the revision and may ask for an unsupported one.
             return ASSUMED
         raise HttpProblem(
             400,
@@ -600,12 +600,12 @@ class Sessions:
         )
 
     async def _find(self, exchange: Exchange) -> HttpSession:
-        """Return the session that a request names. Raises `HttpProblem`."""
+        """Return the session of a request's id. Raises `HttpProblem`."""
         id = exchange.headers.get(_SESSION)
         if id is None:
             raise HttpProblem(400, NO_SESSION)
-        # The id is a secret and may be looked up all the same: the hash of a text is
-        # keyed by chance, and two texts are compared only where all of it is equal.
+        # Looking up the secret id in a dict leaks nothing by timing: string hashes are
+        # keyed randomly, and texts are compared only if their hashes are equal.
         session = self._sessions.get(id)
         if session is None:
             session = await self._resume(exchange, id)
@@ -616,7 +616,7 @@ class Sessions:
         return session
 
     def _take(self, exchange: Exchange, session: HttpSession, body: Any) -> Answers:
-        """Take in what was posted; return its answers. Raises `HttpProblem`."""
+        """Handle the messages of a POST; return its responses. Raises `HttpProblem`."""
         is_batch = type(body) is list
         answers = Answers(session, is_batch=is_batch)
         try:
@@ -626,7 +626,7 @@ class Sessions:
             size = exchange.size // len(values)
             refusals = [session.take(each, answers, exchange, size) for each in values]
         finally:
-            answers.seal()  # which lets go of a session for one POST
+            answers.seal()  # this discards the session of a stateless POST
         refusal = refusals[0]
         if refusal is not None and not answers.expects_any and None not in refusals:
             raise HttpProblem(400, refusal)
@@ -642,7 +642,7 @@ class Sessions:
         if len(body) > limit:
             raise HttpProblem(400, f"a batch must not be longer than {limit} messages")
 
-    # The beginning of a session...
+    # Opening of sessions
 
     async def _initialize(self, exchange: Exchange, body: dict[str, Any]) -> None:
         try:
@@ -670,7 +670,7 @@ class Sessions:
     async def _open_later(
         self, exchange: Exchange, params: dict[str, Any] | None
     ) -> tuple[Session, dict[str, Any]]:
-        """Open a session that takes its time; leave nothing if the client goes away."""
+        """Open a session asynchronously; discard it if the client disconnects."""
         if not self._has_room(exchange.owner):
             raise HttpProblem(*TOO_MANY_SESSIONS)
         self._opening += 1
@@ -680,8 +680,8 @@ class Sessions:
             name="mcpwire-http-open",
         )
         watching = loop.create_task(exchange.watch(), name="mcpwire-http-watch")
-        # What a web server raises instead of saying that the client is gone means the
-        # same.
+        # Some web servers raise an error where others send a disconnect event; both
+        # count as a disconnect.
         watching.add_done_callback(lambda task: task.cancelled() or task.exception())
         watching.add_done_callback(lambda _: opening.cancel())
         is_wanted = False
@@ -692,7 +692,7 @@ class Sessions:
             self._opening -= 1
             if not is_wanted:
                 opening.add_done_callback(self._let_go)
-                opening.cancel()  # which does nothing to one that is done
+                opening.cancel()  # no effect on a finished task
             watching.cancel()
             await asyncio.wait([opening, watching])
         if not is_wanted:
@@ -700,19 +700,19 @@ class Sessions:
         return opening.result()
 
     def _let_go(self, opening: asyncio.Task[tuple[Session, dict[str, Any]]]) -> None:
-        """Let go of a session that was opened for a client that has left."""
+        """Discard a session if its client disconnected while it was opened."""
         if not opening.cancelled() and opening.exception() is None:
             self.dispatcher.session_left(opening.result()[0])
 
     def _add_new(self, opened: Session, exchange: Exchange) -> str:
-        """Take in a session; return its id. Raises `RPCError` and `HttpProblem`."""
+        """Add a new session; return its id. Raises `RPCError` and `HttpProblem`."""
         opened.principal = exchange.principal
         if not self._has_room(exchange.owner):
             self.dispatcher.session_left(opened)
             raise HttpProblem(*TOO_MANY_SESSIONS)
         try:
             # 2025-11-25 basic/transports, "Session Management": globally unique,
-            # visible ASCII; security best practices: not to be guessed.
+            # visible ASCII; security best practices: unpredictable.
             id = self.dispatcher.new_session_id(opened)
         except RPCError:
             self.dispatcher.session_left(opened)
@@ -722,7 +722,7 @@ class Sessions:
         return id
 
     def _has_room(self, owner: Owner) -> bool:
-        """Tell whether one more session has room; another may have to go for it."""
+        """Return whether there is room for a session; end another one if necessary."""
         if len(self._sessions) + self._opening < self._maximum:
             return True
         found = self._pool.to_displace(owner, HttpSession.is_idle)
@@ -745,20 +745,20 @@ class Sessions:
         return session
 
     def _touch(self, session: HttpSession) -> None:
-        """Note that a session is used, if it is still here."""
+        """Mark a session as just used, if it is still registered."""
         id = session.session.id
         if id is not None and self._sessions.get(id) is session:
             session.used_at = asyncio.get_running_loop().time()
             self._sessions.move_to_end(id)
             self._pool.touch(session)
 
-    # Sessions that are opened again...
+    # Resumption of sessions
 
     async def _resume(self, exchange: Exchange, id: str) -> HttpSession:
-        """Return the session of an id that is not here, if the dispatcher knows it.
+        """Return the session of an unknown id, if the dispatcher can resume it.
 
-        Requests that come meanwhile wait for the first. It goes on also if this is
-        cancelled: the next request finds it.
+        Concurrent requests share one task. Cancelling a request does not cancel the
+        task: the next request finds the resumed session.
         """
         principal = exchange.principal
         key = id, principal and principal.key
@@ -772,17 +772,17 @@ class Sessions:
         try:
             found = await wait_shared(resuming)
         except asyncio.CancelledError:
-            if resuming.cancelled():  # the server ends, and cancels none that wait
+            if resuming.cancelled():  # by `aclose`; the waiting requests are not
                 raise HttpProblem(*UNKNOWN_SESSION) from None
             raise
-        if isinstance(found, HttpProblem):  # several may wait: each raises its own
+        if isinstance(found, HttpProblem):  # each waiting request raises its own copy
             raise HttpProblem(found.status, found.error, found.headers)
         return found
 
     async def _open_again(
         self, id: str, info: RequestInfo
     ) -> HttpSession | HttpProblem:
-        # An id that is unknown takes no session's place, so room is made only after it.
+        # Room is made only for a valid id: an unknown one must not displace a session.
         self._opening += 1
         try:
             resumed = await self.dispatcher.resume_session(id, info)
@@ -796,14 +796,14 @@ class Sessions:
             self.dispatcher.session_left(resumed)
             return HttpProblem(*TOO_MANY_SESSIONS)
         session = self._add(resumed, info.owner, id)
-        # Its client has said so before.
+        # The client sent it when the session was first opened.
         self.dispatcher.notified(resumed, INITIALIZED, None)
         return session
 
-    # GET and DELETE...
+    # GET and DELETE
 
     async def serve_get(self, exchange: Exchange) -> None:
-        """Answer a GET: open a session's stream, or resume one."""
+        """Serve a GET: open a session's stream, or resume one."""
         self._check_named(exchange)
         session = await self._find(exchange)
         last_event_id = exchange.headers.get(_LAST_EVENT)
@@ -820,7 +820,7 @@ class Sessions:
             self._touch(session)
 
     async def serve_delete(self, exchange: Exchange) -> None:
-        """Answer a DELETE: end a session, and wait until it has ended."""
+        """Serve a DELETE: end a session, and wait until it has ended."""
         self._check_named(exchange)
         dispatcher = self.dispatcher
         id = exchange.headers.get(_SESSION)
@@ -839,10 +839,10 @@ class Sessions:
             raise HttpProblem(405, "there are no sessions here", (("allow", "POST"),))
         self._revision_of(exchange, is_initialize=False)
 
-    # The end...
+    # Expiry and shutdown
 
     def _arm(self) -> None:
-        """Set the timer for the session that was not used for longest."""
+        """Set the timer for the least recently used session."""
         first = next(iter(self._sessions.values()))
         self._timer = asyncio.get_running_loop().call_at(
             first.used_at + self._idle, self._sweep
@@ -862,7 +862,7 @@ class Sessions:
                 self._touch(session)
 
     def _remove(self, session: HttpSession) -> None:
-        """End a session, if it is still here."""
+        """End a session, if it is still registered."""
         id = session.session.id
         if id is not None and self._sessions.get(id) is session:
             del self._sessions[id]
@@ -884,14 +884,14 @@ class Sessions:
         task.add_done_callback(self._tasks.discard)
 
     async def settle(self, seconds: float) -> None:
-        """Wait until all requests are answered, but not longer than that."""
+        """Wait until all requests are answered, up to this many seconds."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
         for session in self:
             await session.settle(deadline - loop.time())
 
     def forget(self) -> None:
-        """Let go of everything that was on a loop that has ended, on the next one."""
+        """Discard all state of an event loop that has ended; called on the next one."""
         self._tasks.clear()
         self._resuming.clear()
         self._opening = 0

@@ -1,14 +1,14 @@
-"""Answers a POST that stands alone (2026-07-28): nothing is kept between two of them.
+"""POSTs without a session (2026-07-28): the server keeps no state between requests.
 
 ::
 
-      waits ──answer──────────────────────────────► JSON
-        │ something to say, or it takes too long
+      waits ──response────────────────────────────► JSON
+        │ a notification, or the call takes too long
         ▼
-      stream: what is said, comments when silent ──answer──► its last event
+      stream: notifications, comments as heartbeats ──response──► end
 
-The handler runs in the task that the web server made for the request. If the client
-goes away, that is its cancellation; nothing more is sent then.
+The handler runs in the task that the web server created for the request. A client that
+disconnects thereby cancels its request; nothing more is sent.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ RETRY_AFTER: Final = (("retry-after", "1"),)
 
 
 class Stateless:
-    """Answers requests that stand alone; see the module's text."""
+    """Serves requests without a session; see the module docstring."""
 
     def __init__(self, dispatcher: Dispatcher, *, is_json_only: bool = False) -> None:
         self._dispatcher = dispatcher
@@ -58,10 +58,10 @@ class Stateless:
         self._calls: set[_Call] = set()
 
     async def serve(self, exchange: Exchange, message: Message) -> None:
-        """Answer a POST with that message. Raises `HttpProblem` and `ClientGone`."""
+        """Serve a POST of one message. Raises `HttpProblem` and `ClientGone`."""
         if type(message) is Notification:
             _check_notification(exchange, message)
-            # No notification makes a server do anything.
+            # No notification from a client has an effect here.
             await exchange.reply(202)
             return
         if type(message) is not Request:
@@ -85,7 +85,7 @@ class Stateless:
             self._calls.discard(call)
 
     def stop_all(self) -> None:
-        """Answer every call that runs by saying that the server ends."""
+        """Answer all running calls with the error that the server shuts down."""
         for call in self._calls:
             call.stop()
 
@@ -99,7 +99,7 @@ class Stateless:
             and self._is_alone
             and not dispatcher.opens_alone(params)
         ):
-            # 2026-07-28 basic/versioning: it SHOULD be told the versions.
+            # 2026-07-28 basic/versioning: the error SHOULD name the versions.
             dispatcher.initialize(params, None, info)
         check_head(headers, method, params)
         request = dispatcher.admit(
@@ -108,7 +108,7 @@ class Stateless:
         repeated = dispatcher.param_headers(request, params)
         check_mirrored(headers, method, params, repeated)
         if request.route is not None and request.route.is_long_lived:
-            call.is_json_only = False  # nothing else could carry what it is for
+            call.is_json_only = False  # its notifications need a stream
         return request
 
 
@@ -125,26 +125,26 @@ class _Call:
         self._running: asyncio.Timeout | None = None
         self._is_gone = False
         self._writer: SseWriter | None = None
-        # Writes the stream, or watches the client. Its timers keep their context until
-        # they would ring, so that is not the handler's, which leads to the request.
+        # Writes the stream, or watches for a disconnect. Not in the handler's context:
+        # pending timers keep their context, and that one refers to the request.
         self._task: asyncio.Task[None] | None = None
         self._context = copy_context()
 
     def notify(self, method: str, params: dict[str, Any]) -> None:
-        """Send a notification; a client that does not read loses the oldest ones."""
+        """Send a notification; if the client does not read, some may be dropped."""
         if not self.is_json_only:
             event = as_event(encode(notification(method, params)))
             self._stream().put(event, DROPPABLE)
 
     def _stream(self) -> SseWriter:
-        """Answer with a stream from here on."""
+        """Return the writer of the stream; start the stream if necessary."""
         if self._writer is None:
             self._writer = SseWriter(self.exchange.limits.unwritten)
             self._start(self._writer.run(self.exchange), "mcpwire-http-stream")
         return self._writer
 
     def _take_time(self) -> None:
-        """Tell the client that the answer takes time, and see if it still waits."""
+        """Start the stream of a slow call, or only watch for a disconnect."""
         if not self.is_json_only:
             self._stream()
         else:
@@ -156,7 +156,7 @@ class _Call:
         self._task.add_done_callback(self._lose_client)
 
     def _lose_client(self, _: object) -> None:
-        """Cancel the handler, unless the stream has ended with its answer."""
+        """Cancel the handler, unless the stream has ended with the response."""
         if self._writer is None or not self._writer.is_complete:
             self._is_gone = True
             self.stop()
@@ -172,7 +172,7 @@ class _Call:
     async def perform(
         self, dispatcher: Dispatcher, request: RequestContext, params: dict[str, Any]
     ) -> None:
-        """Run its handler and send the answer. Raises `ClientGone`."""
+        """Run the handler and send the response. Raises `ClientGone`."""
         self._request = request
         timers = self.exchange.timeouts.stream_after
         timers.add(self._take_time)
@@ -180,7 +180,7 @@ class _Call:
             answer = await self._run(dispatcher, request, params)
             if self._is_gone:
                 if self._writer is not None and self._task is not None:
-                    self._task.result()  # raises what the web server did
+                    self._task.result()  # raises the web server's error, if any
                 # 2026-07-28 streamable-http, "Cancellation": nothing more is sent.
                 raise ClientGone
             if self._writer is None:
@@ -189,7 +189,7 @@ class _Call:
                 await self._end_stream(self._writer, answer)
         finally:
             timers.discard(self._take_time)
-            self._request = None  # they know each other: a circle of garbage
+            self._request = None  # breaks a reference cycle
             if self._task is not None:
                 await _ended(self._task)
 
@@ -200,9 +200,9 @@ class _Call:
             async with asyncio.timeout(None) as self._running:
                 return await dispatcher.perform(request, params)
         except RPCError as error:
-            # From Python 3.13 its frames lead to the one that keeps the answer.
+            # From Python 3.13 its frames refer to the frame that holds the response.
             return error.with_traceback(None)
-        except TimeoutError:  # of `stop`: those of handlers do not come this far
+        except TimeoutError:  # by `stop`; `perform` converts those of handlers
             return InternalError(SHUTTING_DOWN)
         finally:
             self._running = None
@@ -219,7 +219,7 @@ class _Call:
 
 
 async def _ended(task: asyncio.Task[None]) -> None:
-    """Stop a task, and see its end."""
+    """Cancel a task and wait for its end."""
     if not task.done():
         task.cancel()
         await asyncio.wait([task])
@@ -228,9 +228,9 @@ async def _ended(task: asyncio.Task[None]) -> None:
 
 
 def _check_notification(exchange: Exchange, message: Notification) -> None:
-    """Refuse a notification that contradicts its head; the head may say nothing.
+    """Refuse a notification if its method differs from the header, if present.
 
-    2026-07-28 streamable-http leaves open what goes with notifications.
+    2026-07-28 streamable-http does not define headers of notifications.
     """
     named = exchange.headers.get(METHOD.lower())
     # A repeated field is joined by commas, so it differs, too.

@@ -1,14 +1,14 @@
-"""Event streams: one response that writes a stream, and the streams of a session.
+"""Event streams: the writer of one HTTP response, and the streams of a session.
 
 ::
 
-               send                    attach           the client is gone, pause
-      message ─────► place ──► journal    ▼                        ▲
-                       └──────────────► writer ──► HTTP response ──┘
-                                          └─ none: waits, or is in the journal
+               send                    attach          client disconnected, pause
+      message ─────► sequence ─► journal  ▼                        ▲
+                          └───────────► writer ──► HTTP response ──┘
+                                          └─ no writer: backlog, or only the journal
 
-A GET with `Last-Event-ID` is answered from the event store (`event_store`). A stream of
-a session outlives the responses that write it, one after the other (2025-11-25
+A GET with `Last-Event-ID` is answered from the event store (`event_store`). A session's
+stream outlives its responses, which write the stream one after another (2025-11-25
 basic/transports, "Multiple Connections", "Resumability and Redelivery").
 """
 
@@ -42,36 +42,36 @@ __all__ = [
 ]
 
 STANDALONE: Final = 0
-"""The number of the stream that a GET opens; those that answer POSTs count from 1."""
+"""The number of the stream that a GET opens; streams of POSTs count from 1."""
 
 CHUNK: Final = 65_536
-"""The bytes that are written at once; a queue is counted as unread beyond them."""
+"""The maximum size of one write; a queue counts as unread if it is larger."""
 
 NO_PLACE: Final = 0
 DROPPABLE: Final = -1
-"""In place of a sequence: an event that has none, and one that a slow client loses."""
+"""In place of a sequence number: an event without one; an event that may be dropped."""
 
 HEARTBEAT: Final = encode_comment()
 
 
 def as_event(data: bytes) -> bytes:
-    """Return a message as an event; JSON as we write it is always one line.
+    """Return a JSON message, which is one line, as an event.
 
-    The type is the default of event streams, but some clients pass over events without.
+    ``message`` is the default event type, but some clients ignore events without type.
     """
     return b"event: message\ndata: " + data + b"\n\n"
 
 
 class SseWriter:
-    """Writes an event stream to one response, with a comment when it is silent.
+    """Writes an event stream to one response, with comments as heartbeats.
 
-    At most `room` bytes wait for the client to read; beyond, droppable events go, and
-    if that is not enough the stream ends.
+    At most `room` bytes wait for the client to read. Over that, droppable events are
+    dropped; if that does not suffice, the stream ends.
     """
 
     def __init__(self, room: int) -> None:
         self._room = room
-        # Each event with its place in the stream.
+        # Each event with its sequence number.
         self._queue: deque[tuple[int, bytes]] = deque()
         self._writing: list[tuple[int, bytes]] = []
         self._size = 0  # of the queue
@@ -80,13 +80,13 @@ class SseWriter:
         self._watcher: asyncio.Task[None] | None = None
         self._write_timeout: asyncio.Timeout | None = None
         self._is_ending = False
-        self.is_over = False  # nothing is written any more
-        self.is_complete = False  # everything was written
+        self.is_over = False  # no further events are written
+        self.is_complete = False  # all events were written
 
     @property
     def owner(self) -> Hashable:
-        """The client that its bytes count to."""
-        assert self._exchange is not None  # else it is not counted
+        """The client that the unread bytes are attributed to."""
+        assert self._exchange is not None  # set while the account counts this writer
         return self._exchange.owner
 
     @property
@@ -94,10 +94,10 @@ class SseWriter:
         """The number of bytes that wait for the client to read."""
         return self._size + sum(len(data) for _, data in self._writing)
 
-    # What is to be written; nothing here waits...
+    # The queue; none of these methods waits
 
     def put(self, data: bytes, sequence: int = NO_PLACE) -> None:
-        """Write this event next."""
+        """Queue an event."""
         if self.is_over or self._is_ending:
             return
         self._queue.append((sequence, data))
@@ -120,27 +120,27 @@ class SseWriter:
         self._queue = kept
 
     def put_before(self, events: Iterable[tuple[int, bytes]]) -> None:
-        """Write these before what waits already."""
+        """Queue events in front of the queued ones."""
         earlier = list(events)
         self._queue.extendleft(reversed(earlier))
         self._size += sum(len(data) for _, data in earlier)
 
     def heartbeat(self) -> None:
-        """Show that the stream is still there."""
+        """Queue a comment that keeps the connection open."""
         self.put(HEARTBEAT)
 
     def end(self) -> None:
-        """End when everything is written."""
+        """End the stream when all queued events are written."""
         self._is_ending = True
         self._rouse()
 
     def stop(self) -> None:
-        """Write nothing more; `unwritten` has the rest."""
+        """Stop writing; `unwritten` returns the remaining events."""
         self.is_over = True
         self._rouse()
 
     def abort(self) -> None:
-        """End at once and drop what waits: the client does not read."""
+        """End the stream at once and discard the queue: the client does not read."""
         self._queue.clear()
         self._writing.clear()
         self._size = 0
@@ -150,7 +150,7 @@ class SseWriter:
             timeout.reschedule(0.0)
 
     def unwritten(self) -> list[tuple[int, bytes]]:
-        """Return the events with places that may not have been sent."""
+        """Return the numbered events that may not have been sent."""
         return [item for item in (*self._writing, *self._queue) if item[0] > NO_PLACE]
 
     def _rouse(self) -> None:
@@ -161,16 +161,16 @@ class SseWriter:
         if self._size > CHUNK and self._exchange is not None:
             self._exchange.unread.count(self)
 
-    # Writing...
+    # Writing
 
     async def run(self, exchange: Exchange, fields: Fields = ()) -> None:
-        """Write until the stream ends, or until the client is gone; raises neither."""
+        """Write until the stream ends or the client disconnects, which is no error."""
         self._exchange = exchange
         self._count()
         try:
             await self._write(exchange.start_stream(fields))
             if not self._queue:
-                self.heartbeat()  # some servers keep the head until there is a body
+                self.heartbeat()  # some web servers send the head with the first bytes
             while not self.is_over:
                 await self._write_queue(exchange)
                 if not self._queue:
@@ -189,7 +189,7 @@ class SseWriter:
                 await asyncio.wait([watcher])
 
     async def _write_queue(self, exchange: Exchange) -> None:
-        """Write what waits; if nothing follows, end."""
+        """Write the queued events; if the stream is to end, end it."""
         while self._queue or self._is_ending:
             data = self._take()
             is_last = self._is_ending and not self._queue
@@ -208,13 +208,13 @@ class SseWriter:
             async with asyncio.timeout(self._exchange.timeouts.stall) as timeout:
                 self._write_timeout = timeout
                 await step
-        except TimeoutError:  # nothing was read for too long, or it is aborted
+        except TimeoutError:  # the client read nothing for too long, or `abort`
             raise ClientGone from None
         finally:
             self._write_timeout = None
 
     def _take(self) -> bytes:
-        """Take one event, or more up to `CHUNK` bytes, and return them."""
+        """Remove the first event from the queue, or more up to `CHUNK`; return them."""
         size = 0
         while self._queue:
             length = len(self._queue[0][1])
@@ -226,7 +226,7 @@ class SseWriter:
         return b"".join([data for _, data in self._writing])
 
     async def _sleep(self, exchange: Exchange) -> None:
-        """Wait for the next event, and watch the client meanwhile."""
+        """Wait for the next event, with heartbeats; stop if the client disconnects."""
         if self.is_over:
             return
         loop = asyncio.get_running_loop()
@@ -244,7 +244,7 @@ class SseWriter:
             self._wake = None
 
     def _left(self, watcher: asyncio.Task[None]) -> None:
-        # A web server that raises instead of saying so means the same.
+        # A web server may raise an error in place of a disconnect event.
         if not watcher.cancelled():
             watcher.exception()
         self.stop()
@@ -254,7 +254,7 @@ class SseWriter:
 
 
 class Stream:
-    """One stream. `last` is the place of its newest message, `writer` writes it now."""
+    """One stream; `last` is its newest sequence number, `writer` its current writer."""
 
     def __init__(self, number: int, session: HttpSession) -> None:
         self.number = number
@@ -275,7 +275,7 @@ class Stream:
             self._keep(self.last, encoded)
 
     def _keep(self, sequence: int, encoded: bytes) -> None:
-        """Keep a message that no response writes; here the journal has it."""
+        """Keep a message while no response is open; here the journal suffices."""
 
     def _id(self, sequence: int) -> str:
         return f"{self._session.mark}.{self.number}.{sequence}"
@@ -287,25 +287,25 @@ class Stream:
         return b"id: " + self._id(sequence).encode() + b"\n" + as_event(data)
 
     def prime(self, writer: SseWriter, sequence: int = 0) -> None:
-        """Tell the client its place before anything is sent."""
+        """Send an event without data; the client can resume from its id."""
         # 2025-11-25 basic/transports, "Sending Messages to the Server".
         if self._session.can_pause:
             retry = _milliseconds(self._session.retry)
             writer.put(encode_event(b"", id=self._id(sequence), retry=retry))
 
     def attach(self, writer: SseWriter) -> None:
-        """Let this write the stream from here on, and nothing else."""
+        """Make this the stream's only writer from the next message."""
         if self.writer is not None:
             self.writer.stop()
         self.writer = writer
 
     def detach(self, writer: SseWriter) -> None:
-        """Write the stream with this no longer."""
+        """Stop writing the stream with this writer."""
         if self.writer is writer:
             self.writer = None
 
     def pause(self, retry: float | None = None) -> None:
-        """End the response and not the stream; the client comes back for the rest."""
+        """End the response but not the stream; the client reconnects for the rest."""
         writer, self.writer = self.writer, None
         if writer is not None:
             if retry is not None:
@@ -313,15 +313,15 @@ class Stream:
             writer.end()
 
     def end(self) -> None:
-        """End the stream after what was sent."""
+        """End the stream after the messages sent so far."""
         if self.writer is not None:
             self.writer.end()
 
 
 class ServerStream(Stream):
-    """The stream for messages of no call; while no response writes it, they wait.
+    """The stream for messages of no call; it keeps a backlog while no GET is open.
 
-    At most `backlog` messages and `room` bytes wait; beyond them the oldest are lost.
+    At most `backlog` messages and `room` bytes are kept; the oldest are lost first.
     """
 
     def __init__(self, session: HttpSession, *, backlog: int, room: int) -> None:
@@ -329,7 +329,7 @@ class ServerStream(Stream):
         self._most = backlog
         self._room = room
         self._size = 0
-        # A deque takes 600 bytes, and most sessions have nothing that waits.
+        # An empty deque takes 600 bytes, and most sessions have no backlog.
         self._backlog: deque[tuple[int, bytes]] | tuple[()] = ()
 
     def _keep(self, sequence: int, encoded: bytes) -> None:
@@ -342,14 +342,14 @@ class ServerStream(Stream):
         self._hold(backlog, sum(len(encoded) for _, encoded in events))
 
     def _hold(self, backlog: deque[tuple[int, bytes]], more: int) -> None:
-        """Keep a backlog that has grown by so many bytes, within the bounds."""
+        """Store a backlog that has grown by this many bytes, within its limits."""
         self._backlog = backlog
         self._size += more
         while len(backlog) > self._most or self._size > self._room:
             self._size -= len(backlog.popleft()[1])
 
     def open(self, writer: SseWriter) -> None:
-        """Let this write it, from the first message that was not sent."""
+        """Attach a writer, which starts with the first unsent message."""
         first = self._backlog[0][0] if self._backlog else self.last + 1
         self.attach(writer)
         self.prime(writer, first - 1)
@@ -357,14 +357,14 @@ class ServerStream(Stream):
             writer.put(encoded, sequence)
 
     def take_backlog(self) -> list[tuple[int, bytes]]:
-        """Return the messages that wait, and keep them no longer."""
+        """Return the backlog and clear it."""
         waiting = list(self._backlog)
         self._backlog = ()
         self._size = 0
         return waiting
 
     def detach(self, writer: SseWriter) -> None:
-        """Write it with this no longer; keep what was not written."""
+        """Detach a writer; keep its unwritten messages in the backlog."""
         if self.writer is writer:
             self.writer = None
             if unwritten := writer.unwritten():
@@ -372,17 +372,17 @@ class ServerStream(Stream):
 
 
 class Answers:
-    """The answer to one POST of a session.
+    """The responses to one POST of a session.
 
     ::
 
-        waits ──all answers──────────────────────► JSON (a batch: an array)
-          │ something is to be said before, or it takes too long
+        waits ──all responses────────────────────► JSON (a batch: an array)
+          │ a message precedes the responses, or they take too long
           ▼
-        stream: what is said, the answers, its end    by any number of responses
+        stream: messages, the responses, its end      over any number of connections
 
-    The handlers run whether or not the client waits here (2025-11-25 basic/transports:
-    a disconnection is no cancellation).
+    The handlers run on if the client disconnects (2025-11-25 basic/transports: a
+    disconnection is no cancellation).
     """
 
     def __init__(self, session: HttpSession, *, is_batch: bool = False) -> None:
@@ -390,29 +390,29 @@ class Answers:
         self.is_batch = is_batch
         self.ids: set[RequestId] = set()  # of a batch so far
         self._answers: list[bytes] = []
-        self._open = 1  # what is still to come: answers, and until `seal` messages
+        self._open = 1  # pending responses, and one for the POST itself until `seal`
         self._is_left = False
         self._decided: asyncio.Future[None] | None = None
         self._writer: SseWriter | None = None
-        self.stream: Stream | None = None  # as long as it is to be JSON
-        self.status: tuple[int, Fields] = (200, ())  # of a single answer
+        self.stream: Stream | None = None  # ``None`` while a JSON reply is possible
+        self.status: tuple[int, Fields] = (200, ())  # of a single response
         self.has_answer = False
         self.expects_any = False
 
-    # What is said...
+    # Messages
 
     def expect_response(self) -> None:
-        """Wait for one more answer."""
+        """Expect one more response."""
         self._open += 1
         self.expects_any = True
 
     def send(self, data: bytes) -> None:
-        """Send something before the answers."""
+        """Send a message before the responses."""
         if not self.is_over:
             self.begin().send(data)
 
     def answer(self, data: bytes, status: tuple[int, Fields] | None = None) -> None:
-        """Send one answer; its status counts where it is alone and no stream."""
+        """Send one response; its status applies to a single JSON reply only."""
         if status is not None and not self.is_batch:
             self.status = status
         self.has_answer = True
@@ -423,7 +423,7 @@ class Answers:
         self.withdraw()
 
     def withdraw(self) -> None:
-        """Wait for one answer fewer."""
+        """Expect one response fewer."""
         self._open -= 1
         if self._open:
             return
@@ -432,15 +432,15 @@ class Answers:
             self.stream.end()
         self._session.finish(self)
 
-    seal = withdraw  # all that was posted has been taken
+    seal = withdraw  # all messages of the POST have been handled
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing is to come any more."""
+        """Whether all responses have been sent."""
         return not self._open
 
     def begin(self) -> Stream:
-        """Answer with a stream from here on."""
+        """Switch the reply to a stream, unless it is one."""
         if self.stream is None:
             stream = self.stream = self._session.open_stream()
             if not self._is_left:
@@ -458,14 +458,14 @@ class Answers:
             self._decided.set_result(None)
 
     def pause(self, retry: float | None = None) -> None:
-        """End the response and not the stream; the client comes back for the rest."""
+        """End the response but not the stream; the client reconnects for the rest."""
         if not self.is_over:
             self.begin().pause(retry)
 
-    # The response...
+    # The HTTP response
 
     async def respond(self, exchange: Exchange) -> None:
-        """Answer the POST. Raises `ClientGone`."""
+        """Reply to the POST. Raises `ClientGone`."""
         if not self.is_over and self.stream is None:
             await self._wait(exchange)
         writer, stream = self._writer, self.stream
@@ -480,7 +480,7 @@ class Answers:
             data = b"[" + data + b"]" if self.is_batch else data
             await exchange.reply_bytes(status, data, JSON, fields)
         else:
-            # All of it was withdrawn: a stream without answers says so.
+            # All requests were cancelled: reply with an empty stream.
             await exchange.start_stream()
             await exchange.write(b"", is_last=True)
 

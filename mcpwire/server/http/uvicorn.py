@@ -1,23 +1,23 @@
-"""HTTP/1.1 for strangers: runs a server with uvicorn, and bounds what a peer can hold.
+"""HTTP/1.1 server on uvicorn with limits on the resources that a client can hold.
 
 ::
 
     socket ─► HttpConnection ─► httptools ─► HttpRequest ─► ASGI application
                   │                              │
-                  └─ Connections: pool, log      └─ answer, written with its head
+                  └─ Connections: pool, log      └─ response, written with its head
 
-What a peer can hold, and what ends it:
+The resources that a client can hold, and their limits:
 
 - a connection without a request: `Limits.head_timeout` for a head, uvicorn's
   ``timeout_keep_alive`` between requests, and a share of all connections;
 - a head, or the framing and the trailers of a body: `Limits.head`;
-- an answer that it does not read: `Limits.stall_timeout` without progress, and
+- a response that the client does not read: `Limits.stall_timeout` without progress, and
   `Limits.unwritten_total` for all connections and event streams together;
-- requests that wait for the answers before theirs: `WAITING_MOST`.
+- pipelined requests that wait for earlier responses: `WAITING_MOST`.
 
-uvicorn waits for its connections before it tells the application that it ends, and
+On shutdown uvicorn waits for its connections before it notifies the application, but
 event streams do not end by themselves. So the application is drained first, while new
-requests are still answered with 503; then uvicorn may go.
+requests are still answered with 503; then uvicorn shuts down.
 """
 
 from __future__ import annotations
@@ -73,27 +73,27 @@ access_logger = logging.getLogger("uvicorn.access")
 TASK_NAME: Final = "mcpwire-http-request"
 
 WAITING_MOST: Final = 64
-"""How many requests of one connection wait for the answers before theirs."""
+"""How many pipelined requests of one connection wait for earlier responses."""
 
 READ_AHEAD: Final = 65_536
-"""How many bytes of a body wait for the application before reading is paused."""
+"""How many unread bytes of a body are buffered before reading is paused."""
 
 COPIED_MOST: Final = 65_536
-"""Up to how many bytes a body is copied behind its head, for one system call less."""
+"""Up to this size a body is copied behind its head, to save one system call."""
 
 STALL_BYTES: Final = 65_536
-"""The bytes of an answer that a peer must read within `Limits.stall_timeout`."""
+"""The bytes of a response that a client must read within `Limits.stall_timeout`."""
 
 LINGER_S: Final = 1.0
-"""How long a connection is read after our end of it: a reset could lose the answer."""
+"""How long a connection is read after its last response, which a reset could lose."""
 
 DISCARDED_MOST: Final = 262_144
-"""How many bytes are read, and dropped, meanwhile."""
+"""How many received bytes are discarded during that time."""
 
 NO_LINGER: Final = struct.pack("ii", 1, 0)
 
 FIELD_COST: Final = 32
-"""What a field counts beside its bytes, as in RFC 7541, 4.1: empty ones take memory."""
+"""The size of a field beyond its bytes, as in RFC 7541, 4.1: empty ones use memory."""
 
 STATUS_LINES: Final = {
     status: f"HTTP/1.1 {status} {phrase}\r\n".encode()
@@ -111,7 +111,7 @@ BUSY: Final = (
 
 
 class Connections:
-    """All connections of one server; the factory of protocols that uvicorn gets."""
+    """All connections of one server; uvicorn's factory of protocols."""
 
     def __init__(self, limits: Limits, *, most: int, keep_alive: float) -> None:
         self.limits = limits
@@ -119,8 +119,8 @@ class Connections:
         self.between = TimerQueue(keep_alive)
         self.lingering = TimerQueue(LINGER_S)
         self.stalls = TimerQueue(limits.stall_timeout)
-        self.log = LogLimit()  # bounds the log lines that a peer can cause
-        self.is_draining = False  # whether each connection ends with its answer
+        self.log = LogLimit()  # limits the log lines that clients can cause
+        self.is_draining = False  # whether each connection closes after its response
         self.pool: FairPool[HttpConnection] = FairPool()
         self.unread = UnreadAccount(limits.unwritten_total)
         self.extensions = {UNREAD: self.unread}  # of ASGI
@@ -137,7 +137,7 @@ class Connections:
         return HttpConnection(self, config, server_state, app_state)
 
     def add(self, connection: HttpConnection) -> bool:
-        """Add a connection if there is room, for which another may end."""
+        """Add a connection if there is room; it may displace another connection."""
         pool = self.pool
         if len(pool) >= self._most:
             displaced = pool.to_displace(connection.owner, HttpConnection.is_idle)
@@ -150,18 +150,18 @@ class Connections:
 
 
 class HttpConnection(asyncio.Protocol):
-    """One connection: reads requests, and has them answered one after the other."""
+    """One connection: parses requests and runs them one after another."""
 
     _transport: asyncio.Transport
 
     def __init__(
         self, shared: Connections, config: Any, state: Any, app_state: dict[str, Any]
     ) -> None:
-        self.owner = ""  # the network of the peer's address
+        self.owner = ""  # the network of the client's address
         self.shared = shared
         self.config = config
         self.state = state  # uvicorn's: connections, tasks, default header fields
-        # Done when the peer has read enough; `None`: it has.
+        # Done when the client has read enough; ``None`` if writing is possible.
         self.writable: asyncio.Future[None] | None = None
         self._app_state = app_state
         self._loop = asyncio.get_running_loop()
@@ -169,26 +169,26 @@ class HttpConnection(asyncio.Protocol):
         self._client: tuple[str, int] | None = None
         self._server: tuple[str, int | None] | None = None
         self._scheme = "http"
-        # The request that is answered, those behind it, and the one that is read.
+        # The running request, the waiting ones, and the one that is being read.
         self._request: HttpRequest | None = None
         self._waiting: deque[HttpRequest] = deque()
         self._reading: HttpRequest | None = None
         self._url = b""
         self._fields: list[tuple[bytes, bytes]] = []
         self._is_in_head = False
-        self._room = 0  # how much of the target and the fields may still come
+        self._room = 0  # remaining bytes for the target and the fields
         self._framing = 0  # bytes since the last part of a body
-        # What ends it, unless something comes.
+        # The timeout of the connection that is set now.
         self._timers: TimerQueue | None = None
         self._stall_size = 0
         self._is_ended = False
         self._discarded = 0
         self._is_read_paused = False
 
-    # The transport...
+    # Methods of `asyncio.Protocol`
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take in the connection, if there is room."""
+        """Accept the connection if there is room; otherwise answer with 503."""
         # Transports of uvloop are no subclasses of asyncio's.
         self._transport = cast("asyncio.Transport", transport)
         peer, here = (
@@ -210,7 +210,7 @@ class HttpConnection(asyncio.Protocol):
         self._await_more()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Let go of the connection, and tell its requests."""
+        """Discard the connection and notify its requests."""
         self._is_ended = True
         self.state.connections.discard(self)
         self.shared.pool.discard(self)
@@ -221,18 +221,18 @@ class HttpConnection(asyncio.Protocol):
         for request in (self._request, self._reading):
             if request is not None:
                 request.lose()
-        # These refer to this in turn: heads and bodies would stay until the garbage
-        # collector comes.
+        # These refer back to the connection: heads and bodies would stay in memory
+        # until the garbage collector runs.
         self._request = self._reading = None
         del self._parser
 
     def pause_writing(self) -> None:
-        """Have answers wait: the peer does not read."""
+        """Pause writing: the client does not read."""
         self.writable = self._loop.create_future()
         self._note_unread()
 
     def resume_writing(self) -> None:
-        """Have answers go on."""
+        """Resume writing."""
         writable, self.writable = self.writable, None
         if writable is not None:
             self._let_stall_end()
@@ -240,11 +240,11 @@ class HttpConnection(asyncio.Protocol):
 
     @property
     def unread(self) -> int:
-        """How many bytes wait for the peer to read."""
+        """The number of bytes that wait for the client to read."""
         return self._transport.get_write_buffer_size()
 
     def _note_unread(self) -> None:
-        """Bound what the peer, and all peers together, have not read."""
+        """Count the unread bytes and start the timer of the stall timeout."""
         self._stall_size = self.unread
         self.shared.stalls.add(self._check_stall)
         self.shared.unread.count(self)
@@ -254,16 +254,16 @@ class HttpConnection(asyncio.Protocol):
         self.shared.stalls.discard(self._check_stall)
 
     def _check_stall(self) -> None:
-        """End the connection, unless the peer has read enough since the last time."""
+        """Abort unless the client has read enough since the last check."""
         if self.unread > self._stall_size - STALL_BYTES:
             self.abort()
         else:
             self._note_unread()
 
-    # What comes...
+    # Incoming data
 
     def data_received(self, data: bytes) -> None:
-        """Parse what the peer sent."""
+        """Parse received bytes, or discard them if the connection is closing."""
         if self._is_ended:
             self._discarded += len(data)
             if self._discarded > DISCARDED_MOST:
@@ -287,8 +287,8 @@ class HttpConnection(asyncio.Protocol):
             try:
                 self._parser.feed_data(data)
             except httptools.HttpParserUpgrade as upgrade:
-                # RFC 9110, 7.8: a server may ignore the Upgrade, and does here. The
-                # parser has no way to, so it reads the head again without the field.
+                # RFC 9110, 7.8: a server may ignore Upgrade, as this one does. The
+                # parser has no option for that, so it parses the head without Upgrade.
                 data = self._head_again() + data[upgrade.args[0] :]
             else:
                 return
@@ -302,19 +302,19 @@ class HttpConnection(asyncio.Protocol):
 
     def _new_parser(self) -> httptools.HttpRequestParser:
         parser = httptools.HttpRequestParser(self)
-        # What follows `Connection: close` is passed over in `on_message_begin`.
+        # `on_message_begin` ignores the data that follows `Connection: close`.
         parser.set_dangerous_leniencies(lenient_data_after_close=True)
         return parser
 
     def eof_received(self) -> None:
-        """Let the transport close the connection when the peer has read everything."""
+        """Count unread bytes; the transport closes once the client has read them."""
         if self.unread and self.writable is None:
             self._note_unread()
 
-    # Its end by time...
+    # Timeouts
 
     def _end_by(self, timers: TimerQueue | None) -> None:
-        """End the connection after that time, and by no other."""
+        """Set the timeout of the connection, in place of an earlier one."""
         if self._timers is not None:
             self._timers.discard(self._expire)
         self._timers = timers
@@ -322,7 +322,7 @@ class HttpConnection(asyncio.Protocol):
             timers.add(self._expire)
 
     def _await_more(self) -> None:
-        """Limit the time for a head, or for the rest of a body that nothing needs."""
+        """Limit the time for a head, or for a body that the application ignores."""
         if self._timers is not self.shared.heads:
             self._end_by(self.shared.heads)
 
@@ -333,45 +333,45 @@ class HttpConnection(asyncio.Protocol):
     def _expire(self) -> None:
         self._timers = None
         if self._is_ended and self.unread:
-            self._end_by(self.shared.lingering)  # `_check_stall` bounds this
+            self._end_by(self.shared.lingering)  # until `_check_stall` aborts
         elif self._is_ended or self.unread:
             self.abort()
         else:
             self._transport.close()
 
-    # The parser...
+    # Callbacks of the parser
 
     def on_message_begin(self) -> None:
-        """Begin a head."""
+        """Start to parse a head."""
         self._url = b""
         self._fields = []
         self._room = self.shared.limits.head
         self._is_in_head = not self._is_ended
 
     def on_url(self, url: bytes) -> None:
-        """Keep a part of the request's target."""
+        """Append a part of the request target."""
         self._url += url
         self._room -= len(url)
         if self._room < 0:
             raise httptools.HttpParserError("the head is too long")
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Keep a field of the head, and drop one of the trailer."""
+        """Append a field of the head; discard a trailer field."""
         self._room -= len(name) + len(value) + FIELD_COST
         if self._room < 0:
             raise httptools.HttpParserError("the head is too long")
-        # RFC 9110, 6.5.1: a trailer field is not taken for a field of the head.
+        # RFC 9110, 6.5.1: a trailer field must not be merged into the head.
         if self._is_in_head:
             self._fields.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
-        """Begin to answer a request, or have it wait for the answers before."""
+        """Start the request, or queue it behind earlier requests."""
         parser = self._parser
         method = parser.get_method()
         if method == b"CONNECT":
             raise httptools.HttpParserError("CONNECT is not supported")
         if self._is_ended or parser.should_upgrade():
-            return  # it is no request, or is read again: see `_feed`
+            return  # ignored data, or a head that `_feed` parses again
         self._is_in_head = False
         self._framing = 0
         self._has_come()
@@ -413,25 +413,25 @@ class HttpConnection(asyncio.Protocol):
         self.pause_reading()
 
     def on_body(self, body: bytes) -> None:
-        """Pass a part of the body on."""
+        """Pass a part of the body to the request."""
         self._framing = 0
         if self._reading is not None:
             self._reading.add(body)
 
     def on_message_complete(self) -> None:
-        """Pass on that the body is whole."""
+        """Mark the body of the request as complete."""
         request, self._reading = self._reading, None
         if request is None:
-            return  # its head is read again, or it is no request
+            return  # ignored data, or a head that is parsed again
         self._framing = 0
         self._has_come()
         request.complete()
         if not request.keep_alive:
-            self._is_ended = True  # nothing that follows is a request
+            self._is_ended = True  # the following data is no request
         elif self._request is None and not self._is_ended:
             self._end_by(self.shared.between)
 
-    # The answers...
+    # Running requests
 
     def _begin(self, request: HttpRequest) -> None:
         self._request = request
@@ -449,7 +449,7 @@ class HttpConnection(asyncio.Protocol):
         task.add_done_callback(state.tasks.discard)
 
     def finished(self, request: HttpRequest) -> None:
-        """Go on after an answer: with the next request, or with the end."""
+        """Start the next request after a response, or close the connection."""
         self.state.total_requests += 1
         self._request = None
         if self._transport.is_closing():
@@ -466,7 +466,7 @@ class HttpConnection(asyncio.Protocol):
         self.resume_reading()
 
     def _refuse(self, reason: str) -> None:
-        """Answer with 400, unless the answer to another request is still to be sent."""
+        """Answer with 400, unless an earlier request is still to be answered."""
         if self._is_ended:
             return
         self.shared.log.log(logger.warning, "refused a connection: %s", reason)
@@ -483,7 +483,7 @@ class HttpConnection(asyncio.Protocol):
                 self.abort()
                 return
         elif self._reading is not None:
-            self._end(is_read=False)  # its answer is there already
+            self._end(is_read=False)  # it has already been answered
             return
         text = reason.encode()
         self._transport.write(
@@ -494,10 +494,10 @@ class HttpConnection(asyncio.Protocol):
         self._end(is_read=False)
 
     def _end(self, *, is_read: bool) -> None:
-        """End the connection when everything is written.
+        """Close the connection when all output is written.
 
-        `is_read` tells whether nothing of the peer is left unread: else closing would
-        reset the connection, and the peer could lose the answer.
+        `is_read` is whether all input has been read: closing with unread input resets
+        the connection, and the client could lose the response.
         """
         self._is_ended = True
         self._waiting.clear()
@@ -513,7 +513,7 @@ class HttpConnection(asyncio.Protocol):
             self._note_unread()
 
     def shutdown(self) -> None:
-        """End the connection gracefully; uvicorn calls it when the server ends."""
+        """Close the connection gracefully; uvicorn calls this on shutdown."""
         if self._request is None:
             if not self._is_ended:
                 self._end(is_read=False)
@@ -521,31 +521,31 @@ class HttpConnection(asyncio.Protocol):
             self._request.keep_alive = False
 
     def abort(self) -> None:
-        """End the connection at once; what is not written is lost."""
+        """Close the connection at once; unwritten output is lost."""
         self._is_ended = True
         sock = self._transport.get_extra_info("socket")
         if self.unread and sock is not None:
-            # By a reset: else the kernel keeps its part for a peer that does not read.
+            # By a reset: a client that does not read would occupy the kernel's buffer.
             with contextlib.suppress(OSError):
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NO_LINGER)
         self._transport.abort()
 
     def is_idle(self) -> bool:
-        """Tell whether no request is being answered."""
+        """Return whether no request is running."""
         return self._request is None
 
     def write(self, data: bytes) -> None:
-        """Write bytes of an answer."""
+        """Write bytes of a response."""
         self._transport.write(data)
 
     def pause_reading(self) -> None:
-        """Read no more until `resume_reading`."""
+        """Pause reading until `resume_reading`."""
         if not self._is_read_paused and not self._transport.is_closing():
             self._is_read_paused = True
             self._transport.pause_reading()
 
     def resume_reading(self) -> None:
-        """Read on, if no request waits for another's answer."""
+        """Resume reading, unless a request waits for an earlier response."""
         is_paused = self._is_read_paused and not self._waiting
         if is_paused and not self._transport.is_closing():
             self._is_read_paused = False
@@ -553,7 +553,7 @@ class HttpConnection(asyncio.Protocol):
 
 
 class HttpRequest:
-    """One request and its answer, as ASGI has them."""
+    """One request and its response, as ASGI `receive` and `send`."""
 
     def __init__(
         self,
@@ -565,25 +565,25 @@ class HttpRequest:
     ) -> None:
         self._connection = connection
         self._scope = scope
-        self.keep_alive = keep_alive  # whether the connection goes on after the answer
+        self.keep_alive = keep_alive  # whether the connection persists afterwards
         self._expects_continue = expects_continue
         self._chunks: list[bytes] = []
         self._size = 0
-        self.is_whole = False  # the body has come to its end
-        self._is_taken = False  # the end of the body, by the application
+        self.is_whole = False  # the body is complete
+        self._is_taken = False  # the application has received the end of the body
         self._is_gone = False
         self._wake: asyncio.Future[None] | None = None
-        self.is_started = False  # the answer has begun
+        self.is_started = False  # the application has sent the head of the response
         self._is_over = False
         self._head = b""
         self._is_chunked = False
         self._has_content = True
         self._left: int | None = None
 
-    # From the connection...
+    # Called by the connection
 
     def add(self, body: bytes) -> None:
-        """Take a part of the body."""
+        """Add a part of the body."""
         if self._is_over:
             return
         self._chunks.append(body)
@@ -593,12 +593,12 @@ class HttpRequest:
         self._notify()
 
     def complete(self) -> None:
-        """Take the end of the body."""
+        """Mark the body as complete."""
         self.is_whole = True
         self._notify()
 
     def lose(self) -> None:
-        """Note that the peer is gone."""
+        """Mark the client as disconnected."""
         self._is_gone = True
         self._notify()
 
@@ -606,15 +606,15 @@ class HttpRequest:
         if self._wake is not None and not self._wake.done():
             self._wake.set_result(None)
 
-    # The application...
+    # The application's side
 
     async def run(self, app: Any) -> None:
-        """Have the application answer; its errors end the connection."""
+        """Run the application; an error yields a 500, or closes the connection."""
         connection = self._connection
         log = connection.shared.log.log
         try:
             await app(self._scope, self.receive, self.send)
-        except Exception as error:  # noqa: BLE001 - it is the application's
+        except Exception as error:  # noqa: BLE001 - any error of the application
             message, kind = "an ASGI application failed", place_of(error)
             log(logger.error, message, kind=kind, exc_info=error)
         except BaseException:
@@ -636,7 +636,7 @@ class HttpRequest:
         await self.send({"type": "http.response.body"})
 
     async def receive(self) -> Event:
-        """Return the next part of the body, or that the peer is gone."""
+        """Return the next part of the body, or a disconnect event."""
         connection = self._connection
         if self._expects_continue and not (self.is_started or self._is_gone):
             self._expects_continue = False
@@ -662,7 +662,7 @@ class HttpRequest:
         return {"type": "http.request", "body": body, "more_body": not self.is_whole}
 
     async def send(self, event: Event) -> None:
-        """Send the head of the answer, or a part of its body."""
+        """Send the head of the response, or a part of its body."""
         connection = self._connection
         while connection.writable is not None:
             await asyncio.shield(connection.writable)
@@ -677,20 +677,20 @@ class HttpRequest:
             raise RuntimeError(f"the ASGI event {kind!r} does not belong here")
 
     def _start(self, event: Event) -> None:
-        """Keep the head until a part of the body follows, as ASGI has it."""
+        """Store the head until a part of the body follows, as ASGI requires."""
         connection, status = self._connection, event["status"]
         given = [*connection.state.default_headers, *event.get("headers", ())]
         fields = [(name.lower(), value) for name, value in given]
         lines = [b"%b: %b\r\n" % field for field in fields]
         is_closing = self._read_framing(fields)
-        # RFC 9110, 10.1.1: a client that waits for 100 may leave the body out; what it
-        # sends next would be read as the body.
+        # RFC 9110, 10.1.1: a client that waits for 100 may omit the body; its next
+        # request would be read as the body.
         waits = self._expects_continue and not self.is_whole
         if waits or connection.shared.is_draining:
             self.keep_alive = False
         if not (self.keep_alive or is_closing):
             lines.append(b"connection: close\r\n")
-        # RFC 9110, 6.4.1: a HEAD, a 204 and a 304 have no content. RFC 9112, 6.3: to
+        # RFC 9110, 6.4.1: a HEAD, a 204 and a 304 have no content. RFC 9112, 6.3: for
         # HTTP/1.0 a body without a length ends with the connection.
         self._has_content = self._scope["method"] != "HEAD" and status not in {204, 304}
         if not self._has_content:
@@ -708,7 +708,7 @@ class HttpRequest:
             self._log_access(status)
 
     def _read_framing(self, fields: list[tuple[bytes, bytes]]) -> bool:
-        """Keep what frames the body; return whether the connection is to end."""
+        """Store the framing of the body; return whether the connection is to close."""
         is_closing = False
         for name, value in fields:
             if name == b"content-length":
@@ -771,23 +771,23 @@ LOCAL: Final = "127.0.0.1"
 """2026-07-28 streamable-http, "Security Endpoint": local servers listen here only."""
 
 BACKLOG: Final = 2_048
-"""How many connections wait in the kernel to be accepted."""
+"""How many connections the kernel queues before they are accepted."""
 
 BURST: Final = 64
-"""How many connections are accepted in one turn of the loop."""
+"""How many connections are accepted in one iteration of the loop."""
 
 KEPT_DESCRIPTORS: Final = 32
-"""How many of the process's descriptors connections leave to the rest."""
+"""How many of the process's descriptors are reserved for other uses."""
 
 KEEP_ALIVE_S: Final = 30
-"""How long an idle connection is kept; clients give them up before."""
+"""How long an idle connection is kept, in seconds; clients close theirs earlier."""
 
 LAST_GRACE_S: Final = 1
-"""How long connections may stay when everything on them has been answered."""
+"""How long connections may stay open after the last response, in seconds."""
 
 _OPTIONS: Final[Mapping[str, Any]] = {
     "http": "auto",
-    "lifespan": "off",  # it is started and ended here
+    "lifespan": "off",  # `serve_http` starts and closes the application
     "log_config": None,
     "log_level": "warning",
     "access_log": False,
@@ -798,7 +798,7 @@ _OPTIONS: Final[Mapping[str, Any]] = {
     "backlog": BURST,
     "timeout_graceful_shutdown": LAST_GRACE_S,
 }
-"""The settings of uvicorn that a caller may change."""
+"""The defaults of uvicorn's settings, which a caller may change."""
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
@@ -818,7 +818,7 @@ class App(Protocol):
 
 
 class Served(Protocol):
-    """What can be served over HTTP: a `Server`, or a gateway."""
+    """An object that can be served over HTTP: a `Server` or a gateway."""
 
     @property
     def auth(self) -> ResourceServer | None: ...
@@ -827,7 +827,7 @@ class Served(Protocol):
 
 
 class CannotListen(OSError):
-    """There is no listening at an address; says why."""
+    """An address cannot be listened on; the message contains the reason."""
 
 
 def run_http(
@@ -840,32 +840,32 @@ def run_http(
     quiet: bool = False,
     **options: Any,
 ) -> None:
-    """Serve over HTTP as this process's whole work, until SIGINT or SIGTERM.
+    """Serve over HTTP as the main work of the process, until SIGINT or SIGTERM.
 
-    One line on stderr says where it listens, and one follows for each request: those of
-    the logger ``mcpwire.access``. Logging of the program's own keeps them.
+    One line on stderr reports the URL, and one line follows for each request, from the
+    logger ``mcpwire.access``, unless the program's own logging handles it.
 
-    A handler that does not end, be it in a thread, ends with the process, with exit
-    code 0: then this does not return.
+    A handler that does not end, also in a thread, ends with the process, with exit code
+    0: in that case this function does not return.
 
     Args:
-        server: What is served.
-        address: ``HOST:PORT``, or a port on this machine itself; 0 takes a free one.
-        around: Gives what is entered before and left behind serving, on its loop.
-        quiet: Whether nothing is written to stderr of what goes well.
+        server: The server or gateway.
+        address: ``HOST:PORT``, or a port on the loopback address; 0 takes a free port.
+        around: Returns a context manager that is entered on the loop before serving.
+        quiet: Whether to write neither the URL nor the requests to stderr.
         options: Those of `serve_http`.
 
     Raises:
         LocalProtocolError: uvicorn is not installed.
-        RuntimeError: An event loop runs here already.
+        RuntimeError: An event loop is running in this thread.
         ValueError: The address or an option is malformed.
-        CannotListen: Nothing can listen there; it is an `OSError`.
+        CannotListen: The address cannot be listened on; it is an `OSError`.
     """
     refuse_running_loop()
     _import_uvicorn()
     known = threading.enumerate()
     if quiet:
-        options.setdefault("announce", bool)  # which says nothing
+        options.setdefault("announce", bool)  # which writes nothing
     access_log = contextlib.nullcontext if quiet else access_log_on_stderr
 
     async def serve() -> list[threading.Timer]:
@@ -891,24 +891,24 @@ async def serve_http(
     uvicorn: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> None:
-    """Serve over HTTP until this is cancelled; then end gracefully.
+    """Serve over HTTP until the task is cancelled; then shut down gracefully.
 
     Args:
-        server: What is served.
-        address: ``HOST:PORT``, or a port on this machine itself; 0 takes a free one.
-        drain_timeout: How long calls may still take when it ends, in seconds.
-        max_connections: How many connections there may be; by default three quarters
-            of the descriptors that the process may have.
-        announce: Told the endpoint's URL when requests are taken; by default it is
-            written to stderr.
-        has_signals: Whether SIGINT and SIGTERM end it; a second one ends it at once.
+        server: The server or gateway.
+        address: ``HOST:PORT``, or a port on the loopback address; 0 takes a free port.
+        drain_timeout: How long calls may take on shutdown, in seconds.
+        max_connections: The maximum number of connections; by default three quarters of
+            the process's limit of descriptors.
+        announce: Called with the endpoint's URL when the server is ready; by default
+            the URL is written to stderr.
+        has_signals: Whether SIGINT and SIGTERM shut down; a second one does so at once.
         uvicorn: More options of uvicorn: ``ssl_certfile`` and others.
         options: Those of `Server.asgi`.
 
     Raises:
         LocalProtocolError: uvicorn is not installed.
         ValueError: The address or an option is malformed.
-        CannotListen: Nothing can listen there; it is an `OSError`.
+        CannotListen: The address cannot be listened on; it is an `OSError`.
     """
     host, port = read_address(address)
     app = server.asgi(**{"bound": _name(host), **options})
@@ -943,7 +943,7 @@ async def serve_http(
 
 
 async def _run(runner: Any, listening: socket.socket) -> None:
-    """Run uvicorn; being cancelled, let it end gracefully first."""
+    """Run uvicorn; if cancelled, shut it down gracefully first."""
     running = asyncio.get_running_loop().create_task(
         runner.serve(sockets=[listening]), name="mcpwire-http-serve"
     )
@@ -956,16 +956,16 @@ async def _run(runner: Any, listening: socket.socket) -> None:
             try:
                 await asyncio.wait([running])
             except asyncio.CancelledError:
-                runner.force()  # asked again, it ends at once
+                runner.force()  # a second cancellation ends it at once
         raise
     finally:
         for server in getattr(runner, "servers", ()):
-            server.close()  # where `announce` raised; else they are closed
+            server.close()  # if `announce` raised an error; otherwise no effect
 
 
 @contextlib.contextmanager
 def _accept_errors_bounded() -> Iterator[None]:
-    """Log one line a second where no connection can be accepted."""
+    """Limit the errors of a failing `accept` to one log line a second."""
     loop, log = asyncio.get_running_loop(), LogLimit()
     before = loop.get_exception_handler()
 
@@ -987,7 +987,7 @@ def _accept_errors_bounded() -> Iterator[None]:
 
 
 def _most_connections() -> int:
-    """Return how many connections the process's descriptors allow."""
+    """Return the number of connections that the limit of descriptors allows."""
     try:
         import resource
     except ImportError:
@@ -1017,11 +1017,11 @@ def _runner(
     announce: Callable[[], object],
     has_signals: bool,
 ) -> Any:
-    """Return a uvicorn server that drains the application before it ends."""
+    """Return a uvicorn server that drains the application on shutdown."""
     uvicorn = _import_uvicorn()
 
     class Runner(uvicorn.Server):  # type: ignore[misc, name-defined] # is imported late
-        """Drains first; ends by signals without passing them on."""
+        """Drains first; stops on signals without raising them again."""
 
         should_exit: bool
         is_forced = False
@@ -1030,8 +1030,8 @@ def _runner(
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
             for each in sockets or ():
-                each.listen(BACKLOG)  # asyncio's `backlog` is also what a turn accepts
-            announce()  # from here on signals end it gracefully
+                each.listen(BACKLOG)  # asyncio's `backlog` also limits accepts per turn
+            announce()  # from here on, signals shut down gracefully
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             connections.is_draining = True
@@ -1040,18 +1040,18 @@ def _runner(
                 app.drain(timeout), name="mcpwire-http-drain"
             )
             await asyncio.wait([self._draining])
-            if self._draining.cancelled():  # by `force`: what it has left ends now
+            if self._draining.cancelled():  # by `force`: end the remaining calls
                 await app.drain(0)
             await super().shutdown(sockets)
 
         def force(self) -> None:
-            """End without waiting for calls."""
+            """Shut down without waiting for calls."""
             self.is_forced = True
             if self._draining is not None:
                 self._draining.cancel()
 
         def stop(self) -> None:
-            """End; asked again, end at once."""
+            """Shut down; on a second call, at once."""
             if self.should_exit:
                 self.force()
             self.should_exit = True
@@ -1064,11 +1064,11 @@ def _runner(
 
 @contextlib.contextmanager
 def _signals(stop: Callable[[], None] | None) -> Iterator[None]:
-    """Let signals stop the server; afterwards they are what they were."""
+    """Stop the server on signals; restore the signal handlers afterwards."""
     loop = asyncio.get_running_loop()
     before = {}
     for number in SIGNALS if stop is not None else ():
-        # Some platforms' loops have none, and only the main thread can have any.
+        # Not supported by some platforms' loops and outside the main thread.
         with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
             handler = signal.getsignal(number)
             loop.add_signal_handler(number, stop)  # type: ignore[arg-type] # not None
@@ -1081,7 +1081,7 @@ def _signals(stop: Callable[[], None] | None) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-# Where it listens...
+# The listening socket
 
 
 def read_address(address: str) -> tuple[str, int]:
@@ -1101,26 +1101,26 @@ def read_address(address: str) -> tuple[str, int]:
 
 
 def _name(host: str) -> str | None:
-    """Return what a server there is called; all addresses together have no name."""
+    """Return the host name of requests; ``None`` for the unspecified address."""
     return None if address_class(host) == "unspecified" else host.lower()
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens there. Raises `CannotListen`."""
+    """Return a socket that listens on an address. Raises `CannotListen`."""
     listening: socket.socket | None = None
     try:
         found = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP
         )
-        # Where a name has both, most clients try IPv4 sooner or later.
+        # If a name has both, prefer IPv4, which most clients try.
         family, kind, protocol, _, place = min(
             found, key=lambda each: each[0] != socket.AF_INET
         )
-        # With the protocol named, asyncio switches Nagle's algorithm off on what it
-        # accepts: else each answer of a head and a body would wait for an
+        # If the protocol is given, asyncio sets TCP_NODELAY on accepted connections:
+        # otherwise each response with a head and a body would wait for an
         # acknowledgement.
         listening = socket.socket(family, kind, protocol)
-        if os.name == "posix":  # elsewhere it means that others may listen there, too
+        if os.name == "posix":  # elsewhere it lets several processes share the port
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(place)
         listening.listen(BACKLOG)
@@ -1142,7 +1142,7 @@ def _spell(listening: socket.socket) -> str:
 
 
 def _warn(server: Served, listening: socket.socket) -> None:
-    """Say it where anybody can reach a server that asks for nothing."""
+    """Warn if a server without authentication listens on a non-loopback address."""
     host = listening.getsockname()[0]
     if server.auth is None and not is_loopback(host):
         logger.warning(
@@ -1151,7 +1151,7 @@ def _warn(server: Served, listening: socket.socket) -> None:
 
 
 def say_where(url: str, server: Served) -> None:
-    """Say on stderr where a server is reached, its name and its revisions."""
+    """Write the server's URL, name and revisions to stderr."""
     if sys.stderr is None:
         return
     named: Any = server
