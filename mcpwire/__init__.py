@@ -5,7 +5,7 @@
     async with mcpwire.Client("uvx mcp-server-time") as client:
         result = await client.call_tool("get_current_time", {"timezone": "UTC"})
 
-Names are imported when they are first used.
+Names are imported on first use.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ _load, __dir__, __all__ = lazy_names(__name__, _MODULES, *_SUBPACKAGES, "__versi
 if not TYPE_CHECKING:  # a type checker would take any name for a public one
 
     def __getattr__(name: str) -> Any:
-        """Import a public name with its first use."""
+        """Import a public name on first use."""
         if name in _SUBPACKAGES:
             return importlib.import_module(f"mcpwire.{name}")
         return _load(name)

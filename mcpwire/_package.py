@@ -1,4 +1,4 @@
-"""What the `__init__` modules share: the version, and names imported on first use."""
+"""The version, and lazily imported names for the `__init__` modules."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def lazy_names(
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Return `__getattr__`, `__dir__` and `__all__` of a package (PEP 562).
 
-    `modules` has the names of each module, relative to the package; `others` are names
-    that are public too and not loaded here.
+    `modules` has the names of each module, relative to the package; `others` are public
+    names that are not loaded by `__getattr__`.
     """
     homes = {
         name: f".{module}"

@@ -1,40 +1,40 @@
-"""The exceptions that mcpwire raises on purpose; each class names the side at fault.
+"""The exceptions of mcpwire; each class names the side at fault.
 
 ::
 
     MCPError
     ├── TransportError                the bytes did not get through
-    │   ├── ConnectError              no connection came about
-    │   ├── ConnectionClosed          gone while in use
-    │   ├── SessionExpired            the server forgot the session
+    │   ├── ConnectError              no connection was established
+    │   ├── ConnectionClosed          the connection ended while in use
+    │   ├── SessionExpired            the server has discarded the session
     │   └── HTTPError                 non-2xx without a JSON-RPC body
     ├── ProtocolError                 abstract
-    │   ├── LocalProtocolError        you asked for something illegal now
-    │   └── RemoteProtocolError       the peer broke the rules
+    │   ├── LocalProtocolError        the caller's request is not allowed now
+    │   └── RemoteProtocolError       the peer violated the protocol
     │       ├── InvalidMessage        one message is malformed
     │       ├── MessageTooLarge       one message is over its limit
-    │       └── TooManyQuestions      it asks more than one call answers
+    │       └── TooManyQuestions      too many server requests in one call
     ├── RPCError                      the peer answered with an error
     │   └── ParseError, InvalidRequest, MethodNotFound, InvalidParams,
     │       InternalError, ResourceNotFound, HeaderMismatch,
     │       MissingCapability, UnsupportedVersion, UrlElicitationRequired
     ├── RequestTimeout(TimeoutError)  no answer before the deadline
-    ├── CallCancelled                 somebody else cancelled the call
-    ├── NegotiationError              no common revision
+    ├── CallCancelled                 the call was cancelled by its handle
+    ├── NegotiationError              no common protocol version
     ├── AuthError                     authorization failed
-    ├── GroupError                    a group of servers refused; nothing was sent
-    │   ├── UnknownServer             no server of that name
-    │   │   └── NotConnected          known, and not connected
-    │   ├── UnknownTool               no tool of that name
-    │   ├── NotAllowed                a rule or a person refused the call
-    │   ├── NeedsConfirmation         somebody has to confirm the call first
-    │   ├── NameCollision             two tools would have one name
-    │   └── ConfigError               a configuration breaks a rule
+    ├── GroupError                    a group refused the request; nothing was sent
+    │   ├── UnknownServer             no server with that name
+    │   │   └── NotConnected          known but not connected
+    │   ├── UnknownTool               no tool with that name
+    │   ├── NotAllowed                a rule or an approver refused the call
+    │   ├── NeedsConfirmation         the call needs confirmation first
+    │   ├── NameCollision             two tools would get the same name
+    │   └── ConfigError               a configuration is invalid
     └── ToolError                     a tool reported failure
 
-Local failures never wear a JSON-RPC code (2026-07-28 basic/index, "Error Codes":
-local errors must not be mistakable for the peer's), and each class carries what it
-knows as attributes, so no caller has to read a message to decide.
+Local failures have no JSON-RPC code (2026-07-28 basic/index, "Error Codes": local
+errors must not be mistaken for the peer's). Each class has its details as attributes,
+so that callers do not have to parse messages.
 """
 
 from __future__ import annotations
@@ -85,33 +85,33 @@ __all__ = [
 ]
 
 RAW_EXCERPT_BYTES: Final = 200
-"""How much of an offending message an error keeps."""
+"""Bytes of an invalid message that an error keeps."""
 
 QUOTED_CHARACTERS: Final = 200
-"""How much of the last line of stderr a message quotes: its end."""
+"""Characters at the end of the last stderr line that a message quotes."""
 
 MESSAGE_SHOWN: Final = 2_000
-"""How many characters of a peer's own error message `str` shows."""
+"""Characters of a peer's error message that `str` shows."""
 
 NAME_EXCERPT: Final = 100
-"""How many characters of a foreign name a message repeats."""
+"""Characters of a name from a peer that a message repeats."""
 
 NAMES_LISTED: Final = 5
-"""How many of the known names a message repeats."""
+"""Known names that a message lists."""
 
 
 def shorten(text: str, limit: int) -> str:
-    """Cut a peer's text to what a record or a message can show, and say so."""
+    """Cut a peer's text at a limit and append how much is missing."""
     if len(text) <= limit:
         return text
     return f"{text[:limit]}... ({len(text) - limit:,} characters more)"
 
 
 class MCPError(Exception):
-    """Everything mcpwire raises on purpose."""
+    """The base class of all errors that mcpwire raises."""
 
-    # Most classes take keywords only, and Exception's own way of pickling and copying
-    # would pass the finished text by position.
+    # Most classes take keywords only; Exception's own pickling would pass the text by
+    # position.
     def __reduce__(self) -> tuple[Any, ...]:
         """Support pickling and copying with every attribute."""
         return _remade, (type(self), *self.args), self.__dict__.copy()
@@ -122,10 +122,10 @@ def _remade(cls: type[MCPError], *args: Any) -> MCPError:
 
 
 class TransportError(MCPError):
-    """The bytes did not get through.
+    """The bytes were not transported.
 
     Attributes:
-        target: What the connection was to, as one readable line without secrets.
+        target: The target of the connection, as one line without secrets.
     """
 
     def __init__(self, message: str, *, target: str | None = None) -> None:
@@ -134,7 +134,7 @@ class TransportError(MCPError):
 
 
 def _with_stderr(message: str, stderr_tail: str) -> str:
-    """Add the last line of stderr that says something, or the last one there is.
+    """Append the last line of stderr that has letters, or else the last line.
 
     The traceback of an `ExceptionGroup` ends with a rule, and each line has a bar.
     """
@@ -147,15 +147,15 @@ def _with_stderr(message: str, stderr_tail: str) -> str:
 
 
 class ConnectError(TransportError):
-    """No connection came about: spawn, early exit, DNS, TLS, refused.
+    """No connection was established: spawn, early exit, DNS, TLS, refused.
 
     Attributes:
-        errno: The operating system's error number, where there is one.
+        errno: The operating system's error number, or ``None``.
         reason: What failed on the way to an HTTP server: ``dns``, ``refused``,
-            ``unreachable``, ``timeout`` or ``tls``; ``None`` where it was none of them.
-        exit_code: How the child ended (negative: by that signal), where it did.
-        stderr_tail: The end of what the child wrote to stderr.
-        noise: The first lines of the peer that were no protocol messages.
+            ``unreachable``, ``timeout`` or ``tls``; ``None`` for any other failure.
+        exit_code: The exit code of the child (negative: the signal), or ``None``.
+        stderr_tail: The end of the child's stderr.
+        noise: The first lines of the peer that were not protocol messages.
     """
 
     def __init__(
@@ -177,7 +177,7 @@ class ConnectError(TransportError):
         self.noise = tuple(noise)
 
     def __str__(self) -> str:
-        """Tell the message, the first line of noise and the last line of stderr."""
+        """Return the message, the first line of noise and the last line of stderr."""
         text = str(self.args[0])
         if self.noise:
             text += (
@@ -191,10 +191,10 @@ class ConnectionClosed(TransportError):
     """The connection ended while it was in use.
 
     Attributes:
-        exit_code: How the child ended (negative: by that signal), where it did.
-        stderr_tail: The end of what the child wrote to stderr.
-        sent: Whether the peer may have seen the request: ``True`` means the call
-            could have run, ``False`` that it provably did not.
+        exit_code: The exit code of the child (negative: the signal), or ``None``.
+        stderr_tail: The end of the child's stderr.
+        sent: Whether the peer may have received the request: ``True`` means that the
+            call may have run, ``False`` that it certainly did not.
     """
 
     def __init__(
@@ -212,20 +212,20 @@ class ConnectionClosed(TransportError):
         self.sent = sent
 
     def __str__(self) -> str:
-        """Tell the message and the last line of stderr."""
+        """Return the message and the last line of stderr."""
         return _with_stderr(str(self.args[0]), self.stderr_tail)
 
 
 class SessionExpired(TransportError):
-    """The server answered 404 on a live session and it was not recovered."""
+    """The server answered an open session with 404, and it was not recovered."""
 
 
 class HTTPError(TransportError):
-    """A non-2xx answer without a JSON-RPC body.
+    """A non-2xx response without a JSON-RPC body.
 
     Attributes:
         status: The HTTP status code.
-        headers: The answer's headers, names in lower case.
+        headers: The response's headers, names in lower case.
         body: The first bytes of the body.
     """
 
@@ -254,14 +254,14 @@ class ProtocolError(MCPError):
 
 
 class LocalProtocolError(ProtocolError):
-    """You asked for something that is illegal now; nothing was sent."""
+    """The caller's request is not allowed in this state; nothing was sent."""
 
 
 class RemoteProtocolError(ProtocolError):
-    """The peer broke the rules.
+    """The peer violated the protocol.
 
     Attributes:
-        hint: What the peer probably did wrong, in one sentence, or ``None``.
+        hint: The probable cause, in one sentence, or ``None``.
     """
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
@@ -269,7 +269,7 @@ class RemoteProtocolError(ProtocolError):
         self.hint = hint
 
     def __str__(self) -> str:
-        """Tell the message and the hint."""
+        """Return the message and the hint."""
         text = str(self.args[0])
         return f"{text} ({self.hint})" if self.hint else text
 
@@ -278,10 +278,10 @@ class InvalidMessage(RemoteProtocolError):
     """One message of the peer is malformed.
 
     Attributes:
-        path: Where, such as ``CallToolResult.content[0].text``.
-        expected: What the rules ask for there, such as ``str``.
-        got: What stood there instead.
-        raw: The first 200 bytes of the message, where they are known.
+        path: The place, such as ``CallToolResult.content[0].text``.
+        expected: What the protocol requires there, such as ``str``.
+        got: What the message has there.
+        raw: The first 200 bytes of the message; empty where they are not known.
     """
 
     def __init__(
@@ -304,7 +304,7 @@ class MessageTooLarge(RemoteProtocolError):
     """One message of the peer is over its limit.
 
     Attributes:
-        limit: The limit, in bytes; where it is `Limits.values`, in values.
+        limit: The limit, in bytes; of `Limits.values` in values.
     """
 
     def __init__(self, message: str, *, limit: int) -> None:
@@ -313,11 +313,11 @@ class MessageTooLarge(RemoteProtocolError):
 
 
 class TooManyQuestions(RemoteProtocolError):
-    """The server asks more in one call than the call answers; it was told to stop.
+    """The server sent too many requests within one call; the call was cancelled.
 
     Attributes:
-        method: The request of the call.
-        limit: How many questions one call answers (`Limits.questions`).
+        method: The method of the call.
+        limit: The server requests that one call answers (`Limits.questions`).
     """
 
     def __init__(self, method: str, *, limit: int) -> None:
@@ -333,15 +333,15 @@ class TooManyQuestions(RemoteProtocolError):
 class RPCError(MCPError):
     """The peer answered a request with a JSON-RPC error.
 
-    Raised by a handler of ours, it is the answer that the peer gets.
+    If a handler on this side raises it, the peer gets it as the answer.
 
     Attributes:
         code: The JSON-RPC error code.
-        message: The peer's one sentence, whole; ``str`` shows its first 2,000
+        message: The peer's message, whole; ``str`` shows its first 2,000
             characters and how many more there are.
-        data: The peer's further data, or ``None``.
-        method: The request that was answered, where it is known.
-        status: The HTTP status it came with, where that was none of success.
+        data: The peer's `data` member, or ``None``.
+        method: The method of the request, or ``None`` where it is not known.
+        status: The HTTP status of the response, where that was not 2xx.
     """
 
     default_code: ClassVar[int] = 0
@@ -367,7 +367,7 @@ class RPCError(MCPError):
         self.method = method
 
     def __str__(self) -> str:
-        """Tell method, message and code."""
+        """Return method, message and code."""
         where = f"{self.method}: " if self.method else ""
         shown = shorten(self.message, MESSAGE_SHOWN) or "no message"
         return f"{where}{shown} (JSON-RPC error {self.code})"
@@ -380,13 +380,13 @@ class ParseError(RPCError):
 
 
 class InvalidRequest(RPCError):
-    """-32600: the message is no valid request."""
+    """-32600: the message is not a valid request."""
 
     default_code = -32600
 
 
 class MethodNotFound(RPCError):
-    """-32601: the method is unknown, or gated by a capability not advertised."""
+    """-32601: the method is unknown, or its capability was not declared."""
 
     default_code = -32601
 
@@ -398,7 +398,7 @@ class InvalidParams(RPCError):
 
 
 class InternalError(RPCError):
-    """-32603: the peer failed."""
+    """-32603: an internal error of the peer."""
 
     default_code = -32603
 
@@ -439,23 +439,23 @@ _BY_CODE: Final = {cls.default_code: cls for cls in RPCError.__subclasses__()}
 def rpc_error(
     code: int, message: str, *, data: Any = None, method: str | None = None
 ) -> RPCError:
-    """Build the error class that the code stands for, else a plain `RPCError`."""
+    """Return the error of the class for a code, or a plain `RPCError`."""
     cls = _BY_CODE.get(code, RPCError)
     return cls(message, code=code, data=data, method=method)
 
 
 class RequestTimeout(MCPError, TimeoutError):
-    """No answer came before the deadline; the peer was told to stop.
+    """The deadline passed without an answer; the peer was sent a cancellation.
 
     Attributes:
-        method: The request that was not answered.
-        timeout: The limit that ran out, in seconds.
+        method: The method of the request.
+        timeout: The timeout, in seconds.
         elapsed: How long the call had been running, in seconds.
-        detail: What else is known (lines that were no messages, stderr), or ``None``.
+        detail: More information (lines that were not messages, stderr), or ``None``.
     """
 
-    # TimeoutError is an OSError: its constructor reads positional arguments as
-    # errno and text: everything travels by keyword and the text is made by __str__.
+    # TimeoutError is an OSError, whose constructor takes positional arguments for
+    # errno and text: so all arguments are keywords, and __str__ makes the text.
     def __init__(
         self,
         *,
@@ -471,7 +471,7 @@ class RequestTimeout(MCPError, TimeoutError):
         self.detail = detail
 
     def __str__(self) -> str:
-        """Tell the request, the limit and the time it took."""
+        """Return the method, the timeout and the elapsed time."""
         text = (
             f"{self.method}: no answer within {self.timeout:g} s "
             f"(after {self.elapsed:.3g} s)"
@@ -480,11 +480,11 @@ class RequestTimeout(MCPError, TimeoutError):
 
 
 class CallCancelled(MCPError):
-    """The call was cancelled through its handle; task cancellation stays Python's.
+    """The call was cancelled by its handle; a cancelled task gets `CancelledError`.
 
     Attributes:
-        method: The request that was cancelled.
-        reason: Why, as given to the handle, or ``None``.
+        method: The method of the request.
+        reason: The reason given to the handle, or ``None``.
     """
 
     def __init__(self, method: str, *, reason: str | None = None) -> None:
@@ -497,8 +497,8 @@ class NegotiationError(MCPError):
     """No common protocol revision was found.
 
     Attributes:
-        negotiation: The ordered record of probes, answers and the verdict.
-        supported: The revisions the peer named, where it named any.
+        negotiation: The record of probes, answers and the outcome, in order.
+        supported: The versions that the peer named; empty if it named none.
     """
 
     def __init__(
@@ -517,7 +517,7 @@ class AuthError(MCPError):
     """Authorization failed."""
 
     is_passing: ClassVar[bool] = False
-    """Whether the same may go well a moment later."""
+    """Whether the same attempt may succeed a moment later."""
 
 
 class GroupError(MCPError):
@@ -525,11 +525,11 @@ class GroupError(MCPError):
 
 
 class UnknownServer(GroupError):
-    """There is no server of that name.
+    """There is no server with that name.
 
     Attributes:
-        server: The name that was asked for.
-        known: The names that there are.
+        server: The unknown name.
+        known: The known names.
     """
 
     def __init__(self, server: str, *, known: Iterable[str] = ()) -> None:
@@ -541,10 +541,10 @@ class UnknownServer(GroupError):
 
 
 class NotConnected(UnknownServer):
-    """There is a server of that name, and it is not connected.
+    """The server with that name is not connected.
 
     Attributes:
-        problem: Why it could not be connected; ``None``: nobody tried, or it was
+        problem: Why connecting failed; ``None``: it was not tried, or the server was
             disconnected.
     """
 
@@ -562,11 +562,11 @@ class NotConnected(UnknownServer):
 
 
 class UnknownTool(GroupError):
-    """There is no tool of that name.
+    """There is no tool with that name.
 
     Attributes:
-        tool: The name that was asked for.
-        close: Names that look like it.
+        tool: The unknown name.
+        close: Similar names.
     """
 
     def __init__(self, tool: str, *, close: Iterable[str] = ()) -> None:
@@ -578,11 +578,11 @@ class UnknownTool(GroupError):
 
 
 class NotAllowed(GroupError):
-    """A rule, or a person that was asked, refused the call.
+    """A rule or an approver refused the call.
 
     Attributes:
         tool: The tool's name.
-        rule: What refused it, such as ``"deny: mcp__files__*"``.
+        rule: The rule that refused it, such as ``"deny: mcp__files__*"``.
     """
 
     def __init__(self, tool: str, *, rule: str) -> None:
@@ -592,11 +592,11 @@ class NotAllowed(GroupError):
 
 
 class NeedsConfirmation(GroupError):
-    """Somebody has to confirm the call: make it again with ``confirmed=True`` then.
+    """The call needs confirmation; repeat it with ``confirmed=True`` after that.
 
     Attributes:
         tool: The tool's name.
-        arguments: What it would be called with, to be shown for the confirmation.
+        arguments: The arguments of the call, to be shown for the confirmation.
     """
 
     def __init__(
@@ -608,11 +608,11 @@ class NeedsConfirmation(GroupError):
 
 
 class NameCollision(GroupError):
-    """Two tools would have one name, and the policy is to raise.
+    """Two tools would get the same name, and the policy is to raise.
 
     Attributes:
-        name: That name.
-        owners: Server and tool of each tool that would have it.
+        name: The name.
+        owners: Server and tool of each tool that would get it.
     """
 
     def __init__(self, name: str, *, owners: Iterable[tuple[str, str]]) -> None:
@@ -623,12 +623,12 @@ class NameCollision(GroupError):
 
 
 class ConfigError(GroupError):
-    """A configuration breaks a rule; says where, never what a secret is.
+    """A configuration is invalid; the message has the place and no secret.
 
     Attributes:
         problem: What is wrong.
-        file: The file, or ``None`` where it came from the program.
-        entry: The server's name, or its place, such as ``"servers[2]"``.
+        file: The file, or ``None`` if the program passed the configuration.
+        entry: The server's name, or its position, such as ``"servers[2]"``.
         field: The field, such as ``"env.TOKEN"``.
     """
 
@@ -649,10 +649,10 @@ class ConfigError(GroupError):
 
 
 class ToolError(MCPError):
-    """A tool reported failure; raised by server handlers to say so.
+    """A tool reported failure; server handlers raise it to report one.
 
     Attributes:
-        result: The whole `CallToolResult`, where a client raised this.
+        result: The whole `CallToolResult` if a client raised this, else ``None``.
     """
 
     def __init__(self, message: str, *, result: Any = None) -> None:

@@ -1,6 +1,6 @@
-"""How much a peer may cost us (`Limits`) and how hard we try again (`Recovery`).
+"""Limits on the resources that a peer may use, and the recovery from failures.
 
-Everything that a peer sends is counted while it is read, against these numbers.
+Received data is counted against `Limits` while it is read.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = [
 T = TypeVar("T")
 
 LONGEST_TIMEOUT_S: Final = 1e9
-"""Some thirty years: what is longer (or infinite) is no limit."""
+"""About thirty years: a longer (or infinite) timeout means no limit."""
 
 _KIB: Final = 1024
 _MIB: Final = 1024 * 1024
@@ -35,22 +35,22 @@ def check_timeout(value: object, name: str = "timeout") -> float | None:
     """Return a timeout in seconds, or ``None`` for no limit.
 
     Raises:
-        ValueError: It is zero, negative, NaN or no number. (``inf`` means no limit.)
+        ValueError: It is zero, negative, NaN or not a number. (``inf``: no limit.)
     """
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ValueError(f"{name} must be a number of seconds or None, got {value!r}")
-    if not value > 0:  # NaN is not above zero either
+    if not value > 0:  # NaN fails the comparison, too
         raise ValueError(f"{name} must be above zero, got {value!r}")
     return None if value > LONGEST_TIMEOUT_S else float(value)
 
 
 def check_count(value: int, name: str, least: int = 1) -> int:
-    """Return a number of things that a user gave.
+    """Return a count that a user passed.
 
     Raises:
-        ValueError: It is no integer, or less.
+        ValueError: It is not an integer, or is less than `least`.
     """
     if type(value) is not int or value < least:
         bound = "above 0" if least == 1 else f"from {least} on"
@@ -59,12 +59,12 @@ def check_count(value: int, name: str, least: int = 1) -> int:
 
 
 def check_choice(value: T, name: str, choices: Iterable[object]) -> T:
-    """Return a value that a user gave, where it is one of a few.
+    """Return a value that a user passed, if it is one of the choices.
 
     Raises:
-        ValueError: It is another one.
+        ValueError: It is not.
     """
-    known = [*choices]  # no set: a value may have no hash
+    known = [*choices]  # not a set: a value may not be hashable
     if value not in known:
         *others, last = map(repr, known)
         raise ValueError(f"{name} must be {', '.join(others)} or {last}, got {value!r}")
@@ -75,7 +75,7 @@ def _positive(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
     kind = int if attribute.type in {int, "int"} else (int, float)
     if isinstance(value, bool) or not isinstance(value, kind):
         raise ValueError(f"{attribute.name} must be a number, got {value!r}")
-    if not value > 0:  # NaN is not above zero either
+    if not value > 0:  # NaN fails the comparison, too
         raise ValueError(f"{attribute.name} must be above zero, got {value!r}")
 
 
@@ -107,26 +107,26 @@ class Limits:
     are counted, before it is decoded, in messages above 1 MiB."""
 
     head: int = _size(64 * _KIB)
-    """The head of an HTTP answer, and of a request to our own HTTP server."""
+    """The head of an HTTP response, and of a request to mcpwire's HTTP server."""
 
     body: int = _size(4 * _MIB)
     """The body of one request to an HTTP server; never more than `message`."""
 
     body_timeout: float = _seconds(30.0)
-    """How long a client may take to send such a body."""
+    """How long a client may take to send the body of a request."""
 
     head_timeout: float = _seconds(10.0)
-    """How long a client of our own HTTP server may take to send such a head."""
+    """How long a client of mcpwire's HTTP server may take to send a head."""
 
     listens: int = _size(1_024)
-    """`subscriptions/listen` requests that a server keeps open at once; at the limit
-    the oldest of the client with the most ends for a client with fewer."""
+    """Open `subscriptions/listen` requests of a server; at the limit a request of a
+    client with fewer of them ends the oldest one of the client with the most."""
 
     batch: int = _size(1_000)
     """Messages in one batch (2025-03-26 only)."""
 
     stderr_tail: int = _size(64 * _KIB)
-    """How much of a child's stderr is kept for error messages."""
+    """The end of a child's stderr that is kept for error messages."""
 
     oauth_document: int = _size(_MIB)
     """One metadata or token document."""
@@ -138,12 +138,12 @@ class Limits:
     """Bytes waiting for the peer to read; a call beyond them is refused."""
 
     stall_timeout: float = _seconds(60.0)
-    """How long a client of our own HTTP server may read less than 64 KiB of an answer
-    that waits for it."""
+    """How long a client of mcpwire's HTTP server may read less than 64 KiB of a pending
+    response."""
 
     unwritten_total: int = _size(256 * _MIB)
-    """Bytes of answers that all HTTP clients together have not read; under a web server
-    other than ours, those that wait in event streams."""
+    """Unread bytes of responses to all HTTP clients together; under another web server
+    the bytes queued in event streams."""
 
     pages: int = _size(1_000)
     """Pages of one list."""
@@ -152,19 +152,19 @@ class Limits:
     """Notifications queued for one slow consumer."""
 
     inbound: int = _size(16)
-    """The peer's requests and notifications being handled at once."""
+    """Requests and notifications of the peer that are handled at the same time."""
 
     input_rounds: int = _size(10)
     """Input-required rounds of one call (2026-07-28 basic/patterns/mrtr)."""
 
     questions: int = _size(100)
-    """Requests of the server, such as sampling, that one call of ours answers."""
+    """Server requests, such as sampling, that one call of a client answers."""
 
     question_time: float = _seconds(600.0)
-    """How long in all a call's clock stands still while its server is answered."""
+    """How long in total a call's timeout is paused for handling server requests."""
 
     noise_lines: int = _size(16)
-    """Lines of a peer that were no messages and are kept for error messages."""
+    """Lines of a peer that were not messages, kept for error messages."""
 
     close_grace: float = _seconds(2.0)
     """How long a child may take to exit after its stdin was closed."""
@@ -175,13 +175,13 @@ class Limits:
 
 @attrs.frozen(kw_only=True)
 class Recovery:
-    """What is tried again without asking; side effects happen at most once."""
+    """Automatic retries after failures; side effects happen at most once."""
 
     reinitialize: bool = True
-    """Open one new session when the server has forgotten ours (HTTP 404)."""
+    """Open one new session when the server has discarded the old one (HTTP 404)."""
 
     restart: bool = True
-    """Start a dead child again for the next call."""
+    """Restart an exited child for the next call."""
 
     resume: bool = True
     """Resume a broken response stream where its revision allows it."""

@@ -1,6 +1,6 @@
-"""The protocol's revisions as one ordered registry.
+"""The revisions of the protocol, in order.
 
-Code asks a `Revision` for what it can do; nobody compares version strings.
+Code reads the properties of a `Revision` and does not compare version strings.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ class Era(Enum):
     """How a connection keeps its state (2026-07-28 basic/versioning, Terminology)."""
 
     SESSION = "session"
-    """Legacy revisions: `initialize` opens a session that fixes everything."""
+    """Legacy revisions: `initialize` opens a session with one version."""
 
     STATELESS = "stateless"
-    """Modern revisions: each request carries version and capabilities itself."""
+    """Modern revisions: each request carries version and capabilities."""
 
 
 @attrs.frozen(order=True)
@@ -40,7 +40,7 @@ class Revision:
     """One revision of the protocol; ordered by age."""
 
     name: str
-    """The date that names it on the wire."""
+    """The date that is its name on the wire."""
 
     era: Era = attrs.field(order=False)
 
@@ -48,7 +48,7 @@ class Revision:
     """Whether JSON-RPC batches must be received (2025-03-26 only)."""
 
     errors_without_id: bool = attrs.field(default=False, kw_only=True, order=False)
-    """Whether an error answer may leave out an id it could not read."""
+    """Whether an error response may omit an id that could not be read."""
 
     def __str__(self) -> str:
         """Return the name on the wire."""
@@ -76,10 +76,10 @@ def find_revision(name: object) -> Revision | None:
 
 
 def read_revisions(given: Iterable[Revision | str]) -> tuple[Revision, ...]:
-    """Return revisions that are given by themselves or by their names.
+    """Return the revisions of a list of revisions or names.
 
     Raises:
-        ValueError: One of them is none, or it is no list of them.
+        ValueError: One of them is unknown, or it is not a list.
     """
     if isinstance(given, str):
         raise ValueError(f"revisions takes a list, got {given!r}")

@@ -1,16 +1,16 @@
-"""Tools for the APIs of models, and their answers back; no vendor's library is used.
+"""Tools in the formats of model APIs, and the calls in models' answers.
 
-`Export` makes of tools what a vendor's API takes, and remembers what it changed:
-names that the vendor would refuse, arguments that strict mode makes a model give. So
-the calls of the model's answer come out under our names, with what it meant::
+`Export` converts tools to the format of a vendor's API and remembers its changes: names
+that the vendor refuses, and arguments that strict mode requires. So the calls in a
+model's answer are converted back to the original names and arguments::
 
     offered = Export(tools, "anthropic")
-    ...                                   # a request of yours, with tools=offered
+    ...                                   # your request, with tools=offered
     for call in offered.calls(answer):
         ...                               # call.name, call.arguments
     messages += offered.results(outcomes)
 
-Everything is plain objects both ways.
+All formats are plain objects; no vendor's library is needed.
 """
 
 from __future__ import annotations
@@ -70,20 +70,20 @@ EXPORT_FORMS: Final = tuple(_FORMS)
 
 
 class Export(list["JsonObject"]):
-    """Tools as an API takes them: a list of objects that knows the way back.
+    """Tools in the format of an API: a list of objects that converts calls back.
 
     Args:
-        tools: Views of tools; whatever has a name, a description and a schema.
+        tools: Views of tools, or other objects with name, description and schema.
         form: ``"neutral"``, ``"anthropic"`` (Messages), ``"openai"`` (chat
             completions), ``"openai-responses"``, or ``"gemini"`` (function
             declarations).
-        strict: Whether OpenAI holds the model to the schema, for each tool with a
-            schema that its strict mode can express.
-        max_description: Bytes of UTF-8 that a description may take; some deployments
-            refuse more than 1024.
+        strict: Whether tools use OpenAI's strict mode, if it can express their
+            schemas.
+        max_description: The largest size of a description in UTF-8; some deployments
+            refuse more than 1024 bytes.
 
     Raises:
-        ValueError: There is no such form, or it has no strict mode.
+        ValueError: The form is unknown, or has no strict mode.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Export(list["JsonObject"]):
         """The form, such as ``"anthropic"``."""
 
         self.names = VendorNames((tool.name for tool in found), made.names)
-        """Our names and the vendor's."""
+        """The original names and the vendor's."""
 
         if strict and not made.can_be_strict:
             raise ValueError(f"there is no strict mode in the form {form!r}")
@@ -125,25 +125,25 @@ class Export(list["JsonObject"]):
         return schema
 
     def calls(self, answer: object) -> list[ModelCall]:
-        """Return the calls that a model's answer asks for, under our names.
+        """Return the calls in a model's answer, with the original names.
 
         Args:
             answer: The response, the message in it, or the list of its parts: plain
                 objects, or models of a vendor's library, which have `model_dump`.
 
-        A name that no tool has is left as the model said it, and looking that up fails
-        as for any unknown tool. Arguments that are none come with a `problem`.
+        An unknown name is returned unchanged, so that its lookup fails as for any
+        unknown tool. A call with invalid arguments has a `problem`.
         """
         return [self._ours(call) for call in _form(self.form).calls(plain(answer))]
 
     def results(self, outcomes: Outcomes, *, media: bool = True) -> list[JsonObject]:
-        """Return the messages that tell a model what came of its calls.
+        """Return the messages with the results of calls for a model.
 
         Args:
-            outcomes: Each call with its result, an exception, or a text that says what
-                went wrong; all calls of one answer, in their order.
-            media: Whether pictures, sounds and files go along where the API takes
-                them; else they are named in the text.
+            outcomes: Each call with its result, an exception, or a text that describes
+                the failure; all calls of one answer, in order.
+            media: Whether images, audio and files are included if the API accepts
+                them; else the text has a line for each.
         """
         return _form(self.form).results(outcomes, media=media)
 

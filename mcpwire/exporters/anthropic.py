@@ -23,10 +23,10 @@ _IMAGES: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"
 
 
 def _tool(name: str, description: str, schema: JsonObject) -> JsonObject:
-    """Return a tool; its schema with every keyword, `$ref` and `$defs` among them.
+    """Return a tool; its schema may have all keywords, also `$ref` and `$defs`.
 
     Only alternatives at the root are refused ("input_schema does not support oneOf,
-    allOf, or anyOf at the top level"), and are put together.
+    allOf, or anyOf at the top level"): these are merged.
     """
     return {
         "name": name,
@@ -45,7 +45,7 @@ def _calls(answer: object) -> list[ModelCall]:
 
 
 def _results(outcomes: Outcomes, *, media: bool) -> list[JsonObject]:
-    """Return the one user message that all results of a turn have to stand in."""
+    """Return the user message that must contain all results of a turn."""
     content = [_result(call, outcome, media=media) for call, outcome in outcomes]
     return [{"role": "user", "content": content}] if content else []
 

@@ -1,7 +1,7 @@
 """The Gemini API of Google: function declarations, calls and responses.
 
-Its schemas are a part of OpenAPI 3.0: one type each, no references, no combinations but
-`anyOf`. What it has no word for and a model could heed is said in the description.
+Its schemas are a subset of OpenAPI 3.0: one type each, no references, no combinations
+but `anyOf`. Other keywords that a model can observe are added to the description.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FORM"]
 
-# Schema, its fields; `format` and `enum` have values of their own.
+# Fields of Schema; `format` and `enum` only allow some values.
 _KNOWN: Final = (
     "title",
     "minItems",
@@ -61,13 +61,13 @@ _SAID: Final = (
     "multipleOf",
     "uniqueItems",
 )
-"""Keywords that it does not know, and that a model can heed."""
+"""Keywords that it does not support and that a model can observe."""
 
 _ANYTHING: Final = tuple({"type": kind} for kind in ("string", "number", "boolean"))
 
 
 def _tool(name: str, description: str, schema: JsonObject) -> JsonObject:
-    """Return a function declaration; one without arguments has no parameters.
+    """Return a function declaration; without arguments it has no parameters.
 
     An object without properties is refused ("should be non-empty for OBJECT type").
     """
@@ -100,7 +100,7 @@ def _schema(source: Any) -> JsonObject:
 
 
 def _merged(source: JsonObject) -> JsonObject:
-    """Return a schema with the parts of its `allOf` in it; what comes first counts."""
+    """Return a schema merged with its `allOf`; earlier values have priority."""
     parts = branches_of(source, "allOf")
     merged = {key: value for key, value in source.items() if key != "allOf"}
     for part in parts:
@@ -154,7 +154,7 @@ def _single(source: JsonObject, kind: str) -> JsonObject:
     made.update((key, source[key]) for key in _KNOWN if key in source)
     if source.get("format") in _FORMATS.get(kind, ()):
         made["format"] = source["format"]
-    # Schema.enum: strings, none of them empty, of a string only.
+    # Schema.enum: non-empty strings, and only for the type string.
     texts = [value for value in _values(source) if value and isinstance(value, str)]
     if kind == "string" and texts:
         made["enum"] = texts
@@ -163,7 +163,7 @@ def _single(source: JsonObject, kind: str) -> JsonObject:
     properties = properties_of(source)
     if kind == "object" and properties:
         made["properties"] = {name: _schema(one) for name, one in properties.items()}
-        # A required name that is no property is refused.
+        # A required name that is not a property is refused.
         required = [name for name in required_of(source) if name in properties]
         if required:
             made["required"] = required
@@ -171,7 +171,7 @@ def _single(source: JsonObject, kind: str) -> JsonObject:
 
 
 def _items(source: JsonObject) -> JsonObject:
-    # Schema.items is required of an array; a tuple's members may be each of theirs.
+    # Schema.items is required for an array: for a tuple, any of its members.
     if members := branches_of(source, "prefixItems"):
         return {"anyOf": [_schema(inner) for inner in members]}
     return _schema(source.get("items"))
@@ -204,15 +204,15 @@ def _calls(answer: object) -> list[ModelCall]:
 
 
 def _results(outcomes: Outcomes, *, media: bool) -> list[JsonObject]:
-    """Return a content of all responses, and behind it one of what they cannot carry.
+    """Return a content with all responses, and after it one with media.
 
-    There have to be as many function responses in a content as there were calls.
+    A content must have one function response for each call.
     """
     responses: list[JsonObject] = []
     beside: list[JsonObject] = []
     for call, outcome in outcomes:
         parts, failed = parts_of(outcome, lambda part: media and _carries(part))
-        # FunctionResponse.response: "output" for the output, "error" for what failed.
+        # FunctionResponse.response: "output" for the output, "error" for a failure.
         response: JsonObject = {
             "name": call.said,
             "response": {"error" if failed else "output": text_of(parts)},
@@ -247,8 +247,8 @@ FORM: Final = Form(
     _calls,
     _results,
     # FunctionDeclaration.name: starts with a letter or an underscore; a-z, A-Z, 0-9,
-    # underscores, dots and dashes, with a maximum length of 64 (the strictest of what
-    # the Gemini API and Vertex AI say).
+    # underscores, dots and dashes, with a maximum length of 64 (the stricter rules of
+    # the Gemini API and Vertex AI).
     names=NameRule("A-Za-z0-9_.-", "A-Za-z_", 64),
     # FunctionDeclaration.parameters: names start with a letter or an underscore, and
     # have only letters, digits and underscores, at most 64.

@@ -1,4 +1,4 @@
-"""The form that no vendor has made; calls and outcomes, as all forms have them."""
+"""The vendor-neutral form; calls and outcomes for all forms."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ __all__ = [
 
 
 class Exportable(Protocol):
-    """What of a tool a model gets to know; a `ToolView` is one."""
+    """The attributes of a tool that are exported; a `ToolView` has them."""
 
     @property
     def name(self) -> str:
-        """The name by which it is called."""
+        """The name of the tool."""
 
     @property
     def description(self) -> str | None:
-        """What it is for."""
+        """The description for the model."""
 
     @property
     def input_schema(self) -> JsonObject:
@@ -59,31 +59,31 @@ class Exportable(Protocol):
 
 @attrs.frozen
 class ModelCall:
-    """A call that a model wants to have made."""
+    """A call that a model requests."""
 
     name: str
-    """The tool by our name; as the model said it where there is none."""
+    """The original name of the tool; of an unknown tool the model's name."""
 
     arguments: dict[str, Any]
     id: str | None = None
-    """What the answer has to name, where the API has ids."""
+    """The id that the result must repeat, if the API has ids."""
 
     problem: str | None = None
-    """What is wrong with the arguments, to be told to the model; nothing is called."""
+    """The error in the arguments, as a result for the model; the tool is not called."""
 
     said: str = ""
-    """The name as the model said it."""
+    """The name in the model's answer."""
 
 
 Outcome: TypeAlias = CallToolResult | Exception | str
-"""What came of a call: its result, or what went wrong."""
+"""The outcome of a call: its result, an exception or an error text."""
 
 Outcomes: TypeAlias = "Iterable[tuple[ModelCall, Outcome]]"
 
 
 @attrs.frozen
 class Media:
-    """A part of a result that is no text."""
+    """A part of a result that is not text."""
 
     kind: str
     """``"image"``, ``"audio"`` or ``"file"``."""
@@ -96,30 +96,30 @@ class Media:
 
     @property
     def url(self) -> str:
-        """The whole as a `data:` URL."""
+        """The media as a `data:` URL."""
         return f"data:{self.mime_type};base64,{self.data}"
 
 
 @attrs.frozen
 class Form:
-    """How one API has tools, calls and results."""
+    """The format of tools, calls and results of one API."""
 
     tool: Callable[..., JsonObject]
-    """From name, description and schema; with `can_be_strict`, also `strict`."""
+    """Makes a tool of name, description and schema; with `can_be_strict`, `strict`."""
 
     calls: Callable[[object], list[ModelCall]]
     results: Callable[..., list[JsonObject]]
     names: NameRule = attrs.field(factory=NameRule)
-    """What names of tools must be like."""
+    """The rule for names of tools."""
 
     arguments: NameRule | None = None
-    """What names of arguments must be like; ``None``: any are taken."""
+    """The rule for names of arguments; ``None``: no rule."""
 
     can_be_strict: bool = False
 
 
 def made_call(said: object, arguments: object, id_: object = None) -> ModelCall:
-    """Return a call of what a model's answer said; whatever that was."""
+    """Return a call from the members of a model's answer, also of wrong types."""
     name = said if isinstance(said, str) else ""
     number = id_ if isinstance(id_, str) else None
     if isinstance(arguments, str):
@@ -138,7 +138,7 @@ def made_call(said: object, arguments: object, id_: object = None) -> ModelCall:
 
 
 def plain(answer: Any) -> Any:
-    """Return an answer as plain objects, where a library made models of it."""
+    """Return an answer as plain objects; models of a library are converted."""
     if isinstance(answer, list):
         return [plain(member) for member in answer]
     dump = getattr(answer, "model_dump", None)
@@ -146,14 +146,14 @@ def plain(answer: Any) -> Any:
 
 
 def members_of(answer: object, *path: str) -> Iterator[Mapping[str, Any]]:
-    """Yield the objects of a list, wherever it stands in an answer.
+    """Yield the objects of a list in an answer.
 
-    The answer is that list, or an object that has the rest of the path; of the lists
-    on the way (alternative answers) the first member counts.
+    The answer is the list itself, or an object with the rest of the path; of lists on
+    the way (alternative answers) the first member is used.
     """
     for depth, key in enumerate(path):
         if isinstance(answer, dict) and key not in answer:
-            continue  # an inner part of an answer was given
+            continue  # the caller passed an inner part
         if isinstance(answer, list):
             if not depth or not answer:
                 break
@@ -166,9 +166,9 @@ def members_of(answer: object, *path: str) -> Iterator[Mapping[str, Any]]:
 def parts_of(
     outcome: Outcome, carries: Callable[[Media], bool]
 ) -> tuple[list[str | Media], bool]:
-    """Return an outcome part by part, and whether it is a failure.
+    """Return the parts of an outcome, and whether it is a failure.
 
-    What the API does not carry is said in text.
+    Media that the API does not accept become text.
     """
     if not isinstance(outcome, CallToolResult):
         return [str(outcome) or type(outcome).__name__], True
@@ -179,7 +179,7 @@ def parts_of(
 
 
 def text_of(parts: Iterable[str | Media]) -> str:
-    """Return the text of an outcome; what is not text is named."""
+    """Return the text of an outcome, with a line for each other part."""
     return "\n".join(
         part if isinstance(part, str) else f"[{part.kind} {part.mime_type}, see below]"
         for part in parts
@@ -227,7 +227,7 @@ def _calls(answer: object) -> list[ModelCall]:
 
 
 def _results(outcomes: Outcomes, *, media: bool) -> list[JsonObject]:
-    """Return an object for each outcome: its text, its blocks, and if it failed."""
+    """Return an object for each outcome: text, blocks, and whether it failed."""
     return [_result(call, outcome, media=media) for call, outcome in outcomes]
 
 
@@ -250,5 +250,5 @@ FORM: Final = Form(
     _tool,
     _calls,
     _results,
-    names=NameRule(r"\s\S", r"\s\S", 1_000_000),  # every name is taken as it is
+    names=NameRule(r"\s\S", r"\s\S", 1_000_000),  # all names are allowed
 )

@@ -1,7 +1,7 @@
-"""The two APIs of OpenAI: chat completions and responses.
+"""The two APIs of OpenAI: Chat Completions and Responses.
 
-Both take functions; what of schemas they refuse is the same. They differ in where the
-members stand, and in that the responses API is strict unless told otherwise.
+Both take functions and refuse the same schemas. They differ in the places of the
+members, and the Responses API is strict by default.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ _SOUNDS: Final = {
 def _chat_tool(
     name: str, description: str, schema: JsonObject, *, strict: bool = False
 ) -> JsonObject:
-    """Return a tool of chat completions."""
+    """Return a tool of the Chat Completions API."""
     function = _function(name, description, schema, strict=strict)
     if not function["strict"]:
-        del function["strict"]  # what is not said is not strict here
+        del function["strict"]  # not strict by default
     return {"type": "function", "function": function}
 
 
 def _responses_tool(
     name: str, description: str, schema: JsonObject, *, strict: bool = False
 ) -> JsonObject:
-    """Return a tool of the responses API, which is strict unless it is told."""
+    """Return a tool of the Responses API, which is strict by default."""
     return {"type": "function", **_function(name, description, schema, strict=strict)}
 
 
@@ -71,7 +71,7 @@ def _function(
 
 
 def _accepted(schema: JsonObject) -> JsonObject:
-    """Return a schema without what is refused even where nothing is strict."""
+    """Return a schema without keywords that are refused in non-strict mode."""
     accepted: JsonObject = mapped(schema, _with_items)
     # "schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not'
     # at the top level", and "object schema missing properties".
@@ -120,9 +120,9 @@ def _chat_calls(answer: object) -> list[ModelCall]:
 
 
 def _chat_results(outcomes: Outcomes, *, media: bool) -> list[JsonObject]:
-    """Return a tool message per call, and behind them what these cannot carry.
+    """Return a tool message for each call, and after them one with media.
 
-    Messages of the role `tool` are text; pictures, sounds and files come in one user
+    Messages of the role `tool` are text; images, audio and files are in one user
     message after all of them.
     """
     messages: list[JsonObject] = []
@@ -167,7 +167,7 @@ def _responses_calls(answer: object) -> list[ModelCall]:
 
 
 def _responses_results(outcomes: Outcomes, *, media: bool) -> list[JsonObject]:
-    """Return an input item per call; text alone as text, else part by part."""
+    """Return an input item for each call, with a text or a list of parts."""
     items = []
     for call, outcome in outcomes:
         parts, _ = parts_of(outcome, lambda part: media and _responses_carries(part))
@@ -193,7 +193,7 @@ def _responses_part(part: str | Media) -> JsonObject:
 
 
 # Chat completions, tools[].function.name: a-z, A-Z, 0-9, underscores and dashes, with a
-# maximum length of 64: what `NameRule` has by default.
+# maximum length of 64: the defaults of `NameRule`.
 CHAT: Final = Form(_chat_tool, _chat_calls, _chat_results, can_be_strict=True)
 RESPONSES: Final = Form(
     _responses_tool, _responses_calls, _responses_results, can_be_strict=True

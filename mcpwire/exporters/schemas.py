@@ -1,7 +1,7 @@
-"""JSON Schemas made simpler, where a vendor refuses what the standard has; pure.
+"""Simpler JSON Schemas for vendors that refuse parts of the standard; pure.
 
-Schemas come from servers: they may be deep, refer to themselves, or grow without end
-when references are put in place. Everything here is bounded in depth and in size.
+Schemas of servers may be deep, refer to themselves, or grow without bound when
+references are replaced. All functions here are bounded in depth and in size.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 LARGEST: Final = 2_000
-"""Schemas that may come of following references; what is beyond may be anything."""
+"""The largest number of subschemas after references; others become unrestricted."""
 
 _COMBINED: Final = ("allOf", "anyOf", "oneOf")
 
@@ -48,14 +48,14 @@ _BOUNDS: Final = (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum
 
 
 class Inliner:
-    """Replaces references by what they refer to, for readers that know no `$ref`."""
+    """Replaces references by their targets, for vendors without `$ref`."""
 
     def __init__(self, root: JsonObject) -> None:
         self._root = root
         self._left = LARGEST
 
     def inlined(self) -> JsonObject:
-        """Return the schema without references; what refers to itself is an object."""
+        """Return the schema without references; recursive ones become objects."""
         return self._inline(self._root, (), 0)
 
     def _inline(
@@ -78,8 +78,8 @@ class Inliner:
 def plain_root(schema: JsonObject) -> JsonObject:
     """Return an object's schema of 2020-12 without alternatives at its root.
 
-    Anthropic and OpenAI refuse `allOf`, `anyOf` and `oneOf` there. All properties of
-    all alternatives are allowed; required is what each alternative requires.
+    Anthropic and OpenAI refuse `allOf`, `anyOf` and `oneOf` there. The result allows
+    the properties of all alternatives and requires those that each one requires.
     """
     schema = mapped(schema, _of_2020_12)
     if not any(key in schema for key in (*_COMBINED, "$ref")):
@@ -117,7 +117,7 @@ def _of_2020_12(schema: JsonObject) -> JsonObject:
 
 
 class _Union:
-    """What a schema and its branches name, and what all of them require."""
+    """The properties of a schema and its branches, and those that all require."""
 
     def __init__(self, root: JsonObject) -> None:
         self._root = root
@@ -148,7 +148,7 @@ class _Union:
 
 
 def accepts_null(schema: Any, root: JsonObject) -> bool:
-    """Tell whether ``null`` may be a value; where that is hard to tell, it may."""
+    """Return whether a schema accepts ``null``; true in doubt."""
     if not isinstance(schema, dict):
         return schema is not False
     schema = resolved(schema, root)
@@ -161,11 +161,11 @@ def accepts_null(schema: Any, root: JsonObject) -> bool:
 
 
 def without_nulls(value: Any, schema: Any, root: JsonObject, depth: int = 0) -> Any:
-    """Return arguments without the nulls that stand for "not given".
+    """Return arguments without nulls in place of omitted arguments.
 
-    In OpenAI's strict mode a model has to give every argument, and gives ``null`` for
-    those it would leave out. Where the tool's own schema has no place for ``null`` and
-    does not require the member, that is what was meant.
+    In OpenAI's strict mode a model must pass all arguments, and passes ``null`` for an
+    omitted one. A ``null`` is dropped if the tool's own schema does not accept it and
+    does not require the member.
     """
     schema = resolved(schema, root)
     if depth >= MAX_DEPTH:
@@ -190,27 +190,27 @@ def without_nulls(value: Any, schema: Any, root: JsonObject, depth: int = 0) -> 
 
 
 _HASH: Final = 8
-"""Characters of a hash that tells two names apart."""
+"""Characters of the hash that makes a name unique."""
 
 
 @attrs.frozen
 class NameRule:
-    """What a vendor takes for a name."""
+    """The names that a vendor accepts."""
 
     charset: str = "A-Za-z0-9_-"
     """The inside of a regular expression's brackets."""
 
     first: str = "A-Za-z0-9_-"
-    """What the first character may be."""
+    """The same for the first character."""
 
     longest: int = 64
 
 
 class VendorNames:
-    """Our names and a vendor's, each once.
+    """A two-way map of original names and a vendor's names.
 
-    A name that the vendor takes stays; any other is spelled anew, with a hash of
-    itself at its end, and so is the same whatever stands beside it.
+    An accepted name stays. Any other is rewritten and gets a hash of itself at its end,
+    so that it does not depend on the other names.
     """
 
     def __init__(self, names: Iterable[str], rule: NameRule) -> None:
@@ -218,27 +218,27 @@ class VendorNames:
         self._ours = {name: name for name in found if _spelled(name, rule) == name}
         for name in found:
             theirs, salt = _spelled(name, rule), 0
-            while self._ours.get(theirs, name) != name:  # made to look like another
+            while self._ours.get(theirs, name) != name:  # similar on purpose
                 salt += 1
                 theirs = _spelled(name, rule, salt)
             self._ours[theirs] = name
         self._theirs = {name: theirs for theirs, name in self._ours.items()}
 
     def of(self, name: str) -> str:
-        """Return the vendor's name of one of our tools."""
+        """Return the vendor's name for an original name."""
         return self._theirs[name]
 
     def find(self, theirs: str) -> str | None:
-        """Return the name of ours that the vendor's stands for."""
+        """Return the original name for a vendor's name, or ``None``."""
         return self._ours.get(theirs)
 
 
 def renamed_members(
     schema: JsonObject, rule: NameRule
 ) -> tuple[JsonObject, VendorNames | None]:
-    """Return an object's schema with members that the vendor takes; their names.
+    """Return an object's schema with renamed members, and the map of the names.
 
-    Those are ``None`` where each member is taken as it is, as nearly always.
+    The map is ``None`` if all names are accepted, which is nearly always so.
     """
     properties = properties_of(schema)
     names = VendorNames(properties, rule)

@@ -1,9 +1,8 @@
-"""Schemas for OpenAI's strict mode, where one can be written in it at all.
+"""Schemas for OpenAI's strict mode, if it can express them.
 
-"Structured Outputs", supported schemas: each object forbids what it does not name and
-requires all that it names, so that an optional member becomes one that may be null; the
-root is an object and no alternative; a fixed list of keywords is known, and any other
-is refused.
+"Structured Outputs", supported schemas: each object forbids additional properties and
+requires all its properties, so that an optional one must accept null; the root is an
+object without alternatives; keywords outside a fixed list are refused.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ _BEYOND: Final = (
     "unevaluatedItems",
     "$dynamicRef",
 )
-"""What changes the meaning and has no place: such a tool is not strict."""
+"""Keywords that change the meaning and are not supported: the tool is not strict."""
 
 _DEEPEST: Final = 10
 """Levels of nesting that strict mode takes."""
@@ -77,14 +76,14 @@ _NULL: Final = {"type": "null"}
 
 
 class _NotStrictError(Exception):
-    """The schema says what strict mode cannot."""
+    """Strict mode cannot express the schema."""
 
 
 def strict_schema(schema: JsonObject) -> JsonObject | None:
-    """Return the schema as strict mode takes it; ``None`` where it cannot say it.
+    """Return the schema for strict mode, or ``None`` if it cannot be expressed.
 
-    Bounds that it has no words for, such as `minLength`, are left out: the server
-    looks at the arguments anyway.
+    Unsupported bounds, such as `minLength`, are left out: the server checks the
+    arguments anyway.
     """
     root = dict(schema)
     root.setdefault("properties", {})
@@ -105,7 +104,7 @@ def _strict(schema: Any, depth: int) -> JsonObject:
     if any(key in schema for key in _BEYOND):
         raise _NotStrictError
     if "$ref" in schema:
-        return {"$ref": schema["$ref"]}  # nothing may stand beside it
+        return {"$ref": schema["$ref"]}  # no other keyword is allowed beside it
     made = {key: value for key, value in schema.items() if key in _KNOWN}
     if schema.get("format") in _FORMATS:
         made["format"] = schema["format"]
@@ -119,7 +118,7 @@ def _strict(schema: Any, depth: int) -> JsonObject:
     if "array" in kinds:
         made["items"] = _strict(schema.get("items"), depth + 1)
     if not kinds and not made.keys() & {"anyOf", "enum", "const", "type"}:
-        raise _NotStrictError  # anything at all
+        raise _NotStrictError  # it accepts any value
     return made
 
 

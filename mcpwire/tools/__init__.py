@@ -1,6 +1,6 @@
 """The tools of many servers as one set, for a model: names, rules, calls.
 
-Each name is imported when it is first used.
+Names are imported on first use.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Side effects and costs of tools, and the entries of a catalog that tell both.
+"""Side effects and costs of tools, and catalog entries with both.
 
-Nothing is asked of a server for it. Risk follows from its annotations
-(`SideEffects.risk`), cost from the calls that were made (`Costs`).
+No request is sent for it. Risk follows from annotations (`SideEffects.risk`), cost from
+earlier calls (`Costs`).
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ __all__ = [
 ]
 
 EffectKind: TypeAlias = Literal["read_only", "mutating", "unknown"]
-"""Whether a tool changes anything; unknown where its server says nothing of it."""
+"""Whether a tool changes anything; unknown without a hint of its server."""
 
 Risk: TypeAlias = Literal["low", "medium", "high"]
-"""How much thought a call deserves."""
+"""The risk of a call."""
 
 
 @attrs.frozen(kw_only=True)
@@ -47,36 +47,36 @@ class SideEffects:
     """The four hints of a tool, with the specification's defaults filled in."""
 
     kind: EffectKind = "unknown"
-    """What the hints say: ``"unknown"`` where none of them tells."""
+    """The meaning of the hints; ``"unknown"`` without any."""
 
     is_destructive: bool = True
-    """Whether what is there may be lost; never of a tool that only reads."""
+    """Whether data may be lost; false for a tool that only reads."""
 
     is_idempotent: bool = False
-    """Whether calling it again changes nothing more; always of one that only reads."""
+    """Whether a repeated call changes nothing more; true for one that only reads."""
 
     is_open_world: bool = True
-    """Whether it reaches beyond a closed domain, such as into the web."""
+    """Whether it works on an open domain, such as the web."""
 
     trusted: bool = False
-    """Whether the caller trusts the server that gave the hints."""
+    """Whether the caller trusts the server."""
 
     @classmethod
     def of(
         cls, source: Tool | ToolAnnotations | None, *, trusted: bool = False
     ) -> SideEffects:
-        """Read the hints of a tool, or of its annotations.
+        """Return the side effects that a tool's annotations declare.
 
         Args:
-            source: A tool, its annotations, or ``None`` where it has none.
-            trusted: Whether the server is trusted to tell the truth.
+            source: A tool, its annotations, or ``None`` for no annotations.
+            trusted: Whether the caller trusts the server.
         """
         hints = source.annotations if isinstance(source, Tool) else source
         if hints is None:
             return cls(trusted=trusted)
         # 2026-07-28 schema, ToolAnnotations: readOnlyHint false, destructiveHint true,
-        # idempotentHint false, openWorldHint true; the two in the middle mean
-        # something only where the tool does not merely read.
+        # idempotentHint false, openWorldHint true; the two in the middle only have a
+        # meaning if the tool does not only read.
         is_open_world = hints.open_world_hint is not False
         if hints.read_only_hint is True:
             return cls(
@@ -97,16 +97,16 @@ class SideEffects:
 
     @property
     def risk(self) -> Risk:
-        """How much thought a call deserves.
+        """The risk of a call.
 
-        ``"high"`` where the tool changes things and may lose what is there;
-        ``"low"`` where a trusted server says that it only reads, or that it changes
-        a closed domain, idempotently, without losing anything; else ``"medium"``.
+        ``"high"``: the tool makes changes and may destroy data. ``"low"``: a trusted
+        server declares that it only reads, or that it changes a closed domain
+        idempotently without destroying data. ``"medium"``: any other tool.
         """
         if self.kind == "mutating" and self.is_destructive:
             return "high"
         # 2026-07-28 server/tools, "Tool": annotations are untrusted unless they come
-        # from a trusted server, so that nobody is talked out of being asked.
+        # from a trusted server: they must not suppress a confirmation.
         if not self.trusted or self.kind == "unknown":
             return "medium"
         harmless = self.is_idempotent and not self.is_open_world
@@ -117,21 +117,21 @@ BYTES_PER_TOKEN: Final = 4
 """A rule of thumb for English text and JSON; tokenizers differ."""
 
 MAX_TOOLS: Final = 10_000
-"""As many tools are remembered; the one that was learnt first goes first."""
+"""How many tools have a recorded cost; beyond it the oldest record is dropped."""
 
 
 @attrs.frozen
 class Cost:
-    """What one call of a tool takes, on average."""
+    """The average cost of one call of a tool."""
 
     tokens: int
-    """Tokens of its result, estimated by its bytes."""
+    """Tokens of the result, estimated from its bytes."""
 
     seconds: float
-    """From sending to the answer."""
+    """Seconds from the request to the answer."""
 
     calls: int = 0
-    """How many calls that was learnt from; none: it is the value to start with."""
+    """The number of recorded calls; 0: these are the initial values."""
 
 
 @attrs.define
@@ -142,12 +142,12 @@ class _Learnt:
 
 
 class Costs:
-    """What calls take, by tool.
+    """The average costs of calls, by tool.
 
     Args:
-        seconds: What a call of an unknown tool is taken to last, in seconds.
-        tokens: What the result of an unknown tool is taken to have.
-        weight: How much the latest call counts, above 0 and up to 1.
+        seconds: The initial duration for a tool without calls, in seconds.
+        tokens: The initial size of its result.
+        weight: The weight of the latest call, above 0 and up to 1.
 
     Raises:
         ValueError: An argument is out of its range; names it.
@@ -156,7 +156,7 @@ class Costs:
     def __init__(
         self, *, seconds: float = 5.0, tokens: int = 500, weight: float = 0.2
     ) -> None:
-        # `not` before the comparison, so that NaN is refused with the rest.
+        # `not` before the comparison refuses NaN, too.
         if not seconds >= 0:
             raise ValueError(f"seconds must not be negative, got {seconds!r}")
         if not tokens >= 0:
@@ -168,18 +168,18 @@ class Costs:
         self._learnt: dict[tuple[str, str], _Learnt] = {}
 
     def note(self, server: str, tool: str, seconds: float, size: int) -> None:
-        """Learn from one call.
+        """Record one call.
 
         Args:
             server: The server of the tool.
-            tool: The server's own name of it.
-            seconds: How long it took.
-            size: The bytes of its result.
+            tool: The server's name of the tool.
+            seconds: The duration of the call.
+            size: The size of the result, in bytes.
         """
         known = self._learnt.get((server, tool))
         if known is None:
             if len(self._learnt) >= MAX_TOOLS:
-                # Other threads may forget the same one.
+                # Another thread may have removed the same one.
                 self._learnt.pop(next(iter(self._learnt)), None)
             known = self._learnt[server, tool] = _Learnt(seconds, size, 0)
         known.seconds += self._weight * (seconds - known.seconds)
@@ -187,21 +187,21 @@ class Costs:
         known.calls += 1
 
     def of(self, server: str, tool: str) -> Cost:
-        """Return what a call takes: learnt, or the value to start with."""
+        """Return the recorded cost of a call, or the initial one."""
         known = self._learnt.get((server, tool))
         if known is None:
             return self._start
         return Cost(round(known.size / BYTES_PER_TOKEN), known.seconds, known.calls)
 
     def forget(self, server: str | None = None) -> None:
-        """Forget the tools of one server, or all of them."""
+        """Drop the records of one server's tools, or all records."""
         for key in list(self._learnt):
             if server in {None, key[0]}:
                 self._learnt.pop(key, None)
 
 
 def size_of(result: CallToolResult) -> int:
-    """Return roughly how many bytes of a result a model gets to see."""
+    """Return approximately how many bytes of a result a model receives."""
     if not result.content and result.structured_content is not UNSET:
         return len(json_text(result.structured_content))
     return sum(map(_size, result.content))
@@ -217,31 +217,31 @@ def _size(block: Any) -> int:
 
 
 VERSION: Final = "1.0.0"
-"""The version of a tool's contract; servers do not number their tools."""
+"""The version of a tool's contract; tools have no version in the protocol."""
 
 RETRY_PAUSE_S: Final = 1.0
 
 
 @attrs.frozen(kw_only=True)
 class ToolContract:
-    """What a program that runs a tool may rely on, and has to keep to."""
+    """What a program that calls a tool can rely on and has to observe."""
 
     required: tuple[str, ...]
-    """Arguments without which there is no call."""
+    """The required arguments."""
 
     output: Literal["json", "text"]
-    """What comes out: data by a schema, or whatever the tool says."""
+    """The kind of result: data with a schema, or text."""
 
     side_effects: SideEffects
     timeout: float | None
-    """Seconds that a call may take; ``None``: no limit."""
+    """The timeout of a call, in seconds; ``None``: no limit."""
 
     max_retries: int
-    """How often a call may be made again: once where a trusted server says that this
-    changes nothing more, else never."""
+    """How often a call may be repeated: once if a trusted server declares it
+    idempotent, else never."""
 
     retry_pause: float = RETRY_PAUSE_S
-    """Seconds before that."""
+    """Seconds before the retry."""
 
     version: str = VERSION
 
@@ -251,37 +251,37 @@ class CatalogEntry:
     """One tool of a catalog."""
 
     name: str
-    """What it is called in its tool set."""
+    """The name in its tool set."""
 
     server: str
     tool: str
-    """What its server calls it."""
+    """The server's name of the tool."""
 
     title: str
     description: str
     hint: str
-    """What to choose it by, never empty."""
+    """The description for choosing it, never empty."""
 
     tags: tuple[str, ...]
     """``"mcp"``, its server, and its group."""
 
     required: tuple[str, ...]
-    """Arguments without which there is no call."""
+    """The required arguments."""
 
     side_effects: SideEffects
     risk: Risk
     """``"low"``, ``"medium"`` or ``"high"``; see `SideEffects.risk`."""
 
     cost: Cost
-    """Tokens and seconds of one call, learnt from those that were made."""
+    """Average tokens and seconds of one call."""
 
     needs_confirmation: bool
-    """Whether somebody has to confirm each call."""
+    """Whether each call needs confirmation."""
 
     contract: ToolContract
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all of it as what can be written as JSON."""
+        """Return the entry as an object that can be written as JSON."""
         return attrs.asdict(self, value_serializer=_plain)
 
 
@@ -292,8 +292,8 @@ def catalog(
 
     Args:
         tools: A tool set, or some of its views.
-        costs: What calls took.
-        timeout: Seconds that a call may take, for the contracts.
+        costs: The recorded costs.
+        timeout: The timeout in the contracts, in seconds.
 
     Raises:
         ValueError: The timeout is zero, negative or NaN.

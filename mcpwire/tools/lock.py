@@ -1,4 +1,4 @@
-"""Tools as they were accepted, kept in a file; what changes is refused."""
+"""Fingerprints of accepted tools, kept in a file; changed tools are refused."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ class _HasFingerprints(Protocol):
 
 
 class ToolLock:
-    """What tools were when somebody accepted them.
+    """The fingerprints of tools at the time they were accepted.
 
-    Given to a tool set as `lock`, it hides and refuses those that have changed since.
+    As the option `lock` of a tool set it hides and refuses tools that have changed.
 
     Args:
-        fingerprints: By ``server/tool``.
-        refuse_added: Whether tools that were not there then are refused, too.
+        fingerprints: The fingerprints by ``server/tool``.
+        refuse_added: Whether tools without a fingerprint are refused, too.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class ToolLock:
 
         Raises:
             OSError: The file cannot be read.
-            LocalProtocolError: It is no lock of ours.
+            LocalProtocolError: It is not a tool lock of a known version.
         """
         try:
             found: Any = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -79,7 +79,7 @@ class ToolLock:
         return cls(tools, refuse_added=bool(found.get("refuse_added", False)))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the lock to a file, whole or not at all.
+        """Write the lock to a file atomically.
 
         Raises:
             OSError: The file cannot be written.
@@ -97,13 +97,13 @@ class ToolLock:
         beside.replace(path)
 
     def check(self, tools: _HasFingerprints) -> Differences:
-        """Return what is not as it was accepted; false where there is nothing."""
+        """Return the differences from the accepted tools; false without any."""
         return compare(self.fingerprints, tools.fingerprints())
 
     def accept(self, fingerprints: Mapping[str, str], *patterns: str) -> None:
-        """Take these tools as they are now; without patterns all that there are.
+        """Accept the current fingerprints, all or those that a pattern matches.
 
-        `ToolSet.accept` does it for a set.
+        `ToolSet.accept` does it for a tool set.
         """
         if not patterns:
             self.fingerprints = dict(fingerprints)
@@ -113,7 +113,7 @@ class ToolLock:
                 self.fingerprints[key] = value
 
     def refusal(self, key: str, fingerprint: str) -> str | None:
-        """Return why a tool is refused; ``None``: it is not."""
+        """Return why a tool is refused, or ``None``."""
         accepted = self.fingerprints.get(key)
         if accepted is None:
             return "lock: not accepted yet" if self.refuse_added else None
@@ -135,10 +135,10 @@ COVERED: Final = (
 
 @attrs.frozen
 class Differences:
-    """How tools differ from those that were accepted, by ``server/tool``, sorted."""
+    """The differences from the accepted tools: sorted ``server/tool`` keys."""
 
     changed: tuple[str, ...] = ()
-    """They are there, and are not what they were."""
+    """Tools with another fingerprint."""
 
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
@@ -159,7 +159,7 @@ class Differences:
 
 
 def fingerprint(tool: Tool) -> str:
-    """Return what stands for a tool's definition: ``sha256:`` and 64 digits."""
+    """Return the hash of a tool's definition: ``sha256:`` and 64 digits."""
     import hashlib
 
     whole = encode(tool)
@@ -170,8 +170,8 @@ def fingerprint(tool: Tool) -> str:
 def _sorted(value: Any) -> str:
     """Return JSON with sorted keys, as an object's members have no order.
 
-    It does not recurse: a schema may be nested as deeply as messages are, and what one
-    server says must not exhaust the caller's stack.
+    It does not recurse: a schema may be nested as deeply as messages are, and must not
+    exhaust the caller's stack.
     """
     parts: list[str] = []
     left: list[Any] = [value]
@@ -196,7 +196,7 @@ def _sorted(value: Any) -> str:
 
 
 class _Text(str):
-    """What is JSON already."""
+    """A text that is JSON already."""
 
     __slots__ = ()
 

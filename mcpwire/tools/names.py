@@ -1,11 +1,11 @@
-"""What the tools of many servers are called, so that no two have one name.
+"""Unique names for the tools of many servers.
 
-A `NamePolicy` makes names, a `NameTable` remembers their owners. Names are looked up
-and never parsed: what a server or a tool is called may hold whatever a template does.
+A `NamePolicy` makes the names, a `NameTable` maps them to their owners. Names are
+looked up and never parsed: a server's or tool's name may contain any text.
 
-A name is a function of the server's and the tool's own names, and of whether another
-tool would have it too. So it is the same in each order of servers, after a restart, and
-when a server comes along with which there is no collision.
+A name depends on the names of server and tool, and on whether another tool would get
+the same name. So it is the same for any order of servers, after a restart, and when a
+server without a collision is added.
 """
 
 from __future__ import annotations
@@ -27,32 +27,32 @@ if TYPE_CHECKING:
 __all__ = ["Collision", "NamePolicy", "NameTable", "Owner", "names_of_servers"]
 
 Owner: TypeAlias = tuple[str, str]
-"""A server's name among ours, and what it calls the tool."""
+"""The name of a server in the group, and the server's name of the tool."""
 
 OnCollision: TypeAlias = Literal["suffix", "raise", "first"]
 
 MIN_LENGTH: Final = 16
-"""The least `max_length`: what is shorter has no room for a hash that is worth it."""
+"""The least `max_length`: a shorter name has no room for a useful hash."""
 
 DIGITS: Final = (8, 16, 32, 64)
-"""How many digits of its hash a name gets; more where fewer are not enough."""
+"""How many digits of the hash a name gets; more if fewer are not unique."""
 
 RESERVED: Final = ""
-"""The server of a name that is not ours to give."""
+"""The server of a reserved name."""
 
 
 @attrs.frozen
 class Collision:
-    """Several tools that would have one name."""
+    """Tools that would get the same name."""
 
     name: str
-    """The name that they would have."""
+    """The name."""
 
     owners: tuple[Owner, ...]
-    """The tools that would have it; the server of a reserved name is empty."""
+    """The tools; the server of a reserved name is empty."""
 
     resolution: Literal["suffix", "first"]
-    """Each got a suffix of its own, or only the first has a name."""
+    """Each tool got its own suffix, or only the first got the name."""
 
     def __str__(self) -> str:
         whose = ", ".join(f"{tool!r} of {server!r}" for server, tool in self.owners)
@@ -61,23 +61,23 @@ class Collision:
 
 @attrs.frozen
 class NameTable:
-    """Names and their owners, looked up both ways; iterates over the names."""
+    """A two-way map of names and their owners; iterates over the names."""
 
     _owners: Mapping[str, Owner]
     _names: Mapping[Owner, str]
 
     collisions: tuple[Collision, ...] = ()
-    """Tools that would have had the same name, and what was done."""
+    """The collisions and their resolutions."""
 
     shortened: tuple[str, ...] = ()
-    """The names that stand for longer ones."""
+    """The names that were shortened."""
 
     def name_of(self, server: str, tool: str) -> str | None:
-        """Return what a server's tool is called; ``None``: it has no name."""
+        """Return the name of a server's tool, or ``None`` if it has none."""
         return self._names.get((server, tool))
 
     def find(self, name: str) -> Owner | None:
-        """Return the owner of a name; ``None``: it has none."""
+        """Return the owner of a name, or ``None``."""
         return self._owners.get(name)
 
     def __len__(self) -> int:
@@ -118,24 +118,24 @@ def _check_on_collision(_: NamePolicy, __: object, value: object) -> None:
 
 @attrs.frozen
 class NamePolicy:
-    """How the tools of many servers are called.
+    """The rules that make the names of tools of many servers.
 
     Args:
-        template: The name, with ``{tool}`` and perhaps ``{server}`` in it. The server
-            is what *we* call it, never what it says of itself.
-        normalise: ``"ascii"``: each character that `charset` lacks becomes ``_``. A
-            function: gets server or tool and returns what to use of it, on which the
-            same is done. ``"none"``: they stay as they are, whatever `charset` says.
+        template: The name, with ``{tool}`` and optionally ``{server}`` in it: the
+            server's name in the group, not the name in its `serverInfo`.
+        normalise: ``"ascii"``: characters outside `charset` become ``_``. A function:
+            takes the server's or the tool's name and returns the text to use, which is
+            then treated the same way. ``"none"``: names are used unchanged.
         max_length: In characters, at least 16; ``None``: no limit. A longer name keeps
-            its beginning and its end, which is what tells names apart, around a hash.
-        charset: The inside of a character class.
-        on_collision: ``"suffix"``: each of the tools that would have one name gets a
-            suffix of its own, which depends on its server and its own name only.
-            ``"raise"``: `NameCollision`. ``"first"``: the first has the name, the
-            others have none. `NameTable.collisions` tells in each case.
+            its beginning and its end, which mostly differ, around a hash.
+        charset: The inside of a regular expression's character class.
+        on_collision: ``"suffix"``: each of the tools with the same name gets its own
+            suffix, which depends only on its server and its name. ``"raise"``: raises
+            `NameCollision`. ``"first"``: the first tool gets the name, the others get
+            none. `NameTable.collisions` has the collisions in each case.
 
     Raises:
-        ValueError: An argument is out of its range; names it.
+        ValueError: An argument is out of range; the message names it.
     """
 
     template: str = "mcp__{server}__{tool}"
@@ -186,7 +186,7 @@ class NamePolicy:
 
     @classmethod
     def bare(cls) -> Self:
-        """Return ``{tool}``, which says nothing of the server."""
+        """Return ``{tool}``, without the server."""
         return cls("{tool}")
 
     def table(
@@ -197,18 +197,17 @@ class NamePolicy:
         servers: Mapping[str, str] | None = None,
         reserved: Iterable[str] = (),
     ) -> NameTable:
-        """Return the names of all these tools; one that is there twice counts once.
+        """Return the names of tools; duplicates in `owners` count once.
 
         Args:
             owners: Server and tool of each.
-            labels: What stands for a tool's own name in the template, where it is
-                something else.
-            servers: What stands for a server's name in the template, where it is
-                something else.
-            reserved: Names that are taken.
+            labels: Texts for the template in place of some tools' names.
+            servers: Texts for the template in place of some servers' names.
+            reserved: Names that no tool may get.
 
         Raises:
-            NameCollision: Two would have one name, and `on_collision` is ``"raise"``.
+            NameCollision: Two tools would get the same name, and `on_collision` is
+                ``"raise"``.
         """
         tools, shown = labels or {}, servers or {}
         full = {
@@ -226,8 +225,8 @@ class NamePolicy:
             for name, found in shared.items():
                 kept = [(RESERVED, name)] if name in taken else []
                 owners = (*kept, *found)
-                # One that has its whole hash stays: another tool of that name makes
-                # way, as no server may keep all others from having names.
+                # A name with its whole hash stays, and the other tool's name changes:
+                # no server may block the names of others.
                 whole = [each for each in found if level[each] == len(DIGITS)]
                 if self.on_collision == "raise" or len(whole) > 1 or (whole and kept):
                     raise NameCollision(name, owners=owners)
@@ -259,7 +258,7 @@ class NamePolicy:
         return re.sub(f"[^{self.charset}]", "_", text)
 
     def _fitting(self, full: str, owner: Owner, level: int) -> str:
-        """Return a name that is not too long; from level 1 on with a hash in it."""
+        """Return a name within the limit; at levels above 0 with a hash."""
         limit = self.max_length
         fits = limit is None or len(full) <= limit
         if level == 0 and fits and full:
@@ -271,7 +270,7 @@ class NamePolicy:
         room = limit - len(digits) - 2
         if room < 2:
             return digits[:limit]
-        # What tells long names apart is mostly at their end.
+        # Long names mostly differ at their end.
         head = room // 3
         return f"{full[:head]}_{digits}_{full[head - room :]}"
 
@@ -279,7 +278,7 @@ class NamePolicy:
 def _shared(
     names: Mapping[Owner, str], reserved: frozenset[str]
 ) -> dict[str, list[Owner]]:
-    """Return the owners of each name that has several, or is taken."""
+    """Return the owners of each name that is reserved or has several."""
     owners: dict[str, list[Owner]] = {}
     for owner, name in names.items():
         owners.setdefault(name, []).append(owner)
@@ -291,10 +290,10 @@ def _shared(
 
 
 def names_of_servers(said: Mapping[str, tuple[str, str]]) -> dict[str, str]:
-    """Return names for servers by their `serverInfo`: name and version of each.
+    """Return names for servers from the name and version of each `serverInfo`.
 
-    ``_`` and ``.`` become ``-``. Servers of one name get ``-VERSION`` as well, and
-    those of one name and version a number, in their order.
+    ``_`` and ``.`` become ``-``. Servers with the same name get ``-VERSION`` appended,
+    those with the same name and version a number, in order.
     """
     names = {key: re.sub("[_.]", "-", name) for key, (name, _) in said.items()}
     count = Counter(names.values())
@@ -322,10 +321,10 @@ def _parts(
 
 
 def _hash(owner: Owner) -> str:
-    """Return 64 hexadecimal digits that stand for a server and a tool."""
+    """Return the hash of server and tool: 64 hexadecimal digits."""
     import hashlib
 
     server, tool = owner
-    # The length says where one ends, and the other begins.
+    # The length marks where the server's name ends.
     text = f"{len(server)}:{server}{tool}".encode("utf-8", "surrogatepass")
     return hashlib.sha256(text).hexdigest()

@@ -1,4 +1,4 @@
-"""The options of a tool set: what may be called, by which names, and how."""
+"""The options of a tool set: names, rules and the handling of calls."""
 
 from __future__ import annotations
 
@@ -29,53 +29,53 @@ Errors: TypeAlias = Literal["raise", "result"]
 
 
 class ToolOptions(TypedDict, total=False):
-    """What a tool set can be told; a pattern is a glob, such as ``"files/*"``.
+    """The options of a tool set; a pattern is a glob, such as ``"files/*"``.
 
-    Patterns are held against the tool's name here, the one it would have without being
-    renamed, and ``server/tool``.
+    Patterns are matched against the tool's name in the set, the name without renaming,
+    and ``server/tool``.
     """
 
     names: NamePolicy
-    """What tools are called; ``mcp__{server}__{tool}`` by default."""
+    """The names of tools; ``mcp__{server}__{tool}`` by default."""
 
     reserved: Iterable[str]
-    """Names that are taken, such as those of the host's own tools."""
+    """Names that no tool may get, such as those of the host's own tools."""
 
     allow: Patterns
-    """Where there are any: only what one of them fits is offered and can be called."""
+    """If not empty: only matching tools are offered and can be called."""
 
     deny: Patterns
-    """What is neither offered nor can be called; wins."""
+    """Matching tools are not offered and cannot be called; wins over `allow`."""
 
     groups: Iterable[str] | None
-    """Only tools of these groups; ``None``: of all."""
+    """The groups whose tools are offered; ``None``: all."""
 
     confirm: Confirm
-    """Which calls somebody has to confirm: ``True`` all, ``"mutating"`` all but those
-    of tools that only read, by the word of a server in `trusted`, or patterns."""
+    """Which calls need confirmation: ``True``: all; ``"mutating"``: all except those of
+    tools that a server in `trusted` declares read-only; or patterns."""
 
     approve: Approve | None
-    """Asked before each call, with a `ToolCall`; plain or async. ``True`` lets it
-    through, also where it needs confirmation; a dict does, with these arguments
-    instead; anything else, and raising, is `NotAllowed`."""
+    """A plain or async function that gets a `ToolCall` before each call. ``True``
+    approves it, also if it needs confirmation; a dict approves it with these arguments;
+    any other result, or an exception, raises `NotAllowed`."""
 
     trusted: bool | Patterns
-    """Servers (globs of their names) that are believed about side effects."""
+    """Globs of the servers whose annotations are trusted."""
 
     strip_arguments: Patterns
-    """What callers may not give, by exact name, as it is the host's own: it is taken
-    out. What `transforms` and `approve` put in is sent."""
+    """Exact names of arguments that are removed from calls, as the host sets them.
+    Arguments that `transforms` and `approve` add are sent."""
 
     trace_context: TraceContext
-    """Whether trace context goes along in `_meta`. A function returns what is known,
-    such as ``{"traceparent": "00-...", "run_id": "7"}``; ``True``: the variables
-    ``TRACEPARENT``, ``TRACESTATE`` and ``BAGGAGE`` of this process' environment."""
+    """Whether trace context is sent in `_meta`. A function returns the context, such as
+    ``{"traceparent": "00-...", "run_id": "7"}``; ``True``: the environment variables
+    ``TRACEPARENT``, ``TRACESTATE`` and ``BAGGAGE`` of this process."""
 
     trace_argument: str | None
-    """The name of an argument that holds all that `trace_context` returns."""
+    """The name of an argument for the whole result of `trace_context`."""
 
     transforms: Mapping[str, ToolTransform]
-    """By pattern, which tools look different; the first that fits is the one."""
+    """Transforms of tools, by pattern; the first matching one applies."""
 
     resources_as_tools: bool
     prompts_as_tools: bool
@@ -84,13 +84,13 @@ class ToolOptions(TypedDict, total=False):
     """``"result"``: a JSON-RPC error becomes a result with `is_error`."""
 
     max_result_bytes: int | None
-    """What is longer is cut, and says so."""
+    """Longer results are cut, with a marker."""
 
     lock: ToolLock | None
-    """What tools were when they were accepted; those that changed are refused."""
+    """The accepted tools; changed ones are refused."""
 
     costs: Costs
-    """What calls took, learnt by this set, or by several together."""
+    """The recorded costs of calls, of this set or shared by several."""
 
 
 def _names(value: Iterable[str] | None) -> frozenset[str] | None:
@@ -104,7 +104,7 @@ def _trusted(value: bool | Patterns) -> tuple[str, ...]:  # noqa: FBT001 - an op
 
 
 def check_errors(value: Any) -> Errors:
-    """Return how errors are told."""
+    """Return the option `errors` if it is valid."""
     found: Errors = check_choice(value, "errors", ("raise", "result"))
     return found
 
@@ -145,7 +145,7 @@ class Options:
     costs: Costs = attrs.field(factory=Costs)
 
     rules: Rules = attrs.field(init=False)
-    """What `allow`, `deny` and `confirm` say."""
+    """The rules of `allow`, `deny` and `confirm`."""
 
     @rules.default
     def _rules(self) -> Rules:
@@ -153,11 +153,11 @@ class Options:
 
     @property
     def extras(self) -> frozenset[str]:
-        """Which capabilities become tools."""
+        """The capabilities that become tools."""
         return kinds_as_tools(
             resources=self.resources_as_tools, prompts=self.prompts_as_tools
         )
 
     def trusts(self, server: str) -> bool:
-        """Tell whether a server's word on side effects is believed."""
+        """Return whether a server's annotations are trusted."""
         return any(fnmatch.fnmatchcase(server, each) for each in self.trusted)

@@ -1,17 +1,17 @@
-"""Results of tools as text, or as whatever else a model is given; pure.
+"""Results of tools as text or plain objects for a model; pure.
 
-Four forms, by what a host does with them:
+There are four forms:
 
 ``"text"``
-    One text: the text blocks that are not empty, by lines. What is no text is named in
-    one line each, such as ``[image image/png, 5120 bytes]``, or left out.
+    One text: the non-empty text blocks, joined by newlines. Each other block is one
+    line, such as ``[image image/png, 5120 bytes]``, or is left out.
 ``"auto"``
-    The text where there is exactly one block and that is text; nothing where there is
-    none; else the blocks as JSON.
+    The text of a single text block; an empty text without blocks; else the blocks as
+    JSON.
 ``"structured"``
-    The structured content as it is, else as ``"text"``.
+    The structured content if there is any, else as ``"text"``.
 ``"blocks"``
-    The content blocks as plain objects, as they are on the wire.
+    The content blocks as plain objects, as on the wire.
 """
 
 from __future__ import annotations
@@ -106,16 +106,16 @@ def flatten(
     max_bytes: int | None = None,
     marks: bool = True,
 ) -> Any:
-    """Return a result in the form that a host wants; a failed one like any other.
+    """Return a result in one of the forms, a failed one like any other.
 
     Args:
-        result: What `call_tool` returned; `CallToolResult.raise_for_error` first makes
-            an exception of one that failed.
+        result: The result of `call_tool`; call `CallToolResult.raise_for_error` first
+            to raise an exception for a failed one.
         form: ``"text"``, ``"auto"``, ``"structured"`` or ``"blocks"``.
-        max_bytes: What the outcome may take in UTF-8; more is cut off, and a marker
-            says how much. Structured content that is larger becomes text.
-        marks: Whether what is no text is named in a text (forms ``"text"`` and, where
-            there is no structured content, ``"structured"``).
+        max_bytes: The largest size in UTF-8; more is cut off, with a marker that has
+            the number of missing bytes. Larger structured content becomes text.
+        marks: Whether a text has lines for blocks that are not text (forms ``"text"``
+            and, without structured content, ``"structured"``).
 
     Raises:
         ValueError: The form is unknown, or `max_bytes` is less than 1.
@@ -131,10 +131,10 @@ def flatten(
 
 
 def cut_text(text: str, max_bytes: int) -> str:
-    """Return no more of a text than so many bytes of UTF-8, a marker included.
+    """Return a text cut to a number of bytes in UTF-8, including a marker.
 
-    The marker says how many bytes are missing. It is left out where there is no room
-    for it. No character is cut in two.
+    The marker has the number of missing bytes; it is left out without room for it. No
+    character is split.
 
     Raises:
         ValueError: `max_bytes` is less than 1.
@@ -151,11 +151,11 @@ def cut_text(text: str, max_bytes: int) -> str:
 
 
 def trim_result(result: CallToolResult, max_bytes: int) -> CallToolResult:
-    """Return a result with content of no more than so many bytes.
+    """Return a result with its content cut to a number of bytes.
 
-    Blocks are kept in their order as long as they fit. The first text that does not is
-    cut; of the rest one text block says how much is missing. Structured content is kept
-    whole or not at all. A result that fits is returned itself.
+    Blocks are kept in order while they fit. The first text that does not fit is cut;
+    a text block at the end has the number of missing bytes. Structured content is kept
+    whole or dropped. A result that fits is returned unchanged.
 
     Raises:
         ValueError: `max_bytes` is less than 1.
@@ -189,7 +189,7 @@ def trim_result(result: CallToolResult, max_bytes: int) -> CallToolResult:
 
 
 def json_text(value: Any) -> str:
-    """Return a value as JSON; what is nested too deeply to be written, as ``null``."""
+    """Return a value as JSON, or ``null`` if it is nested too deeply."""
     try:
         return to_json(value).decode()
     except LocalProtocolError:
@@ -197,7 +197,7 @@ def json_text(value: Any) -> str:
 
 
 def mark_of(block: ContentBlock) -> str:
-    """Return one line that stands for a block in a text."""
+    """Return the line for a block in a text."""
     if isinstance(block, (ImageContent, AudioContent)):
         return f"[{block.type} {block.mime_type}, {_decoded(block.data)} bytes]"
     if isinstance(block, ResourceLink):
@@ -215,7 +215,7 @@ def mark_of(block: ContentBlock) -> str:
 def _text(result: CallToolResult, *, marks: bool) -> str:
     lines = list(_lines(result.content, marks=marks))
     if not result.content and result.structured_content is not UNSET:
-        # Servers need not repeat as text what they say as data.
+        # A server may send structured content without a text.
         return json_text(result.structured_content)
     return "\n".join(lines)
 
@@ -255,9 +255,9 @@ def _structured(value: Any, max_bytes: int | None) -> Any:
 
 
 def _first_part(block: TextContent, size: int, left: int) -> tuple[TextContent, int]:
-    """Return as much of a text as there is room for, and the bytes that are missing."""
+    """Return the part of a text that fits, and the number of missing bytes."""
     whole = _bytes(block.text)
-    # What a text takes beyond itself: the object around it, and what is escaped in it.
+    # Encoded, a text is longer: by its object and by escapes.
     part = _up_to(whole, max(left - (size - len(whole)), 0))
     return attrs.evolve(block, text=part), len(whole) - len(_bytes(part))
 
@@ -285,20 +285,20 @@ def _check_bytes(max_bytes: int | None) -> None:
 
 @attrs.frozen
 class Extra:
-    """A tool that is a request of another kind."""
+    """A tool that sends another request than `tools/call`."""
 
     needs: str
-    """The capability of the server that it needs: resources or prompts."""
+    """The required capability of the server: resources or prompts."""
 
     tool: Tool
     verb: str
-    """The client's method."""
+    """The name of the client's method."""
 
     parameters: tuple[str, ...]
-    """The arguments that the method takes, in its order."""
+    """The arguments of the method, in order."""
 
     result: Callable[[Any], CallToolResult]
-    """What its answer is as the result of a tool."""
+    """Converts the method's result to the result of a tool."""
 
 
 def _tool(
@@ -396,17 +396,17 @@ EXTRAS: Final[Mapping[str, Extra]] = {
         ),
     )
 }
-"""By the name that stands for a tool's own."""
+"""The extra tools by name."""
 
 
 def kinds_as_tools(*, resources: bool, prompts: bool) -> frozenset[str]:
-    """Return which capabilities become tools."""
+    """Return the capabilities that become tools."""
     wanted = {"resources": resources, "prompts": prompts}
     return frozenset(name for name, is_wanted in wanted.items() if is_wanted)
 
 
 def extra_tools(capabilities: Any, wanted: frozenset[str]) -> list[Tool]:
-    """Return what a server of these capabilities has, of the kinds that are wanted."""
+    """Return the extra tools of the wanted kinds for a server's capabilities."""
     return [
         extra.tool
         for extra in EXTRAS.values()

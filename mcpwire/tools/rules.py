@@ -1,12 +1,11 @@
-"""Which tools a rule is about, and what a server's own rules are.
+"""The rules for tools: patterns, confirmation and trace context.
 
-A pattern is a glob in which case counts: ``*`` is anything, ``?`` one character,
-``[ab]`` one of these. It is held against the name that the tool has here, against the
-one it would have had without being renamed, and against ``server/tool``. The last is
-the exact one: no server can name a tool so that another server's pattern fits it, as
-long as no server's own name has a ``/`` in it.
+A pattern is a case-sensitive glob: ``*`` matches any text, ``?`` one character,
+``[ab]`` one of these. It is matched against the tool's name in the set, the name
+without renaming, and ``server/tool``. The last is exact: no server can name a tool so
+that it matches the pattern for another server, if no server's name contains a ``/``.
 
-Trace context of calls goes along in `_meta`, and where that is wanted as an argument.
+The trace context of a call is sent in `_meta`, and optionally as an argument.
 """
 
 from __future__ import annotations
@@ -38,14 +37,14 @@ Patterns: TypeAlias = "str | Iterable[str]"
 """One glob, or several."""
 
 Confirm: TypeAlias = "bool | str | Iterable[str]"
-"""``True``: each call; ``"mutating"``: all but what is known to only read; or globs."""
+"""``True``: all calls; ``"mutating"``: all but those of read-only tools; or globs."""
 
 TraceContext: TypeAlias = "bool | Callable[[], Mapping[str, Any] | None] | None"
-"""Whether, or by which function, there is a trace context to be told."""
+"""Whether trace context is sent, or the function that returns it."""
 
 
 def as_patterns(value: Patterns) -> tuple[str, ...]:
-    """Return one glob or several as several."""
+    """Return one glob or several as a tuple."""
     found = (value,) if isinstance(value, str) else tuple(value)
     for each in found:
         if not isinstance(each, str):
@@ -54,7 +53,7 @@ def as_patterns(value: Patterns) -> tuple[str, ...]:
 
 
 def first_match(patterns: Iterable[str], keys: Iterable[str]) -> str | None:
-    """Return the first pattern that fits one of the keys."""
+    """Return the first pattern that matches one of the keys."""
     names = tuple(keys)
     for pattern in patterns:
         if any(fnmatch.fnmatchcase(name, pattern) for name in names):
@@ -70,20 +69,20 @@ def _confirm(value: Confirm) -> bool | tuple[str, ...] | Literal["mutating"]:
 
 @attrs.frozen(kw_only=True)
 class Rules:
-    """What may be called, and what somebody has to confirm."""
+    """Which tools may be called, and which calls need confirmation."""
 
     allow: tuple[str, ...] = attrs.field(default=(), converter=as_patterns)
-    """Where there are any: only what one of them fits."""
+    """If not empty: only matching tools are allowed."""
 
     deny: tuple[str, ...] = attrs.field(default=(), converter=as_patterns)
-    """Never what one of these fits; they win."""
+    """Matching tools are refused; wins over `allow`."""
 
     confirm: bool | tuple[str, ...] | Literal["mutating"] = attrs.field(
         default=(), converter=_confirm
     )
 
     def refusal(self, keys: Iterable[str]) -> str | None:
-        """Return which rule refuses a tool of these names; ``None``: none does."""
+        """Return the rule that refuses a tool with these names, or ``None``."""
         names = tuple(keys)
         denied = first_match(self.deny, names)
         if denied is not None:
@@ -93,7 +92,7 @@ class Rules:
         return None
 
     def asks(self, keys: Iterable[str], *, only_reads: bool) -> bool:
-        """Tell whether somebody has to confirm the calls of a tool of these names."""
+        """Return whether calls of a tool with these names need confirmation."""
         if isinstance(self.confirm, bool):
             return self.confirm
         if self.confirm == "mutating":
@@ -103,24 +102,24 @@ class Rules:
 
 @attrs.frozen(kw_only=True)
 class ServerRules(Rules):
-    """The rules for one server's tools, beside those for all.
+    """The rules for one server's tools, in addition to those for all tools.
 
-    A tool has to pass both. The patterns of one server fit its tools' own names, too.
+    Its patterns are matched against the server's own names of its tools, too.
     """
 
     strip_arguments: tuple[str, ...] = attrs.field(default=(), converter=as_patterns)
-    """What callers may not give: arguments that are taken out, by exact name."""
+    """Exact names of arguments that are removed from calls."""
 
     trace_context: TraceContext = None
-    """Whether trace context goes along; ``None``: as for all servers."""
+    """Whether trace context is sent; ``None``: as for all servers."""
 
     trace_argument: str | None = None
-    """The argument that repeats it; ``None``: as for all servers."""
+    """The argument for the trace context; ``None``: as for all servers."""
 
 
 # --- trace context
 
-# W3C Trace Context: versions to come may add fields behind the four of version 00.
+# W3C Trace Context: later versions may add fields after the four of version 00.
 _TRACEPARENT: Final = (
     r"(?!ff)([0-9a-f]{2})-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-.*)?"
 )
@@ -138,7 +137,7 @@ _BAGGAGE_MEMBER: Final = (
 
 
 def is_trace_value(key: str, value: object) -> bool:
-    """Tell whether W3C allows the value for that key of `TRACE_KEYS`."""
+    """Return whether W3C allows the value for a key of `TRACE_KEYS`."""
     return isinstance(value, str) and _TRACE_RULES[key](value)
 
 
@@ -148,7 +147,7 @@ def _is_traceparent(value: str) -> bool:
 
 
 def _is_tracestate(value: str) -> bool:
-    # Empty members are allowed and say nothing.
+    # Empty members are allowed and ignored.
     members = [member for each in value.split(",") if (member := each.strip(" \t"))]
     matches = [re.fullmatch(_TRACESTATE_MEMBER, member) for member in members]
     keys = {match[1] for match in matches if match is not None}
@@ -168,13 +167,13 @@ _TRACE_RULES: Final[Mapping[str, Callable[[str], bool]]] = {
 
 
 SPANS: Final = ("traceparent", "tracestate")
-"""The two say the same thing together: a caller's one is not mixed with our other."""
+"""The two belong together: a caller's is not combined with one from the carrier."""
 
 
 def with_trace_meta(
     meta: Mapping[str, Any] | None, carrier: Mapping[str, Any]
 ) -> Mapping[str, Any] | None:
-    """Return `_meta` with the trace keys of the carrier, as far as they are valid."""
+    """Return `_meta` with the valid trace keys of the carrier."""
     # 2026-07-28 basic/index, "_meta": the three keys have no prefix, and their values
     # follow W3C Trace Context and W3C Baggage.
     own = dict(meta or {})
@@ -195,7 +194,7 @@ def with_trace_meta(
 def with_trace_argument(
     arguments: dict[str, Any], key: str, carrier: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the arguments with what is known of the trace as one of them."""
+    """Return the arguments with the trace context as one of them."""
     known = {name: value for name, value in carrier.items() if value is not None}
     if not known or key in arguments:
         return arguments

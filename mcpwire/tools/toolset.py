@@ -1,7 +1,7 @@
-"""The tool set on asyncio: it lists tools, hears that they changed, and calls them.
+"""The tool set on asyncio: lists tools, follows their changes, and calls them.
 
-Each server has at most one task that lists its tools, and none while nothing changes.
-What changes during a listing makes one more of it.
+Each server has at most one task that lists its tools, and none while nothing changes. A
+change during a listing causes another listing.
 """
 
 from __future__ import annotations
@@ -70,28 +70,28 @@ __all__ = [
 logger: Final = logging.getLogger("mcpwire.tools")
 
 PAUSES: Final = (0.0, 0.1, 0.5, 2.0, 10.0)
-"""Seconds before a list is fetched again that changed while it was, each time longer:
-a server that tells of a change with each listing keeps nobody busy."""
+"""Seconds before a list that changed during its listing is fetched again: the growing
+pauses bound the work for a server that reports a change with each listing."""
 
 RESTS: Final = 5
-"""How many times as long as it takes to show what was listed it is not done again: many
-servers that change at the same time cost no more than a few that do."""
+"""The least time between two rebuilds, as a multiple of the last one's duration: many
+servers that change at the same time cost no more than a few."""
 
 
 OnChange: TypeAlias = "Callable[[str | None], None]"
-"""Called with a server after its tools may have changed: its list did, or it came back,
-joined or left. ``None``: there will be no more of anything. It returns at once."""
+"""Called with a server whose tools may have changed: its list changed, or the server
+reconnected, joined or left. ``None``: the source was closed. It must not block."""
 
 
 COMPARED: Final = 2_000
-"""How many names an unknown one is compared with."""
+"""The number of names that an unknown name is compared with."""
 
 NAME_LENGTH: Final = 200
-"""How much of an unknown name is compared."""
+"""The number of characters of an unknown name that are compared."""
 
 
 class Reading:
-    """The tools of all servers of a source, to be looked at."""
+    """A read-only view of the tools of all servers of a source."""
 
     def __init__(self, source: GroupSource, **options: Unpack[ToolOptions]) -> None:
         self._source = source
@@ -114,11 +114,11 @@ class Reading:
         return name in self._built.views
 
     def __getitem__(self, name: str) -> ToolView:
-        """Return a tool by its name here.
+        """Return a tool by its name in the set.
 
         Raises:
-            UnknownTool: There is none; names those that look like it.
-            NotAllowed: A rule hides it; names the rule.
+            UnknownTool: There is no such tool; has similar names.
+            NotAllowed: A rule hides the tool; has the rule.
         """
         view = self._built.views.get(name)
         if view is not None:
@@ -126,17 +126,14 @@ class Reading:
         rule = self._built.hidden.get(name)
         if rule is not None:
             raise NotAllowed(name, rule=rule)
-        # A name of whatever length, which a model may have made up, costs little.
+        # A model may invent names of any length: the comparison is bounded.
         known = itertools.islice(self._built.views, COMPARED)
         text = str(name)
         close = difflib.get_close_matches(text[:NAME_LENGTH], known)
         raise UnknownTool(text, close=close)
 
     def find(self, server: str, tool: str) -> ToolView | None:
-        """Return a server's tool by what the server calls it; ``None``: there is none.
-
-        What a rule hides is not there.
-        """
+        """Return a tool by the server's name of it, or ``None``; not hidden tools."""
         name = self._built.table.name_of(server, tool)
         return None if name is None else self._built.views.get(name)
 
@@ -145,7 +142,7 @@ class Reading:
         return [view for view in self if view.server == server]
 
     def search(self, text: str) -> list[ToolView]:
-        """Return the tools with all these words in name, title or description."""
+        """Return the tools with all words of a text in name, title or description."""
         words = text.casefold().split()
         return [
             view
@@ -157,28 +154,28 @@ class Reading:
         ]
 
     def needs_confirmation(self, name: str) -> bool:
-        """Tell whether somebody has to confirm a tool's calls; not where unknown."""
+        """Return whether calls of a tool need confirmation; false if it is unknown."""
         view = self._built.views.get(name)
         return view is not None and view.needs_confirmation
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What the tools are called."""
+        """The names of the tools."""
         return tuple(self._built.views)
 
     @property
     def collisions(self) -> tuple[Collision, ...]:
-        """Which tools would have had the same name, and what was done."""
+        """The collisions of names and their resolutions."""
         return self._built.table.collisions
 
     @property
     def hidden(self) -> dict[str, str]:
-        """The names that cannot be called, and the rule that hides each."""
+        """The names of the hidden tools, and the rule that hides each."""
         return dict(self._built.hidden)
 
     @property
     def problems(self) -> dict[str, Exception]:
-        """Why tools could not be listed, by server; what was known of them stays."""
+        """Why tools could not be listed, by server; the tools known before stay."""
         found = dict(self._problems)
         if self._collided is not None:
             for server, _ in self._collided.owners:
@@ -187,12 +184,12 @@ class Reading:
 
     @property
     def generation(self) -> int:
-        """How often the tools have changed; the same number is the same tools."""
+        """The number of changes; while it is the same, the tools are the same."""
         return self._generation
 
     @property
     def costs(self) -> Costs:
-        """What the calls of this set took."""
+        """The recorded costs of calls."""
         return self._options.costs
 
     def __repr__(self) -> str:
@@ -202,24 +199,24 @@ class Reading:
             f"{len(self._listed)} servers{problems}>"
         )
 
-    # For models and people...
+    # Exports...
 
     def export(self, form: ExportForm = "neutral", **options: Any) -> Export:
-        """Return the tools as an API of models wants them; see `Export`."""
+        """Return the tools in the form of a model's API; see `Export`."""
         from mcpwire.exporters import Export
 
         return Export(self, form, **options)
 
     def to_anthropic(self, **options: Any) -> Export:
-        """Return the tools for Anthropic's messages."""
+        """Return the tools for Anthropic's Messages API."""
         return self.export("anthropic", **options)
 
     def to_openai(self, **options: Any) -> Export:
-        """Return the tools for OpenAI's chat completions."""
+        """Return the tools for OpenAI's Chat Completions API."""
         return self.export("openai", **options)
 
     def to_openai_responses(self, **options: Any) -> Export:
-        """Return the tools for OpenAI's responses."""
+        """Return the tools for OpenAI's Responses API."""
         return self.export("openai-responses", **options)
 
     def to_gemini(self, **options: Any) -> Export:
@@ -227,15 +224,15 @@ class Reading:
         return self.export("gemini", **options)
 
     def catalog(self, **options: Any) -> list[CatalogEntry]:
-        """Return what a planner wants to know of each tool; see `tools.catalog`."""
+        """Return a catalog entry for each tool; see `tools.catalog`."""
         from mcpwire.tools.catalog import catalog
 
         return catalog(self, self.costs, **options)
 
     def fingerprints(self) -> dict[str, str]:
-        """Return what stands for each tool as it is now, by ``server/tool``.
+        """Return the current fingerprint of each tool by ``server/tool``.
 
-        Those that a rule hides are among them.
+        Hidden tools are included.
         """
         return {
             key_of((server, tool.name)): fingerprint(tool)
@@ -246,24 +243,24 @@ class Reading:
 
 @attrs.define(eq=False)
 class _Fetch:
-    """The listing of one server's tools, which goes on while somebody wants it."""
+    """The running listing of one server's tools."""
 
     task: asyncio.Task[None] | None = None
     again: bool = True
     heard: bool = False
-    """Whether the server asked for it, so that it goes on without anybody waiting."""
+    """Whether the server reported a change: then it runs without a waiting caller."""
 
     waiting: list[asyncio.Future[None]] = attrs.field(factory=list)
-    """Callers that want a listing that begins from now on."""
+    """Futures of callers that wait for a listing that has not begun."""
 
     served: list[asyncio.Future[None]] = attrs.field(factory=list)
-    """Callers that wanted the one under way."""
+    """Futures of callers that wait for the running listing."""
 
     wake: asyncio.Event = attrs.field(factory=asyncio.Event)
 
 
 KINDS: Final = {"string": str, "object": dict}
-"""What the arguments of resources and prompts as tools are in Python."""
+"""Python types of the arguments of resources and prompts as tools."""
 
 
 class ToolSet(Reading):
@@ -275,16 +272,16 @@ class ToolSet(Reading):
         for view in tools: ...
         result = await tools.call("mcp__time__now", {"zone": "UTC"})
 
-    Made by `Group.tools`, which has listed everything once. From then on lists that
-    change are fetched again; the tools that were there stay until a list is whole.
-    All its methods are to be called on the loop of its group.
+    `Group.tools` makes it and lists all tools once. After that, changed lists are
+    fetched again; the old tools stay until a list is complete. All methods must be
+    called on the event loop of the group.
 
     Args:
         source: The servers that have the tools.
         options: `ToolOptions`.
 
     Raises:
-        ValueError: An option is out of its range; names it.
+        ValueError: An option is out of range; the message names it.
     """
 
     def __init__(self, source: GroupSource, **options: Unpack[ToolOptions]) -> None:
@@ -293,7 +290,7 @@ class ToolSet(Reading):
         self._refreshing = 0
         self._may_show_at = 0.0
         self._showing: asyncio.TimerHandle | None = None
-        # The source does not keep a set alive that nobody else has.
+        # A weak method: the source must not keep the set alive.
         hear = weakref.WeakMethod(self._hear)
 
         def tell(server: str | None) -> None:
@@ -304,17 +301,17 @@ class ToolSet(Reading):
         self._undo = weakref.finalize(self, source.on_change(tell))
         self._undo.atexit = False
 
-    # Keeping up...
+    # Listing...
 
     async def refresh(self, *servers: str) -> None:
-        """List the tools of these servers again, or of all, at the same time.
+        """List the tools of these servers, or of all servers, concurrently.
 
-        What cannot be listed is in `problems`, and what was known of it stays.
+        Failures are in `problems`; the tools known before stay.
 
         Raises:
-            NameCollision: Two tools would have one name, where that is to be raised.
+            NameCollision: Two tools would get the same name, if the policy is to raise.
 
-        Cancelling ends the listings that nobody else wants.
+        Cancelling it ends the listings that no other caller waits for.
         """
         wanted: list[asyncio.Future[None]] = []
         self._refreshing += 1
@@ -335,9 +332,9 @@ class ToolSet(Reading):
             future.result()
 
     async def aclose(self) -> None:
-        """Hear no more of changes, and end the listings under way.
+        """Stop following changes, and cancel the running listings.
 
-        The tools can be called as before. Works twice.
+        The tools can still be called. It may be called twice.
         """
         self._undo()
         tasks = self._end_all()
@@ -345,7 +342,7 @@ class ToolSet(Reading):
             await asyncio.wait(tasks)
 
     def _hear(self, server: str | None) -> None:
-        """Be told of a change."""
+        """Handle a change that the source reports."""
         if server is None:
             self._undo()
             self._end_all()
@@ -353,13 +350,13 @@ class ToolSet(Reading):
         self._fetch(server)
 
     def _want(self, server: str) -> asyncio.Future[None]:
-        """Return what is done when a listing is that begins from now on."""
+        """Return a future that is done after a listing that begins from now on."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._fetch(server, future)
         return future
 
     def _fetch(self, server: str, waiting: asyncio.Future[None] | None = None) -> None:
-        """Have the tools of a server listed, once more where that is under way."""
+        """Start listing a server's tools, or have the running task list them again."""
         known = self._fetches.get(server)
         fetch = self._fetches[server] = known or _Fetch()
         fetch.again = True
@@ -368,13 +365,13 @@ class ToolSet(Reading):
         else:
             fetch.waiting.append(waiting)
             fetch.wake.set()
-        if known is None:  # last: an eager task may have ended before it has a name
+        if known is None:  # last: an eager task may end at once
             fetch.task = asyncio.get_running_loop().create_task(
                 self._follow(server, fetch), name=f"mcpwire tools of {server!r}"
             )
 
     async def _follow(self, server: str, fetch: _Fetch) -> None:
-        """List until nothing has changed meanwhile."""
+        """List tools until no change is pending."""
         rounds = 0
         try:
             while fetch.again:
@@ -385,11 +382,11 @@ class ToolSet(Reading):
                 try:
                     await self._list(server)
                 except Exception as error:
-                    # A defect: the callers that wait are told, else the loop is.
+                    # A defect: raised in the waiting callers, else in this task.
                     if not _settle(fetch.served, error):
                         raise
                 _settle(fetch.served)
-                # A refresh shows everything at once.
+                # A refresh rebuilds once for all servers.
                 if fetch.heard or not self._refreshing:
                     self._show_soon()
         finally:
@@ -397,7 +394,7 @@ class ToolSet(Reading):
 
     @staticmethod
     async def _pause(fetch: _Fetch, seconds: float) -> None:
-        """Wait a moment, unless somebody is waiting."""
+        """Pause, unless a caller is waiting."""
         fetch.wake.clear()
         if seconds and not fetch.waiting:
             with contextlib.suppress(TimeoutError):
@@ -405,7 +402,7 @@ class ToolSet(Reading):
                     await fetch.wake.wait()
 
     async def _list(self, server: str) -> None:
-        """List a server's tools; what goes wrong is noted."""
+        """List a server's tools; record a failure."""
         if server not in self._source.group:
             return
         try:
@@ -414,7 +411,7 @@ class ToolSet(Reading):
             self._note_problem(server, error)
 
     def _take(self, server: str, tools: list[Tool]) -> None:
-        """Keep what a server listed, for the next `_rebuild`."""
+        """Store a server's tools for the next `_rebuild`."""
         wanted = self._options.extras
         extras = (
             extra_tools(self._source.group.client_of(server).capabilities, wanted)
@@ -426,7 +423,7 @@ class ToolSet(Reading):
         self._problems.pop(server, None)
 
     def _note_problem(self, server: str, error: MCPError) -> None:
-        """Keep what a server had before, and log why it has nothing new."""
+        """Record and log why a server's tools could not be listed."""
         self._problems[server] = error
         logger.warning(
             "the tools of %r could not be listed: %s",
@@ -436,7 +433,7 @@ class ToolSet(Reading):
         )
 
     def _rebuild(self) -> None:
-        """Make everything again of what was listed; at once, or not at all."""
+        """Rebuild all views from the stored tools, atomically."""
         order = dict.fromkeys(self._source.group)
         kept = {each: self._listed[each] for each in order if each in self._listed}
         try:
@@ -452,7 +449,7 @@ class ToolSet(Reading):
         self._generation += 1
 
     def _show_soon(self) -> None:
-        """Make views of what was listed; where that cannot be, the old ones stay."""
+        """Rebuild the views at a limited rate; keep the old ones on a collision."""
         if self._showing is not None:
             return
         loop = asyncio.get_running_loop()
@@ -468,7 +465,7 @@ class ToolSet(Reading):
             logger.warning("the tools stay as they were: %s", error)
 
     def _show_now(self) -> None:
-        """Make views of what was listed."""
+        """Rebuild the views now."""
         if self._showing is not None:
             self._showing.cancel()
             self._showing = None
@@ -481,7 +478,7 @@ class ToolSet(Reading):
             self._may_show_at = now + RESTS * (now - began)
 
     def _end(self, server: str, fetch: _Fetch) -> None:
-        """Let go of a listing that has ended, or is not to begin again."""
+        """Remove a finished listing, and wake its callers."""
         if self._fetches.get(server) is fetch:
             del self._fetches[server]
         _settle(fetch.waiting)
@@ -502,19 +499,19 @@ class ToolSet(Reading):
         return [self._cancel(*each) for each in list(self._fetches.items())]
 
     def _cancel(self, server: str, fetch: _Fetch) -> asyncio.Task[None]:
-        # A task that has not begun never comes to its own end.
+        # A task cancelled before its start does not run its `finally`.
         self._end(server, fetch)
         assert fetch.task is not None
         fetch.task.cancel()
         return fetch.task
 
     def accept(self, *patterns: str) -> None:
-        """Accept tools as they are now, all or those that a pattern fits, in the lock.
+        """Accept the current tools in the lock, all or those that a pattern matches.
 
-        A pattern is a glob for ``server/tool``. Nothing is written to any file.
+        A pattern is a glob for ``server/tool``. No file is written.
 
         Raises:
-            LocalProtocolError: There is no lock.
+            LocalProtocolError: The set has no lock.
         """
         if self._options.lock is None:
             raise LocalProtocolError("these tools have no lock")
@@ -532,27 +529,26 @@ class ToolSet(Reading):
         errors: Errors | None = None,
         **options: Unpack[CallOptions],
     ) -> CallToolResult:
-        """Call a tool by its name here and return its result, also one that failed.
+        """Call a tool by its name in the set; return its result, also a failed one.
 
         Args:
-            name: What the tool is called here.
+            name: The name of the tool.
             arguments: Its arguments, as one object.
-            confirmed: Whether somebody confirmed the call. `approve` is asked all the
-                same.
+            confirmed: Whether the call was confirmed. `approve` is called in any case.
             errors: ``"result"``: a JSON-RPC error becomes a result with `is_error`.
-            options: As every request takes; the time that `approve` takes is not in
-                `timeout`.
+            options: The options of every request; `timeout` does not include the time
+                of `approve`.
 
         Raises:
             UnknownTool: There is no such tool.
             NotAllowed: A rule hides it, or `approve` refused the call.
-            NeedsConfirmation: Somebody has to confirm it first.
-            LocalProtocolError: The arguments are none; nothing was sent, as with all
-                of the above.
-            UnknownServer: The server has left.
-            MCPError: What `Client.call_tool` raises.
+            NeedsConfirmation: The call needs confirmation first.
+            LocalProtocolError: The arguments are not an object, or are not allowed.
+                Nothing was sent; the same holds for the errors above.
+            UnknownServer: The server has left the group.
+            MCPError: Any error of `Client.call_tool`.
 
-        Cancelling the task tells the server and returns at once.
+        Cancelling the task sends a cancellation to the server and returns at once.
         """
         own = self._options
         errors = own.errors if errors is None else check_errors(errors)
@@ -590,7 +586,7 @@ class ToolSet(Reading):
     async def _approved(self, call: ToolCall, approve: Approve) -> ToolCall:
         """Return the call that was approved."""
         view = call.view
-        # What is shown is not what can be changed.
+        # A copy: `approve` cannot change the arguments.
         shown = attrs.evolve(call, arguments=copy.deepcopy(call.arguments))
         try:
             answer = invoke(approve, shown)
@@ -604,7 +600,7 @@ class ToolSet(Reading):
             call = attrs.evolve(call, arguments=check_arguments(answer) or {})
         elif answer is not True:
             raise NotAllowed(view.name, rule="approve")
-        # The answer may have taken a while.
+        # The tool may have changed while `approve` ran.
         now = self[view.name]
         is_same = (now.server, now.tool) == (view.server, view.tool)
         if not is_same or now.definition != view.definition:
@@ -612,7 +608,7 @@ class ToolSet(Reading):
         return call
 
     def _traced(self, call: ToolCall, options: dict[str, Any]) -> dict[str, Any]:
-        """Add trace context to the options; return the arguments, with it if wanted."""
+        """Add trace context to the options and, if configured, to the arguments."""
         carrier = self._carrier(call.view)
         if not carrier:
             return call.arguments
@@ -623,7 +619,7 @@ class ToolSet(Reading):
         return with_trace_argument(call.arguments, key, carrier)
 
     def _carrier(self, view: ToolView) -> Mapping[str, Any]:
-        """Return what is known of the trace, where this server is to know it."""
+        """Return the trace context for a server, or an empty one."""
         wanted = view.rules.trace_context
         if wanted is None or (wanted is True and callable(self._options.trace_context)):
             wanted = self._options.trace_context
@@ -638,7 +634,7 @@ class ToolSet(Reading):
         try:
             return dict(wanted() or {})
         except Exception:
-            # What watches calls does not keep anybody from making them.
+            # A failure of tracing must not prevent calls.
             logger.exception("trace_context failed; the call goes without")
             return {}
 
@@ -664,7 +660,7 @@ class ToolSet(Reading):
 def _settle(
     waiting: list[asyncio.Future[None]], error: Exception | None = None
 ) -> bool:
-    """Tell the callers that still wait; return whether there was one."""
+    """Set the result of the pending futures; return whether there was one."""
     found = [future for future in waiting if not future.done()]
     for future in found:
         if error is None:
@@ -677,7 +673,7 @@ def _settle(
 def _log(
     event: str, view: ToolView, meta: Mapping[str, Any] | None, **more: Any
 ) -> None:
-    """Log a call and how it ended, without its arguments."""
+    """Log the begin or the end of a call, without its arguments."""
     if not logger.isEnabledFor(logging.INFO):
         return
     facts = {"event": event, "server": view.server, "tool": view.tool, **more}

@@ -1,8 +1,7 @@
-"""A tool under another name, with other words and other arguments.
+"""Transforms of tools: other names, descriptions and arguments.
 
-What a model sees is the outside of a tool, what its server gets is the inside. Only the
-top level of a schema's ``properties`` and ``required`` is ever changed; every other
-keyword stays as it came.
+A model sees the outside of a tool; its server receives the inside. Only the top level
+of a schema's ``properties`` and ``required`` is changed; all other keywords stay.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ KINDS: Final = {
     int: "a number",
     float: "a number",
 }
-"""What JSON calls a value that is no object."""
+"""The JSON names of types that are not objects."""
 
 
 def check_transforms(given: Mapping[str, Any]) -> dict[str, ToolTransform]:
@@ -66,12 +65,12 @@ def check_transforms(given: Mapping[str, Any]) -> dict[str, ToolTransform]:
 
 
 def object_schema(schema: Any) -> dict[str, Any]:
-    """Return a tool's input schema; an empty one where it has none."""
+    """Return a tool's input schema, or an empty one."""
     return schema if isinstance(schema, dict) and schema else dict(EMPTY_SCHEMA)
 
 
 def check_arguments(arguments: Any) -> dict[str, Any] | None:
-    """Return a tool's arguments as a dict of one's own; ``None``: there are none."""
+    """Return a copy of a tool's arguments, or ``None`` without any."""
     from collections.abc import Mapping
 
     if arguments is None:
@@ -88,7 +87,7 @@ def check_arguments(arguments: Any) -> dict[str, Any] | None:
 def without(
     arguments: dict[str, Any] | None, names: tuple[str, ...]
 ) -> dict[str, Any] | None:
-    """Return the arguments without those of these names."""
+    """Return the arguments without those with the given names."""
     if arguments is None or not names:
         return arguments
     return {key: value for key, value in arguments.items() if key not in names}
@@ -100,32 +99,32 @@ def _copied(given: Mapping[str, Any]) -> dict[str, Any]:
 
 @attrs.frozen(kw_only=True)
 class ToolTransform:
-    """How a tool looks from outside.
+    """The changes of one tool.
 
-    In `hide`, `fixed` and `defaults` arguments have the names that the server gave
-    them. What is hidden or fixed is refused where a caller gives it all the same.
+    In `hide`, `fixed` and `defaults` arguments have the server's names. A call with a
+    hidden or fixed argument is refused.
 
     Raises:
-        ValueError: Two of the changes contradict each other; names the argument.
+        ValueError: Two changes contradict each other; the message names the argument.
     """
 
     name: str | None = None
-    """What stands for the tool's own name in the template of the names."""
+    """The text for the template in place of the tool's own name."""
 
     title: str | None = None
     description: str | None = None
 
     hide: tuple[str, ...] = attrs.field(default=(), converter=as_patterns)
-    """Arguments that are not offered, and not sent."""
+    """Arguments that are neither offered nor sent."""
 
     fixed: Mapping[str, Any] = attrs.field(factory=dict, converter=_copied)
-    """Arguments that are not offered, and always sent like this."""
+    """Arguments that are not offered and are always sent with these values."""
 
     rename: Mapping[str, str] = attrs.field(factory=dict, converter=_copied)
-    """The name outside to the one inside."""
+    """Maps names outside to names inside."""
 
     defaults: Mapping[str, Any] = attrs.field(factory=dict, converter=_copied)
-    """What is sent for arguments that a caller leaves out."""
+    """Values of arguments that a caller leaves out."""
 
     def __attrs_post_init__(self) -> None:
         inside = list(self.rename.values())
@@ -141,7 +140,7 @@ class ToolTransform:
 
     @property
     def keeps_arguments(self) -> bool:
-        """Whether the arguments stay as they are."""
+        """Whether the arguments stay unchanged."""
         return not (self.hide or self.fixed or self.rename or self.defaults)
 
     def outside(self, schema: dict[str, Any]) -> dict[str, Any]:
@@ -169,10 +168,10 @@ class ToolTransform:
         return changed
 
     def inside(self, arguments: dict[str, Any] | None) -> dict[str, Any] | None:
-        """Return what the server gets.
+        """Return the arguments that the server receives.
 
         Raises:
-            LocalProtocolError: An argument is not one of those offered.
+            LocalProtocolError: An argument is not offered.
         """
         if self.keeps_arguments:
             return arguments
@@ -189,7 +188,7 @@ class ToolTransform:
         return name in self.hide or name in self.fixed
 
     def _is_covered(self, name: Any) -> bool:
-        """Tell whether its name outside is another argument's."""
+        """Return whether its name outside is the name of another argument."""
         return name in self.rename and name not in self.rename.values()
 
     def _defaulted(self, name: str, property_: Any) -> Any:
@@ -199,10 +198,10 @@ class ToolTransform:
 
 
 PREVIEW: Final = 80
-"""How many characters of an argument are shown."""
+"""The number of characters of an argument that are shown."""
 
 TELLING: Final = ("path", "query", "sql", "url", "name", "id", "command", "input")
-"""The arguments that say most about a call, the most telling first."""
+"""Names of arguments for the preview of a call, by priority."""
 
 
 def preview(arguments: Mapping[str, Any], length: int = PREVIEW) -> str:
@@ -210,7 +209,7 @@ def preview(arguments: Mapping[str, Any], length: int = PREVIEW) -> str:
     given = arguments
     texts = [given.get(name) for name in TELLING] + list(given.values())
     found = next((text for text in texts if isinstance(text, str) and text), "")
-    # Names and texts come from models and servers, and may drive a terminal.
+    # Names and texts from models and servers may contain terminal escapes.
     start = found[: 4 * length]
     line = "".join(each if each.isprintable() else " " for each in start)
     line = " ".join(line.split())
@@ -220,54 +219,54 @@ def preview(arguments: Mapping[str, Any], length: int = PREVIEW) -> str:
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class ToolView:
-    """A tool of one of the servers, as a model sees it."""
+    """A tool of a server, as a model sees it."""
 
     name: str
-    """What it is called here; no other tool is called so."""
+    """The unique name in the set."""
 
     server: str
-    """The server's name here."""
+    """The server's name in the group."""
 
     tool: str
-    """What the server calls it."""
+    """The server's name of the tool."""
 
     definition: Tool
-    """What the server says of it, untouched."""
+    """The server's definition, unchanged."""
 
     title: str
-    """What to show to people."""
+    """The title for people."""
 
     description: str
-    """What it does, for a model; empty where nobody says."""
+    """The description for a model; empty without one."""
 
     input_schema: dict[str, Any]
-    """The JSON Schema of the arguments that a caller gives."""
+    """The JSON Schema of the arguments of a caller."""
 
     group: str
-    """The `group` of its `_meta`, else the server's name. Each server says what it
-    likes: it sorts tools, and says nothing of what they may do."""
+    """The `group` of its `_meta`, else the server's name. Servers choose it freely: it
+    is for sorting and not for permissions."""
 
     needs_confirmation: bool = False
-    """Whether somebody has to confirm each call."""
+    """Whether each call needs confirmation."""
 
     trusted: bool = False
-    """Whether what the server says of side effects is believed."""
+    """Whether the server's annotations are trusted."""
 
     rules: ServerRules
-    """What holds for this server's tools alone."""
+    """The rules of its server."""
 
     transform: ToolTransform | None = None
     extra: Extra | None = None
-    """What it really is, where it is no tool of the server."""
+    """The request behind it, if it is not a tool of the server."""
 
     @property
     def side_effects(self) -> SideEffects:
-        """What it may do to the world, as far as its server says."""
+        """The side effects that its server declares."""
         return SideEffects.of(self.definition.annotations, trusted=self.trusted)
 
     @property
     def display_name(self) -> str:
-        """One line for people: where it is and what it is called there."""
+        """One line for people: server and tool."""
         return f"[MCP] {self.server}.{self.tool}"
 
     def __repr__(self) -> str:
@@ -276,7 +275,7 @@ class ToolView:
 
 @attrs.frozen(eq=False)
 class ToolCall:
-    """A call that is about to be made: what `approve` is asked about."""
+    """A call before it is sent, as `approve` gets it."""
 
     view: ToolView
 
@@ -284,21 +283,21 @@ class ToolCall:
     """What the server would get."""
 
     confirmed: bool = False
-    """Whether the caller says that somebody confirmed it."""
+    """Whether the caller passed ``confirmed=True``."""
 
     @property
     def needs_confirmation(self) -> bool:
-        """Whether somebody has to confirm it and, so far, nobody has."""
+        """Whether it needs confirmation and is not confirmed."""
         return self.view.needs_confirmation and not self.confirmed
 
     @property
     def side_effects(self) -> SideEffects:
-        """What the tool may do to the world, as far as its server says."""
+        """The side effects that the tool's server declares."""
         return self.view.side_effects
 
     @property
     def preview(self) -> str:
-        """The argument that says most, on one line of at most 80 characters."""
+        """The most informative argument, on one line of at most 80 characters."""
         return preview(self.arguments)
 
     def __str__(self) -> str:
@@ -307,7 +306,7 @@ class ToolCall:
 
 @attrs.frozen
 class Listed:
-    """What one server has: its own tools, and what is made into tools of it."""
+    """The tools of one server: its own, and resources and prompts as tools."""
 
     tools: list[Tool]
     extras: list[Tool] = attrs.field(factory=list)
@@ -322,23 +321,23 @@ class Built:
     views: dict[str, ToolView]
 
     hidden: dict[str, str]
-    """The names that nobody may call, and the rule that forbids each."""
+    """The names of the hidden tools, and the rule that hides each."""
 
 
 def key_of(owner: Owner) -> str:
-    """Return ``server/tool``, which is what locks and rules call it."""
+    """Return ``server/tool``, the key of a tool in locks and rules."""
     return "/".join(owner)
 
 
 def build(options: Options, servers: Mapping[str, Listed]) -> Built:
-    """Return all tools of these servers, rules applied."""
+    """Return all tools of the servers, with rules applied."""
     definitions: dict[Owner, Tool] = {}
     extras: set[Owner] = set()
     for server, listed in servers.items():
         for tool in listed.tools:
             definitions.setdefault((server, tool.name), tool)
         for tool in listed.extras:
-            # A server's own tool of that name goes first.
+            # A server's own tool with that name has priority.
             if definitions.setdefault((server, tool.name), tool) is tool:
                 extras.add((server, tool.name))
     plain, transforms = _transforms(options, definitions)
@@ -374,11 +373,11 @@ def build(options: Options, servers: Mapping[str, Listed]) -> Built:
 def _transforms(
     options: Options, owners: Iterable[Owner]
 ) -> tuple[dict[Owner, str], dict[Owner, ToolTransform]]:
-    """Return the names without any renaming, and the transforms of tools."""
+    """Return the names without renaming, and the transforms of tools."""
     patterns = options.transforms
     if not patterns:
         return {}, {}
-    # Here a collision is of no concern: renaming may be what ends it.
+    # Collisions are ignored here: a transform may resolve them.
     names = attrs.evolve(options.names, on_collision="suffix")
     table = names.table(owners, reserved=options.reserved)
     plain = {owner: name for name in table if (owner := table.find(name))}
@@ -410,7 +409,7 @@ def _view(
         schema = transform.outside(schema)
     group = (definition.meta or {}).get("group")
     trusted = options.trusts(server) or extra is not None
-    # Hints of a server that is not trusted talk nobody out of being asked.
+    # Hints of an untrusted server must not suppress a confirmation.
     only_reads = trusted and SideEffects.of(definition).kind == "read_only"
     return ToolView(
         name=keys[0],
@@ -431,7 +430,7 @@ def _view(
 
 
 def _refusal(view: ToolView, keys: tuple[str, ...], options: Options) -> str | None:
-    """Return which rule hides a tool; ``None``: none does."""
+    """Return the rule that hides a tool, or ``None``."""
     rule = options.rules.refusal(keys) or view.rules.refusal((*keys, view.tool))
     if rule is not None:
         return rule
