@@ -1,9 +1,9 @@
-"""The rules of the protocol, pure: no I/O, no clock, no randomness, no waiting.
+"""The rules of the protocol without I/O, clocks, random numbers and waiting (sans-I/O).
 
-What takes one step is a function. What takes more is a generator that yields steps
-(`mcpwire.protocol.multistep`) and is sent their outcomes; a shell, which is the code
-that does the I/O, drives it.
+An operation of one step is a function. An operation of several steps is a generator: it
+yields steps (`mcpwire.protocol.multistep`) and receives their outcomes by `send`. Its
+driver, called the shell, does the I/O.
 
-Two eras are spoken: revisions up to 2025-11-25 have a session, which `initialize` opens
-(the session era); from 2026-07-28 on each request stands alone (the stateless era).
+The protocol has two eras: revisions up to 2025-11-25 have sessions, which `initialize`
+opens (the session era); since 2026-07-28 requests are independent (the stateless era).
 """

@@ -1,16 +1,16 @@
-"""What a server may ask of its client: reads requests, writes the handlers' answers.
+"""Client side of server requests: decodes the requests, encodes the handlers' results.
 
-Sampling (an answer of the model, deprecated in 2026-07-28), elicitation (an answer of
-the user) and roots (the folders a server may work in). A request of a session and an
-entry of an input-required result are handled alike::
+Sampling (a message of the model, deprecated in 2026-07-28), elicitation (input from the
+user) and roots (the folders in which a server may work). A request in a session and an
+entry of an input-required result are processed alike::
 
     raw params ── decode_params ──> params ──> the handler ──> value
                                                                  │ finish
-    raw answer <── encode_answer ────────────────────────────────┘
+    raw result <── encode_answer ────────────────────────────────┘
 
-Capabilities are declared by the handlers that are there, and a request is taken only
-where its capability is declared in the revision spoken, so the two never part. This
-library shows no form, opens no URL and calls no model: the handlers do.
+The existing handlers determine the declared capabilities, and a request is accepted
+only if its capability is declared in the agreed revision, so both always agree. The
+handlers, not this library, show forms, open URLs and call models.
 """
 
 from __future__ import annotations
@@ -84,11 +84,11 @@ __all__ = [
 
 _NOV_2024, _MAR_2025, _JUN_2025, _NOV_2025, *_ = REVISIONS
 
-# --- what handlers are given as
+# --- types of handlers
 
 
 class PathLike(Protocol):
-    """An object that names a path: `pathlib.Path` and its kind."""
+    """An object that represents a path, such as `pathlib.Path`."""
 
     def __fspath__(self) -> str | bytes:
         """Return the path."""
@@ -96,7 +96,7 @@ class PathLike(Protocol):
 
 
 RootLike: TypeAlias = "Root | str | PathLike"
-"""A root, a ``file://`` URI, or an absolute path, as text or as an object."""
+"""A root, a ``file://`` URI, or an absolute path as a string or an object."""
 
 RootsAnswer: TypeAlias = "Iterable[RootLike] | Awaitable[Iterable[RootLike]]"
 Roots: TypeAlias = "Iterable[RootLike] | Callable[[], RootsAnswer]"
@@ -104,22 +104,22 @@ Roots: TypeAlias = "Iterable[RootLike] | Callable[[], RootsAnswer]"
 
 SamplingAnswer: TypeAlias = "CreateMessageResult | Awaitable[CreateMessageResult]"
 SamplingHandler: TypeAlias = "Callable[[CreateMessageRequestParams], SamplingAnswer]"
-"""Answers with the client's model; plain or async."""
+"""A function, plain or async, that returns a message of the client's model."""
 
 FormAnswer: TypeAlias = "ElicitResult | Mapping[str, Any] | ElicitAction"
 FormHandler: TypeAlias = (
     "Callable[[ElicitRequestFormParams], FormAnswer | Awaitable[FormAnswer]]"
 )
-"""Shows a form; plain or async."""
+"""A function, plain or async, that shows a form to the user."""
 
 UrlAnswer: TypeAlias = "ElicitResult | ElicitAction"
 UrlHandler: TypeAlias = (
     "Callable[[ElicitRequestURLParams], UrlAnswer | Awaitable[UrlAnswer]]"
 )
-"""Offers a URL; plain or async."""
+"""A function, plain or async, that offers a URL to the user."""
 
 USER_REJECTED: Final = -1
-"""The code of the `RPCError` to raise when the user rejects what a server asks.
+"""The code of the `RPCError` to raise if the user rejects a server request.
 
 2025-11-25 client/sampling, "Error Handling".
 """
@@ -133,53 +133,53 @@ def _check_handler(feature: Any, attribute: attrs.Attribute[Any], value: Any) ->
 
 @attrs.frozen
 class Sampling:
-    """A handler for sampling, and what it can do beyond text and images.
+    """A handler for sampling, and its optional features.
 
     The handler gets `CreateMessageRequestParams` and returns a `CreateMessageResult`.
-    It keeps to `max_tokens`, lets the user see and stop what is sent, and keeps
-    `meta` of tool uses and results when it hands them to the model. To reject a request
-    it raises ``RPCError("...", code=USER_REJECTED)``.
+    It observes `max_tokens`, lets the user review and stop requests, and preserves
+    `meta` of tool uses and results that it passes to the model. To reject a request it
+    raises ``RPCError("...", code=USER_REJECTED)``.
 
     Raises:
-        ValueError: The handler is no function.
+        ValueError: The handler is not a function.
     """
 
     handler: SamplingHandler = attrs.field(validator=_check_handler)
 
     tools: bool = attrs.field(default=False, kw_only=True)
-    """Whether it heeds `tools` and `tool_choice` (since 2025-11-25).
+    """Whether the handler supports `tools` and `tool_choice` (since 2025-11-25).
 
-    Without it a request that has them is refused before the handler sees it.
+    If false, a request with one of them is refused and the handler is not called.
     """
 
     context: bool = attrs.field(default=False, kw_only=True)
-    """Whether it heeds `include_context` (declared since 2025-11-25)."""
+    """Whether the handler supports `include_context` (declared since 2025-11-25)."""
 
 
 @attrs.frozen
 class Elicitation:
-    """The handlers that ask the user; each mode is declared by its handler.
+    """The handlers for elicitation; each one causes its mode to be declared.
 
     The form handler gets `ElicitRequestFormParams`. It returns a mapping (accepted,
-    with that content), an `ElicitResult`, or the action's name. Fields that an accepted
-    form leaves out get their defaults; a field that is ``None`` stays out. The content
-    must fit the form.
+    with this content), an `ElicitResult`, or the name of the action. Missing fields of
+    an accepted form get their defaults; a field with the value ``None`` is omitted. The
+    content must match the form.
 
     The URL handler gets `ElicitRequestURLParams` with a URL that is safe to show:
-    https, or http to this machine, without a user name. It shows the whole URL, asks,
-    and opens it only where the user agrees; `mcpwire.protocol.elicitation.describe_url`
-    says what to point out. It returns an `ElicitResult` or the action's name;
-    ``accept`` means consent and not that the user is done.
+    https, or http to this machine, without a user name. It shows the whole URL, and
+    opens it only with the user's consent; `mcpwire.protocol.elicitation.describe_url`
+    returns warnings for the user. It returns an `ElicitResult` or the name of the
+    action; ``accept`` means consent, not completion.
 
     Raises:
-        ValueError: There is no handler, or one is no function.
+        ValueError: There is no handler, or a handler is not a function.
     """
 
     form: FormHandler | None = attrs.field(default=None, validator=_check_handler)
     url: UrlHandler | None = attrs.field(default=None, validator=_check_handler)
 
     plain_http: bool = attrs.field(default=False, kw_only=True)
-    """Whether the URL handler also gets http URLs of other machines."""
+    """Whether the URL handler also accepts http URLs of other machines."""
 
     def __attrs_post_init__(self) -> None:
         if self.form is None and self.url is None:
@@ -201,38 +201,38 @@ def _as_elicitation(given: FormHandler | Elicitation | None) -> Elicitation | No
 
 @attrs.frozen
 class ServerRequest:
-    """A checked request of a server: call the handler, await its value, finish."""
+    """A validated server request: call `handler`, await its value, call `finish`."""
 
     handler: Callable[[Any], Any]
-    """Takes `params`; plain or async."""
+    """The user's function for `params`; plain or async."""
 
     params: Any = attrs.field(repr=False)
-    """The typed params; what was asked belongs in no log."""
+    """The typed params; confidential, so they are not logged."""
 
     finish: Callable[[Any], dict[str, Any]] = attrs.field(repr=False)
-    """Makes the raw answer of the handler's value.
+    """Validates and encodes the handler's value as the raw result.
 
-    Raises `LocalProtocolError`, naming field and rule, for what must not be sent.
+    Raises `LocalProtocolError` with field and broken rule if the value is invalid.
     """
 
 
 class ClientFeatures:
-    """What a client does for its servers, by the handlers that it was given.
+    """The features that a client offers to servers, as determined by its handlers.
 
     Args:
-        sampling: A function or a `Sampling`: answers with the client's model.
-        elicitation: A function (forms only) or an `Elicitation`: asks the user.
+        sampling: A function or a `Sampling` that returns messages of a model.
+        elicitation: A function (forms only) or an `Elicitation` that asks the user.
         roots: A list of `Root`, ``file://`` URIs and path objects, or a function that
-            returns one. A list is read whenever a server asks, so it may change.
-        extensions: The ids of the extensions to switch on, or a mapping from ids to
-            settings. None is on by itself (SEP-2133, "SDK Implementation").
-        experimental: Capabilities of the user's own, by name, with their settings.
+            returns such a list. A list is read at each request, so it may change.
+        extensions: The ids of the extensions to enable, or a mapping from ids to
+            settings. By default none is enabled (SEP-2133, "SDK Implementation").
+        experimental: Experimental capabilities by name, with their settings.
 
     Attributes:
         url_elicitations: The URL elicitations that a server may still complete.
 
     Raises:
-        ValueError: An argument is malformed; names it.
+        ValueError: An argument is malformed; the message names it.
     """
 
     def __init__(
@@ -252,7 +252,7 @@ class ClientFeatures:
         self.url_elicitations = UrlElicitations()
 
     def replace(self, given: Mapping[str, Any]) -> None:
-        """Replace the handlers of these arguments, or raise `ValueError`."""
+        """Replace the handlers that are given by name, or raise `ValueError`."""
         sampling = _as_sampling(given.get("sampling", self._sampling))
         elicitation = _as_elicitation(given.get("elicitation", self._elicitation))
         self._roots = as_source(given.get("roots", self._roots))
@@ -260,11 +260,11 @@ class ClientFeatures:
 
     @property
     def extensions(self) -> frozenset[str]:
-        """The ids of the extensions that are switched on."""
+        """The ids of the enabled extensions."""
         return frozenset(self._extensions)
 
     def capabilities(self, revision: Revision) -> JsonObject:
-        """Return the client capabilities that are declared at a revision."""
+        """Return the client capabilities to declare in a revision."""
         sampling, elicitation, roots = self._sampling, self._elicitation, self._roots
         declared = self._extensions or self._experimental
         if not declared and sampling is None and elicitation is None and roots is None:
@@ -292,14 +292,14 @@ class ClientFeatures:
         raw = types.encode(capabilities, revision)
         has_forms = elicitation is not None and elicitation.form is not None
         if raw.get("elicitation") == {} and not has_forms:
-            # 2025-06-18 knows forms only, and an empty capability always means forms.
+            # 2025-06-18 has only forms, and an empty capability always means forms.
             del raw["elicitation"]
         return raw
 
     def prepare(
         self, method: str, params: JsonObject | None, revision: Revision
     ) -> ServerRequest:
-        """Check a server's request; return its handler, params and finish."""
+        """Validate a server request; return its handler, params and `finish`."""
         spec = available(method, revision, "server")
         capabilities = self.capabilities(revision)
         if spec is not None and is_declared(spec, capabilities):
@@ -332,10 +332,10 @@ class ClientFeatures:
         )
 
     def complete_elicitation(self, params: JsonObject | None) -> bool:
-        """Tell whether a completion notification ends an open elicitation.
+        """Complete an open elicitation; return whether the notification named one.
 
-        2025-11-25 client/elicitation, "Completion Notifications": one about an id that
-        is unknown or finished MUST be ignored.
+        2025-11-25 client/elicitation, "Completion Notifications": unknown and completed
+        ids MUST be ignored.
         """
         return self.url_elicitations.complete(params)
 
@@ -354,8 +354,8 @@ def _as_extensions(
         )
     ids: list[Any] = list(given)
     for id in ids:
-        # 2026-07-28 basic/versioning, "Extension Negotiation": the rules of `_meta`
-        # keys, and the prefix is mandatory.
+        # 2026-07-28 basic/versioning, "Extension Negotiation": ids follow the rules of
+        # `_meta` keys with a mandatory prefix.
         if not isinstance(id, str) or "/" not in id or not is_meta_key(id):
             raise ValueError(
                 f"extensions: {excerpt(id)} is not an extension's id, "
@@ -383,7 +383,7 @@ def _settings(
 
 
 def decode_params(cls: type[T], params: JsonObject | None, method: str) -> T:
-    """Return typed params, or raise `InvalidParams` that says where they are wrong."""
+    """Return typed params, or raise `InvalidParams` with the path of the error."""
     from mcpwire.types import decode
 
     try:
@@ -393,10 +393,10 @@ def decode_params(cls: type[T], params: JsonObject | None, method: str) -> T:
 
 
 def encode_answer(value: WireType, revision: Revision, what: str) -> JsonObject:
-    """Return the raw answer, or raise `LocalProtocolError` that says where it is wrong.
+    """Return the raw result, or raise `LocalProtocolError` with the path of the error.
 
-    Encoding looks at structure only; a handler's ``model=None`` shows when the answer
-    is decoded again.
+    The encoder checks the structure only, so the encoded result is decoded again to
+    detect a value such as ``model=None``.
     """
     from mcpwire.types import decode, encode
 
@@ -408,9 +408,9 @@ def encode_answer(value: WireType, revision: Revision, what: str) -> JsonObject:
     return answer
 
 
-# --- roots: `file://` URIs in their plainest form, so that no two programs can read one
-# differently (2026-07-28 client/roots, "Security Considerations": clients MUST validate
-# root URIs to prevent path traversal)
+# --- roots: `file://` URIs in a strict form that all programs parse alike (2026-07-28
+# client/roots, "Security Considerations": clients MUST validate root URIs to prevent
+# path traversal)
 
 
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # one letter is a drive
@@ -424,7 +424,7 @@ _RULES: Final = tuple(
         (r"[?#]", "must have neither query nor fragment"),
         (r"\Afile://(?!(?:localhost)?(?:/|\Z))", "must not name another machine"),
         (r"\Afile://[^/]*\Z", "must be absolute, such as file:///home"),
-        # RFC 3986: what no path holds undecoded, percent signs that encode nothing.
+        # RFC 3986: characters that a path must encode, and incomplete percent triplets.
         (
             r"[^!$&-;=@-Z_a-z~%]|%(?![0-9A-Fa-f]{2})",
             "holds characters that must be percent-encoded",
@@ -433,11 +433,11 @@ _RULES: Final = tuple(
         (r"/(?:\.|(?i:%2e)){1,2}(?=/|\Z)", "must not hold the segments . and .."),
     )
 )
-"""What must not be found in a root's URI, and why it is refused."""
+"""Patterns that a root's URI must not match, each with the rule for the message."""
 
 
 def as_source(given: Roots | None) -> Any:
-    """Return the given roots: a function, the user's own list, a tuple or ``None``."""
+    """Validate given roots; return the function, the same list, a tuple or ``None``."""
     if given is None or callable(given):
         return given
     source = given if isinstance(given, list) else tuple(_iterable(given))
@@ -446,7 +446,7 @@ def as_source(given: Roots | None) -> Any:
 
 
 def as_roots(values: Iterable[RootLike]) -> list[Root]:
-    """Return roots as the wire has them, each one checked; no path is looked up."""
+    """Return validated roots as `Root` objects, without access to the file system."""
     return [_as_root(value, index) for index, value in enumerate(_iterable(values))]
 
 
@@ -482,10 +482,10 @@ def _as_root(value: Any, index: int) -> Root:
 
 
 def _uri_of(path: str | bytes, where: str) -> str:
-    """Spell an absolute path as a URI, as `pathlib` does."""
+    """Return the `file://` URI of an absolute path, as `pathlib` does."""
     from urllib.parse import quote_from_bytes
 
-    # How Python spells the bytes of file names that are no UTF-8.
+    # Python represents non-UTF-8 bytes of file names as surrogates.
     text = path.decode("utf-8", "surrogateescape") if type(path) is bytes else str(path)
     prefix = "file://"
     if _DRIVE.match(text):
@@ -520,7 +520,7 @@ def _prepare_roots(
     return ServerRequest(lambda _: find(), request, finish)
 
 
-# --- sampling: the rules for the conversation and for the handler's answer
+# --- sampling: the rules for the conversation and for the handler's result
 
 
 _CONTENT: Final[Mapping[object, Revision]] = {
@@ -530,13 +530,13 @@ _CONTENT: Final[Mapping[object, Revision]] = {
     "tool_use": _NOV_2025,
     "tool_result": _NOV_2025,
 }
-"""The kinds of content, and the first revision of each."""
+"""The types of content blocks, and the first revision of each."""
 
 
 def check_sampling(
     params: JsonObject | None, capabilities: JsonObject
 ) -> CreateMessageRequestParams:
-    """Return the typed params of a server's request for an answer of the model."""
+    """Validate a sampling request; return its typed params."""
     from mcpwire.types import CreateMessageRequestParams
 
     request = decode_params(CreateMessageRequestParams, params, SAMPLE)
@@ -553,10 +553,10 @@ def check_sampling(
 
 
 def _find_imbalance(messages: list[SamplingMessage]) -> str | None:
-    """Return what is wrong with the tool uses and results of a conversation.
+    """Return the first error in the tool uses of a conversation, or ``None``.
 
-    2025-11-25 client/sampling, "Tool Use and Result Balance". A conversation of an
-    earlier revision has neither.
+    2025-11-25 client/sampling, "Tool Use and Result Balance". Earlier revisions have
+    no tool uses.
     """
     from mcpwire.types import ToolResultContent, ToolUseContent
 
@@ -596,7 +596,7 @@ def _find_imbalance(messages: list[SamplingMessage]) -> str | None:
 def finish_sampling(
     request: CreateMessageRequestParams, revision: Revision, value: Any
 ) -> JsonObject:
-    """Return the raw answer of a sampling handler's value."""
+    """Return the raw result for the value of a sampling handler."""
     from mcpwire.types import CreateMessageResult
 
     what = "sampling answer"
@@ -614,7 +614,7 @@ def finish_sampling(
 
 
 def fit_content(holder: Message, revision: Revision, what: str) -> Message:
-    """Return a message with as many blocks as the revision has it.
+    """Return a message with its content as a list or a single block, as in a revision.
 
     SEP-1577: several blocks since 2025-11-25, exactly one before.
     """
@@ -631,7 +631,7 @@ def fit_content(holder: Message, revision: Revision, what: str) -> Message:
 
 
 def kind_problem(kind: object, revision: Revision) -> str | None:
-    """Say why sampling has no content of a kind at a revision; ``None``: it has."""
+    """Return why sampling has no content of a type in a revision, or ``None``."""
     since = _CONTENT.get(kind)
     if since is None:
         return f"sampling has no content of type {excerpt(kind)}"
@@ -652,7 +652,7 @@ def _block_problem(
         if choice is not None and choice.mode == "none":
             # 2025-11-25 client/sampling, "Tool Choice Modes": MUST NOT use any tools.
             return "a tool use where the server chose 'none'"
-    # Each tool use of the conversation has its result already.
+    # Every tool use of the conversation already has its result.
     return "a tool result answers no tool use" if kind == "tool_result" else None
 
 
@@ -667,9 +667,9 @@ _OPEN_MAX: Final = 1024
 
 
 class UrlElicitations:
-    """The URL elicitations of one client that may still be completed, bounded.
+    """The URL elicitations of one client that may still be completed, up to a limit.
 
-    Only 2025-11-25 gives them ids and reports when the user is done.
+    Only 2025-11-25 has their ids and completion notifications.
     """
 
     def __init__(self) -> None:
@@ -679,13 +679,13 @@ class UrlElicitations:
         return len(self._open)
 
     def add(self, id: str) -> None:
-        """Note an elicitation that reaches a handler; the oldest is forgotten."""
+        """Add an elicitation; remove the oldest one if there are too many."""
         self._open[id] = None
         if len(self._open) > _OPEN_MAX:
             self._open.popitem(last=False)
 
     def add_required(self, error: RPCError) -> None:
-        """Note the elicitations that a call failed for (-32042)."""
+        """Add the elicitations of the error of a failed call (-32042)."""
         data = error.data
         elicitations = data.get("elicitations") if isinstance(data, Mapping) else None
         for each in elicitations if isinstance(elicitations, list) else ():
@@ -694,12 +694,12 @@ class UrlElicitations:
                 self.add(id)
 
     def discard(self, id: str | None) -> None:
-        """Forget an elicitation that the user did not agree to."""
+        """Remove an elicitation that the user did not accept."""
         if id is not None:
             self._open.pop(id, None)
 
     def complete(self, params: Mapping[str, Any] | None) -> bool:
-        """Tell whether a completion notification ends an open one; end it."""
+        """Remove the completed elicitation; return whether it was open."""
         id = (params or {}).get("elicitationId")
         return type(id) is str and self._open.pop(id, id) is None
 
@@ -710,7 +710,7 @@ def _prepare_form(
     from mcpwire.protocol.elicitation import fill_form
     from mcpwire.types import ElicitRequestFormParams, ElicitResult
 
-    assert handlers.form is not None  # its mode is declared
+    assert handlers.form is not None  # as the mode is declared
     request = decode_params(ElicitRequestFormParams, params, ELICIT)
 
     def finish(value: Any) -> JsonObject:
@@ -735,10 +735,10 @@ def _prepare_url(
     from mcpwire.protocol.elicitation import url_problem
     from mcpwire.types import ElicitRequestURLParams
 
-    assert handlers.url is not None  # its mode is declared
+    assert handlers.url is not None  # as the mode is declared
     request = decode_params(ElicitRequestURLParams, params, ELICIT)
     id = request.elicitation_id
-    # An elicitation has an id only where its completion is notified.
+    # An id is required in the revisions that have completion notifications.
     notice = available("notifications/elicitation/complete", revision, "server")
     problem = url_problem(request.url, plain_http=handlers.plain_http)
     if problem is None and id is None and notice is not None:

@@ -1,9 +1,9 @@
-"""When a call must have ended: one absolute time over all its rounds and retries.
+"""Deadline of a call: one absolute time for all its rounds and retries.
 
-A `Deadline` holds no clock; each method is given the time, of any one monotonic clock.
-``at`` is infinite where nothing limits the call and while the deadline is paused, so a
-shell only compares it. When it has passed, `transports.base` ends the call with
-`RequestTimeout`, and the channel tells the server (`notifications/cancelled`).
+A `Deadline` has no clock; its methods take the time of one monotonic clock. ``at`` is
+infinite if the call has no limit and while the deadline is paused, so a shell only
+compares it. After the deadline `transports.base` ends the call with `RequestTimeout`,
+and the channel sends `notifications/cancelled` to the server.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ __all__ = ["Deadline"]
 
 
 class Deadline:
-    """The absolute end of one public call.
+    """The deadline of one public call.
 
-    No `extend` goes beyond `maximum` seconds (2025-11-25 basic/lifecycle, "Timeouts": a
-    maximum should hold whatever progress is reported). `timeout` is the limit that runs
-    out first.
+    `extend` never exceeds `maximum` seconds (2025-11-25 basic/lifecycle, "Timeouts": a
+    maximum should apply regardless of progress). `timeout` is the limit that expires
+    first.
     """
 
     # Set by the first pause.
-    _held_at: float  # what `at` was
+    _held_at: float  # the value of `at` before the pause
     _paused_at: float
-    _spare: float  # seconds after which the clock runs again
+    _spare: float  # maximum length of the pause in seconds
     _most: float
 
     def __init__(
@@ -36,7 +36,7 @@ class Deadline:
         self.timeout = self._timeout = timeout
         self._maximum = maximum
         self._pauses = 0
-        self._left = inf  # of what pauses with a bound may take
+        self._left = inf  # seconds that are left for limited pauses
         self._cap = inf
         self.at = inf if timeout is None else now + timeout
         if maximum is not None:
@@ -49,24 +49,24 @@ class Deadline:
             self.timeout = self._maximum
 
     def expired(self, now: float) -> bool:
-        """Tell whether it has passed."""
+        """Return whether the deadline has passed."""
         return now >= self.at
 
     def remaining(self, now: float) -> float | None:
-        """Return the seconds left, never below zero; ``None`` for no limit."""
+        """Return the remaining seconds, at least zero; ``None``: no limit."""
         left = self._held_at - self._clock(now) if self._pauses else self.at - now
         return None if left == inf else max(left, 0.0)
 
     def _clock(self, now: float) -> float:
-        """Return what the paused clock shows; it runs again after `_spare` seconds."""
+        """Return the time of the paused clock, stopped for at most `_spare` seconds."""
         return max(self._paused_at, now - self._spare)
 
     def elapsed(self, now: float) -> float:
-        """Return the seconds since it was made, pauses included."""
+        """Return the seconds since the start of the call, pauses included."""
         return now - self.started
 
     def extend(self, now: float) -> None:
-        """Start the timeout again, up to the maximum, as progress was made."""
+        """Restart the timeout after progress, up to the maximum."""
         if self._timeout is None:
             return
         if self._pauses:
@@ -78,10 +78,10 @@ class Deadline:
             self.at += self._spare
 
     def pause(self, now: float, most: float = inf) -> None:
-        """Stop the clock: the time that follows is not the peer's.
+        """Stop the clock while the call does not wait for the peer.
 
-        All pauses with a bound stop it for `most` seconds together; a longer pause lets
-        it run again.
+        All limited pauses stop it for `most` seconds in total; if a pause takes longer,
+        the clock runs again.
         """
         self._pauses += 1
         if self._pauses == 1:
@@ -93,7 +93,7 @@ class Deadline:
             self.at = self._held_at + self._spare
 
     def resume(self, now: float) -> None:
-        """Let the clock run again, once for each `pause`."""
+        """End one `pause`; the clock runs again after the last one."""
         assert self._pauses, "resume without pause"
         self._pauses -= 1
         if not self._pauses:
@@ -106,7 +106,7 @@ class Deadline:
     def error(
         self, method: str, now: float, detail: str | None = None
     ) -> RequestTimeout:
-        """Return the error for a call that it has ended."""
+        """Return the error for a call that exceeded this deadline."""
         assert self.timeout is not None
         if self._pauses or not self._left:
             stood = (

@@ -1,31 +1,31 @@
-"""Elicitation: the values that fit a form, and the URLs that a user may be shown.
+"""Elicitation: validation of form values, and of URLs before a user sees them.
 
-A form is a flat JSON Schema of few kinds of fields (client/elicitation, "Requested
-Schema"). Where JSON Schema or the specification leaves something open:
+A form is a flat JSON Schema with few kinds of fields (client/elicitation, "Requested
+Schema"). Decisions where JSON Schema or the specification leaves a choice:
 
-- A field that the form does not have is refused, unless the form allows it by
-  ``additionalProperties``: nobody was shown it.
-- An integral float is an integer, as in JSON Schema, and is sent as one.
-- ``True`` and ``False`` are no numbers, and no text is ever taken for a number.
-- Lengths count code points. Keywords beyond those of the specification (``pattern``,
-  ``multipleOf``, ...) are not checked here: the server has the last word.
-- Of a field of a kind that no revision knows, only its presence is checked, and that
-  its value is one that an answer may hold at all.
+- A value without a field in the form is refused, because the user never saw such a
+  field, unless the form allows it by ``additionalProperties``.
+- An integral float is an integer, as in JSON Schema, and is sent as an integer.
+- ``True``, ``False`` and strings are not numbers.
+- Lengths count code points. Keywords that the specification does not define
+  (``pattern``, ``multipleOf``, ...) are not checked; the server may check them.
+- For a field of an unknown kind, only its presence and the general type of its value
+  are checked.
 
-Formats of text are checked strictly and in linear time:
+Formats of strings are checked strictly and in linear time:
 
 - ``email``: ``local@domain`` in ASCII; the local part is dot-separated atoms, at most
-  64 characters; the domain is host labels. Neither quoted local parts nor addresses in
-  brackets.
-- ``uri``: a scheme, a colon and the characters of RFC 3986, percent signs in pairs of
-  hex digits; not what the scheme asks for beyond that.
-- ``date``: RFC 3339 full-date, a day that exists.
-- ``date-time``: RFC 3339 date-time with its offset; second 60 only where a leap second
-  can be.
+  64 characters; the domain is host labels. Quoted local parts and addresses in brackets
+  are refused.
+- ``uri``: a scheme, a colon and the characters of RFC 3986 with complete percent
+  triplets; rules of the scheme are not checked.
+- ``date``: RFC 3339 full-date, an existing day.
+- ``date-time``: RFC 3339 date-time with its offset; second 60 only at a possible leap
+  second.
 
-Nothing here opens or fetches a URL (2025-11-25 client/elicitation, "Safe URL Handling":
-clients MUST NOT prefetch, and MUST NOT open without consent). A URL that reaches a
-handler is one that every program reads alike; `describe_url` says what is odd about it.
+No function opens or fetches a URL (2025-11-25 client/elicitation, "Safe URL Handling":
+clients MUST NOT prefetch, and MUST NOT open without consent). Handlers only get URLs
+that all programs parse alike; `describe_url` returns warnings about suspicious ones.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ _DAY_MINUTES: Final = 24 * 60
 
 
 def format_problem(text: str, format: str | None) -> str | None:
-    """Say what a text should be and is not, or ``None`` where it fits its format."""
+    """Return the expected format of a text that violates it, or ``None``."""
     check, name = _FORMATS.get(format or "", (None, ""))
     return None if check is None or check(text) else name
 
@@ -119,7 +119,7 @@ def _is_date_time(text: str) -> bool:
         return False
     if match[4] != "60":
         return True
-    # RFC 3339, 5.6: leap seconds end a day of UTC.
+    # RFC 3339, 5.6: a leap second is the last second of a UTC day.
     minute = int(match[2]) * 60 + int(match[3])
     offset = int(match[6]) * 60 + int(match[7]) if match[5] else 0
     minute -= -offset if match[5] == "-" else offset
@@ -138,7 +138,7 @@ _FORMATS: Final[Mapping[str, tuple[Callable[[str], object], str]]] = {
 
 
 Value: TypeAlias = str | int | float | bool | list[str]
-"""What a field may hold."""
+"""The value of a field."""
 
 _LISTS_SINCE: Final = REVISIONS[3]
 _EXACT_FLOATS: Final = 2**53
@@ -146,7 +146,7 @@ _CHOICES_SHOWN: Final = 8
 
 
 def check_value(field: PrimitiveSchemaDefinition, value: object) -> Value:
-    """Return a field's value in the plain type that JSON has for it."""
+    """Return the value of a field as a plain JSON type, or raise `ValueError`."""
     match field:
         case StringSchema():
             return _string(field, value)
@@ -169,7 +169,7 @@ def check_value(field: PrimitiveSchemaDefinition, value: object) -> Value:
 
 
 def choices_of(field: PrimitiveSchemaDefinition) -> dict[str, str]:
-    """Return the values that may be chosen, each with its title."""
+    """Return the titles of the values that may be chosen, by value."""
     match field:
         case TitledSingleSelectEnumSchema():
             return {option.const: option.title for option in field.one_of}
@@ -186,7 +186,7 @@ def choices_of(field: PrimitiveSchemaDefinition) -> dict[str, str]:
 
 
 def form_defaults(schema: RequestedSchema) -> dict[str, Value]:
-    """Return the fields' defaults that fit them, to fill a form in advance."""
+    """Return the valid defaults of the fields, to prefill a form."""
     found = {}
     for name, field in schema.properties.items():
         value = getattr(field, "default", None)
@@ -201,9 +201,9 @@ def form_defaults(schema: RequestedSchema) -> dict[str, Value]:
 def fill_form(
     schema: RequestedSchema, content: Mapping[str, object], revision: Revision
 ) -> dict[str, Value]:
-    """Return the content of an accepted form, with the defaults of what it leaves out.
+    """Return the content of an accepted form, with defaults for missing fields.
 
-    A field that is ``None`` stays out and does not get its default.
+    A field with the value ``None`` is omitted and does not get its default.
     """
     if not isinstance(content, Mapping):
         raise LocalProtocolError(
@@ -256,7 +256,7 @@ def _refused(name: object, reason: str) -> LocalProtocolError:
 def _text(value: object) -> str:
     if not isinstance(value, str):
         raise ValueError(f"expected text, got {excerpt(value)}")
-    # A member of an enum is sent as the text that it is.
+    # Converts a member of a `str` enum to its plain text.
     return str.__str__(value)
 
 
@@ -329,40 +329,40 @@ _ANYTHING: Final = UnknownSchema({})
 
 
 URL_MAX: Final = 8 * 1024
-"""Characters; as much of a request line as RFC 9112, section 3, has everybody read."""
+"""Maximum length of a URL; RFC 9112, section 3: servers support 8,000 octets."""
 
 _PUNYCODE: Final = "xn--"
 _DEFAULT_PORTS: Final[Mapping[str, int]] = {"http": 80, "https": 443}
 _LOOKALIKES: Final = frozenset({"LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE"})
-"""Scripts with letters that look like those of another one."""
+"""Scripts with letters that resemble letters of another script."""
 
 
 @attrs.frozen
 class UrlDescription:
-    """What a user should see of a URL before agreeing to visit it."""
+    """The details of a URL that a user should see before the consent to visit it."""
 
     host: str
-    """Where it leads, in ASCII; to be highlighted."""
+    """The host in ASCII; to be highlighted."""
 
     unicode_host: str
-    """The same as a browser may show it; equal to `host` where that is plain."""
+    """The host as a browser may show it; equal to `host` without Punycode."""
 
     port: int
     is_https: bool
 
     is_punycode: bool
-    """Whether the host has letters beyond ASCII, which may pass for others."""
+    """Whether the host has non-ASCII letters, which may imitate others."""
 
     warnings: tuple[str, ...]
-    """What to point out, a clause each; in lower case, without a full stop."""
+    """Warnings for the user; one clause each, in lower case, without a full stop."""
 
 
 def url_problem(url: str, *, plain_http: bool = False) -> str | None:
-    """Return the field and why its URL may not be shown to a user, or ``None``.
+    """Return why a URL must not be shown to a user, with its field, or ``None``.
 
-    It must be one that `parse_url` reads, so http or https, printable ASCII without
-    white space, without a user name or password; at most 8 KiB; and https unless it
-    leads to this machine or `plain_http` is set.
+    `parse_url` must accept the URL: http or https, printable ASCII without whitespace,
+    without user name and password. It has at most 8 KiB, and is https unless its host
+    is this machine or `plain_http` is set.
     """
     if len(url) > URL_MAX:
         return f"url: it must have at most {URL_MAX} characters, got {len(url)}"
@@ -376,10 +376,10 @@ def url_problem(url: str, *, plain_http: bool = False) -> str | None:
 
 
 def describe_url(url: str) -> UrlDescription:
-    """Return what to show of a URL beside the URL itself.
+    """Return the details to show to the user together with a URL.
 
     Raises:
-        ValueError: It must not be shown at all.
+        ValueError: The URL is malformed and must not be shown.
     """
     parts = parse_url(url)
     labels = [_shown_label(label) for label in parts.host.split(".")]
@@ -412,14 +412,14 @@ def _warnings(parts: Url, labels: list[str], *, is_punycode: bool) -> list[str]:
 
 
 def _shown_label(label: str) -> str:
-    """Return a label of a host as a browser may show it."""
+    """Return a label of a host in the form that a browser may show."""
     if not label.startswith(_PUNYCODE):
         return label
     try:
         shown = label.removeprefix(_PUNYCODE).encode("ascii").decode("punycode")
     except (UnicodeError, OverflowError):
         return label
-    # What looks like a dot or slash, or turns the direction, would let a host lie.
+    # Characters that resemble a dot or slash, or change the direction, may deceive.
     is_name = all(
         letter.isalnum() or category(letter)[0] == "M" or letter == "-"
         for letter in shown

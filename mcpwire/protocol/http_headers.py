@@ -1,10 +1,10 @@
-"""The headers of our HTTP requests: request line and fields, as bytes.
+"""The heads of our HTTP requests: request line and header fields as bytes.
 
-`RequestHeaders` composes them for one target and session. `MirroredHeaders` adds what a
-request of the stateless era repeats from its body (2026-07-28 streamable-http,
+`RequestHeaders` composes them for one target and session. `MirroredHeaders` adds the
+headers that repeat parts of the body in the stateless era (2026-07-28 streamable-http,
 "Standard Request Headers" and "Custom Headers from Tool Parameters"), so that
-intermediaries can route without parsing it. No control character leaves here but the
-CRLFs that end the lines.
+intermediaries can route without parsing the body. The output contains no control
+characters except the CRLF at line ends.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ __all__ = [
 
 USER_AGENT: Final = f"mcpwire/{__version__}"
 
-# RFC 9110, 5.5, without the tab it allows: it is a control character all the same.
+# RFC 9110, 5.5, without the tab, which is a control character.
 _VALUE: Final = re.compile(r"(?:[!-~](?:[ -~]*[!-~])?)?")
-_TARGET: Final = re.compile(r"/[!\"$-~]*")  # a fragment is no part of a request
+_TARGET: Final = re.compile(r"/[!\"$-~]*")  # without a fragment
 
 _VERSION: Final = PROTOCOL_VERSION.lower()
 _SESSION: Final = SESSION_ID.lower()
@@ -69,7 +69,7 @@ _POSTED: Final = {
     "accept": "application/json, text/event-stream",
 }
 
-# Set by a user, they would break the framing, or what MCP says in the headers.
+# Users cannot set these: they would break HTTP framing or contradict MCP.
 _RESERVED: Final = frozenset(
     {"accept", "accept-encoding", "connection", "content-encoding", "content-length"}
     | {"content-type", "expect", "host", "keep-alive", "proxy-connection", "te"}
@@ -81,10 +81,10 @@ _RESERVED: Final = frozenset(
 def check_headers(
     headers: Mapping[str, str], what: str = "headers"
 ) -> tuple[tuple[str, str], ...]:
-    """Return a user's own headers as pairs, names in lower case and each only once.
+    """Validate a user's headers; return pairs with unique names in lower case.
 
-    Of names that differ only in case the last counts. `what` names the headers in the
-    message, which never shows a value.
+    The last of several names that differ only in case wins. `what` names the headers in
+    error messages, which never contain a value.
     """
     if not isinstance(headers, Mapping):
         raise LocalProtocolError(
@@ -94,7 +94,7 @@ def check_headers(
     checked = {}
     for name, value in given.items():
         if not isinstance(name, str) or not is_token(name):
-            # A whole line may have been given as the name: its value stays hidden.
+            # The name may be a whole header line by mistake: do not show its value.
             shown = type(name).__name__
             if isinstance(name, str):
                 shown = repr(name.partition(":")[0][:40])
@@ -120,7 +120,7 @@ def _check_value(name: str, value: str, what: str) -> None:
 
 
 def field_line(name: str, value: str) -> bytes:
-    """Return one field line; the name is in lower case."""
+    """Return a field line as bytes; the caller gives the name in lower case."""
     if not is_token(name):
         raise LocalProtocolError(f"{name[:40]!r} cannot be a header's name")
     _check_value(name, value, "headers")
@@ -130,9 +130,9 @@ def field_line(name: str, value: str) -> bytes:
 class RequestHeaders:
     """The headers of the requests to one target and session.
 
-    `own` are the user's headers for all requests, `extra` are further fields of one
-    request. A later field takes the place of an earlier one of the same name, in
-    whatever case. Every method raises `LocalProtocolError` for what cannot be a field.
+    `own` are the user's headers for all requests, `extra` are additional fields of one
+    request. A later field replaces an earlier one of the same name, regardless of case.
+    Every method raises `LocalProtocolError` for an invalid field.
     """
 
     def __init__(self, url: Url, own: Mapping[str, str] | None = None) -> None:
@@ -157,20 +157,20 @@ class RequestHeaders:
     def post(
         self, extra: Iterable[tuple[str, str]] = (), *, version: str | None = None
     ) -> bytes:
-        """Return the headers of a POST; `version` is for one before the agreement."""
+        """Return the head of a POST; `version` is for a POST before the agreement."""
         if version is not None:
             extra = (*extra, (PROTOCOL_VERSION, version))
         if extra:
             return self._compose("POST", _POSTED, extra)
         made_of = self.session_id, self.revision
-        if self._post_of != made_of:  # else the same fields: 15 % of a call
+        if self._post_of != made_of:  # composing them costs 15 % of a call
             self._post, self._post_of = self._compose("POST", _POSTED, ()), made_of
         return self._post
 
     def get(
         self, last_event_id: str | None = None, extra: Iterable[tuple[str, str]] = ()
     ) -> bytes:
-        """Return the headers of a GET that opens an event stream, or resumes one."""
+        """Return the head of a GET that opens or resumes an event stream."""
         start = self._compose("GET", {"accept": "text/event-stream"}, extra)
         if not last_event_id:
             return start
@@ -180,7 +180,7 @@ class RequestHeaders:
         return b"%slast-event-id: %s\r\n" % (start, last_event_id.strip(" ").encode())
 
     def delete(self, extra: Iterable[tuple[str, str]] = ()) -> bytes:
-        """Return the headers of the DELETE that ends the session."""
+        """Return the head of the DELETE that ends the session."""
         return self._compose("DELETE", {}, extra)
 
     def _compose(
@@ -189,7 +189,7 @@ class RequestHeaders:
         fields = {
             "host": self._url.authority,
             "user-agent": USER_AGENT,
-            # A handful of bytes: compressing them costs more than it saves.
+            # Messages are small: compression costs more than it saves.
             "accept-encoding": "identity",
             **self._own,
         }
@@ -203,38 +203,38 @@ class RequestHeaders:
         return f"{verb} {self._url.target} HTTP/1.1\r\n".encode("ascii") + lines
 
 
-# Arguments of tools that are mirrored...
+# Mirrored arguments of tools
 
 _ANNOTATION: Final = "x-mcp-header"
 _MIRRORED_TYPES: Final = ("string", "integer", "boolean")
-_MAX_PER_TOOL: Final = 256  # servers refuse headers long before that
+_MAX_PER_TOOL: Final = 256  # servers accept fewer headers
 _MAX_OF_ALL_TOOLS: Final = 16_384
-_SAFE_INTEGER: Final = 2**53 - 1  # the largest integer that JavaScript counts to
+_SAFE_INTEGER: Final = 2**53 - 1  # the largest exact integer in JavaScript
 
 
 @attrs.frozen
 class ParamHeader:
-    """A tool's argument that is mirrored into a header."""
+    """An argument of a tool that is mirrored into a header."""
 
     name: str
-    """The header's whole name."""
+    """The whole name of the header."""
 
     path: tuple[str, ...]
-    """Where the argument stands: one property name per level."""
+    """The path of the argument: one property name per level."""
 
     def value_in(self, arguments: Json) -> Json:
-        """Return the argument; ``None``: it is absent or null."""
+        """Return the value of the argument; ``None`` if absent or null."""
         for name in self.path:
             arguments = arguments.get(name) if isinstance(arguments, dict) else None
         return arguments
 
 
 def find_param_headers(input_schema: Json) -> tuple[ParamHeader, ...]:
-    """Return which arguments of a tool are mirrored, in the schema's order.
+    """Return the mirrored arguments of a tool in the order of the schema.
 
-    Only properties that are reached through nothing but ``properties`` can be; their
-    type must be string, integer or boolean, or a list of those and null (our reading).
-    Nothing is looked for deeper than `MAX_DEPTH` schemas.
+    Only properties on a path of ``properties`` keywords can be mirrored; their type
+    must be string, integer or boolean, or a list of these and null (our
+    interpretation). Schemas deeper than `MAX_DEPTH` are ignored.
     """
     found: dict[str, ParamHeader] = {}
     if isinstance(input_schema, dict):
@@ -287,7 +287,7 @@ def _invalid(place: tuple[str, ...], expected: str, got: Json) -> InvalidMessage
 def mirror_params(
     headers: Iterable[ParamHeader], arguments: Mapping[str, Json]
 ) -> list[tuple[str, str]]:
-    """Return the names and encoded values that go with a call's arguments."""
+    """Return the names and encoded values of the headers for a call's arguments."""
     mirrored = []
     for header in headers:
         value = header.value_in(arguments)
@@ -301,7 +301,7 @@ def _as_text(value: Json, header: ParamHeader) -> str:
         return value
     if isinstance(value, bool):
         return "true" if value else "false"
-    # To JSON Schema, 42.0 is an integer.
+    # In JSON Schema, 42.0 is an integer.
     is_integer = isinstance(value, int) or (
         isinstance(value, float) and value.is_integer()
     )
@@ -314,7 +314,7 @@ def _as_text(value: Json, header: ParamHeader) -> str:
     )
 
 
-# What the stateless era mirrors...
+# Mirrored headers of the stateless era
 
 NAME_MEMBERS: Final = {spec.name: spec.mirrored for spec in METHODS if spec.mirrored}
 """Method -> the member of its params that `Mcp-Name` repeats."""
@@ -323,7 +323,7 @@ _METHOD_LINES: Final = {spec.name: field_line(_METHOD, spec.name) for spec in ME
 
 
 class MirroredHeaders:
-    """The fields that requests to one server repeat from their bodies."""
+    """The headers of requests to one server that repeat parts of their bodies."""
 
     def __init__(self, on_dropped: Callable[[str, str], object]) -> None:
         self._on_dropped = on_dropped
@@ -331,18 +331,18 @@ class MirroredHeaders:
         self._count = 0
 
     def lines(self, method: str, params: Mapping[str, Any] | None) -> bytes:
-        """Return the mirrored fields of a message, as lines to append to the others.
+        """Return the field lines of the mirrored headers of a message.
 
-        A name that is missing or no text has no field: the server reports what is
-        wrong with it. No argument of an unlisted tool is mirrored: the server refuses
-        the call, and the tools are listed.
+        A missing or malformed name has no header: the server reports the error. The
+        arguments of an unlisted tool are not mirrored: if the server refuses the call,
+        the tools are listed.
         """
         lines = _METHOD_LINES.get(method) or field_line(_METHOD, method)
         member = NAME_MEMBERS.get(method)
         name = params.get(member) if member is not None and params else None
         if params is None or not isinstance(name, str):
             return lines
-        # Only names have the encoded form (2026-07-28, "Value Encoding").
+        # The method needs no encoding (2026-07-28, "Value Encoding").
         lines += f"mcp-name: {encode_value(name)}\r\n".encode("ascii")
         headers = self._known.get(name) if method == "tools/call" else None
         arguments = params.get("arguments")
@@ -354,7 +354,7 @@ class MirroredHeaders:
     def learn_tools(self, result: dict[str, Any]) -> dict[str, Any]:
         """Return a `tools/list` result without the tools with invalid annotations.
 
-        What is not a tool at all stays: the decoder reports it better.
+        Entries that are not tools are kept, because the decoder reports them better.
         """
         tools = result.get("tools")
         if not isinstance(tools, list):
@@ -376,22 +376,22 @@ class MirroredHeaders:
         if headers:
             self._known[name] = headers
             self._count += len(headers)
-        while self._count > _MAX_OF_ALL_TOOLS:  # the oldest go
+        while self._count > _MAX_OF_ALL_TOOLS:  # remove the oldest
             self._count -= len(self._known.pop(next(iter(self._known))))
         return True
 
 
-# The endpoint of HTTP+SSE...
+# The endpoint of HTTP+SSE
 
 MAX_ENDPOINT_BYTES: Final = 8_000
-"""As much as any server must take in a request line (RFC 9110, 4.1)."""
+"""The length of URIs that all servers should support (RFC 9110, 4.1)."""
 
 
 def resolve_endpoint(stream: Url, data: bytes) -> Url:
-    """Return the URL that the ``endpoint`` event of a stream names.
+    """Return the URL in the ``endpoint`` event of a stream.
 
-    2024-11-05 basic/transports, "HTTP with SSE". It gets our credentials with every
-    message, so another origin than that of the stream is refused.
+    2024-11-05 basic/transports, "HTTP with SSE". Every POST to it contains our
+    credentials, so its origin must be the origin of the stream.
     """
     text = data[: MAX_ENDPOINT_BYTES + 1].decode("utf-8", "replace")
     reason, url = "", None
@@ -403,7 +403,7 @@ def resolve_endpoint(stream: Url, data: bytes) -> Url:
         try:
             url = resolve_url(stream, text)
         except ValueError as error:
-            # The reason stands behind the masked text, which is shown already.
+            # Drop the masked URL from the message: it is part of the error below.
             reason = str(error).rpartition("': ")[2]
     if url is not None and same_origin(stream, url):
         return url

@@ -1,30 +1,30 @@
-"""One HTTP request of ours, and what comes back to it.
+"""Client side of an HTTP exchange: our request, and the processing of its response.
 
 ::
 
-    head ─► 200 json ───► body ─► end ─► the answer
-         ├► 200 stream ─► event … event ─► the answer, or the end without it
-         └► anything else ─► as much of the body as says why ─► error
+    head ─► 200 json ───► body ─► end ─► the JSON-RPC response
+         ├► 200 stream ─► event … event ─► the JSON-RPC response, or the end without it
+         └► other ──────► beginning of the body, for the error message ─► error
 
-An engine feeds a `Reply` with `head`, `data` and `end`. It is over as soon as its
-request has its answer or its error, or can have none; the rest of the body is read all
-the same. Other messages go to the `Owner`. The rules:
+An HTTP engine feeds a `Reply` with `head`, `data` and `end`. The reply is over as soon
+as its request has a response or an error, or cannot get one; the engine still reads the
+rest of the body. The `Owner` gets all other messages. The rules:
 
 =========================  ==================================================
-200, application/json      the answer itself, one JSON-RPC message
-200, text/event-stream     a stream that holds the answer and what precedes it
-201, 203                   as 200: some frameworks and proxies write them
+200, application/json      the JSON-RPC response, one message
+200, text/event-stream     a stream with the response and earlier messages
+201, 203                   as 200: some frameworks and proxies send them
 2xx to a notification      accepted
 307, 308                   followed within the origin if the user allows that
 404, or 400 that says so   to a request with a session id: the session is over
 4xx, 5xx with an error     that JSON-RPC error with its ``status``; the HTTP
                            error is its cause
 anything else              `HTTPError`, or `RemoteProtocolError` for a success
-                           that can never bring an answer
+                           status without a possible response
 =========================  ==================================================
 
-2026-07-28 and 2025-11-25 basic/transports, "Sending Messages"; where they are silent,
-an answer that can complete no call is an error at once that quotes it.
+2026-07-28 and 2025-11-25 basic/transports, "Sending Messages". In cases that they do
+not define, an unusable HTTP response is an immediate error with an excerpt of its body.
 """
 
 from __future__ import annotations
@@ -99,21 +99,21 @@ __all__ = [
 ]
 
 SENT_WHEN_CLOSING: Final = frozenset({"tasks/cancel"})
-"""Requests that closing does not end before they are sent."""
+"""Requests that are still sent after the channel began to close."""
 
 
 @attrs.define(repr=False)
 class Request:
-    """The parts of a request; the engine adds the length of its body and sends it."""
+    """An HTTP request; the engine adds Content-Length and sends it."""
 
     start: bytes
-    """Request line and field lines, each with CRLF; without length and empty line."""
+    """Request and field lines with CRLF, without Content-Length and empty line."""
 
     body: bytes | None = None
-    """``None``: the request has none, and states no length."""
+    """``None``: no body and no Content-Length."""
 
     def __repr__(self) -> str:
-        # No header, body or query: a token may be in any of them.
+        # Without headers, body and query, which may contain tokens.
         return f"<Request {self.verb} {self.target.partition('?')[0]}>"
 
     @property
@@ -128,21 +128,21 @@ class Request:
 
     @property
     def fields(self) -> list[tuple[bytes, bytes]]:
-        """The header fields in their order."""
+        """The header fields in order."""
         lines = self.start.split(b"\r\n")[1:-1]
         parts = (line.partition(b":") for line in lines)
         return [(name, value.strip(b" ")) for name, _, value in parts]
 
 
-# Bodies...
+# Bodies
 
 BodyKind: TypeAlias = Literal["json", "stream", "other"]
 
 BODY_SHOWN: Final = 200
-"""How much of an unexpected body an error shows, in bytes."""
+"""Length of the excerpt of an unexpected body in an error message, in bytes."""
 
 MAX_ERROR_BODY: Final = 1024 * 1024
-"""How much of the body of an error is read: enough for any JSON-RPC error."""
+"""Maximum bytes that are read of an error's body: enough for any JSON-RPC error."""
 
 _ANSWER_STATUSES: Final = frozenset({200, 201, 203})
 
@@ -155,7 +155,7 @@ _EVENT_START: Final = re.compile(rb"(?:event: message\r?\n)?data: (?=\{)")
 
 
 def body_kind(fields: Fields) -> BodyKind:
-    """Return what a body is by its content type."""
+    """Return the kind of a body by its content type."""
     given = fields.get(b"content-type", b"")
     return _KINDS.get(given) or _KINDS.get(
         media_type(given.decode("latin-1")).encode("latin-1", "replace"), "other"
@@ -163,30 +163,30 @@ def body_kind(fields: Fields) -> BodyKind:
 
 
 def lone_message(chunk: bytes) -> bytes | None:
-    """Return the data of a chunk of a stream that is one message and nothing else.
+    """Return the data of a chunk that is exactly one ``message`` event of a stream.
 
-    ``None``: it needs a decoder. An event may begin where the chunk begins, and no id
-    came before it. Saves 3 of 25 µs of a call over SSE.
+    ``None``: the chunk needs a decoder. The chunk must start at an event boundary, and
+    no event before it may have an id. Saves 3 of 25 µs of a call over SSE.
     """
     start = _EVENT_START.match(chunk)
     end = 2 if chunk.endswith(b"}\n\n") else 4 if chunk.endswith(b"}\r\n\r\n") else 0
     if start is None or not end:
         return None
     data = chunk[start.end() : -end]
-    # Bytes look for a number far faster than for bytes.
+    # `int in bytes` is far faster than `bytes in bytes`.
     return None if 0x0A in data or 0x0D in data else data
 
 
 def is_success(status: int) -> bool:
-    """Tell whether a status is one of success."""
+    """Return whether a status is 2xx."""
     return 200 <= status < 300
 
 
-# Errors...
+# Errors
 
 
 def error_in(body: bytes) -> RPCError | None:
-    """Return the JSON-RPC error that a body is, with any envelope."""
+    """Return the JSON-RPC error in a body, regardless of its ``jsonrpc`` and ``id``."""
     try:
         message = loads(body)
     except JSONDecodeError:
@@ -202,13 +202,13 @@ def error_in(body: bytes) -> RPCError | None:
     except InvalidMessage:
         return None
     assert type(parsed) is jsonrpc.Failure
-    # Many gateways have errors of the same form, with the HTTP status as the code.
+    # Errors of many gateways have the same structure, with the HTTP status as code.
     is_status = "jsonrpc" not in message and 100 <= parsed.error.code < 600
     return None if is_status else parsed.error
 
 
 def as_text(fields: Fields) -> dict[str, str]:
-    """Return header fields as text."""
+    """Return header fields as strings."""
     return {k.decode("latin-1"): v.decode("latin-1") for k, v in fields.items()}
 
 
@@ -221,7 +221,7 @@ def unusable_answer(
     target: str | None,
     detail: str = "",
 ) -> MCPError:
-    """Build the error for an answer that can complete nothing."""
+    """Return the error for an HTTP response without a usable result."""
     text = f"{what}: {target or 'the server'} answered {status}"
     kind = media_type(fields.get(b"content-type", b"").decode("latin-1"))[:80]
     if body or kind:
@@ -243,11 +243,11 @@ def unusable_answer(
         return refusal
     error.status = status
     error.method = what
-    error.__cause__ = refusal  # it has the headers
+    error.__cause__ = refusal  # which has the headers
     return error
 
 
-# Secrets of a request that a server or a gateway may quote in a body.
+# Secrets of a request that a server or a gateway may repeat in a body.
 _SECRETS: Final = re.compile(
     r"(?P<scheme>\b(?:bearer|basic|digest)[ ]+)(?P<token>[\w.~+/=-]{6,}+)"
     r"|(?P<name>\b[\w-]{0,40}(?:authorization|api[_-]?key|cookie|passw(?:or)?d|secret"
@@ -265,23 +265,23 @@ def _hide(found: re.Match[str]) -> str:
 
 
 def body_excerpt(body: Line) -> str:
-    """Return the beginning of a body as an error shows it: quoted, without secrets."""
-    # Masked before it is cut: half a token is half a secret.
+    """Return the beginning of a body for an error message, with secrets masked."""
+    # Mask before cutting: a cut token may not match the pattern.
     text = body[: BODY_SHOWN * 10].decode("utf-8", "replace")
     return repr(_SECRETS.sub(_hide, text)[:BODY_SHOWN])
 
 
-# Eras and sessions...
+# Eras and sessions
 
 INVALID_REQUEST: Final = -32600
 INVALID_PARAMS: Final = -32602
 RESOURCE_NOT_FOUND: Final = -32002
 
 _UNDEFINED_CODES: Final = frozenset(range(-32019, -31999)) - {RESOURCE_NOT_FOUND}
-"""Codes without a meaning of their own, which session servers use for transport."""
+"""Codes without a defined meaning; session servers use them for transport errors."""
 
 _METHOD_CODES: Final = frozenset({METHOD_NOT_FOUND, INVALID_PARAMS, RESOURCE_NOT_FOUND})
-"""Codes of a request that was read, and so had its session."""
+"""Codes that prove that the request was read, so its session exists."""
 
 _OTHER_ERA_STATUSES: Final = frozenset({400, 404, 405, 406, 422})
 
@@ -290,11 +290,11 @@ _OLDER_ERA: Final = re.compile(r"session|initializ|protocol[ -]?version", re.IGN
 
 
 def is_expired(error: MCPError, *, has_session: bool) -> bool:
-    """Tell whether an error means that the server has forgotten our session.
+    """Return whether an error means that our session has expired on the server.
 
     2025-11-25 basic/transports, "Session Management": 404 to a request with a session
-    id. Widespread servers answer 400 or 401 with a sentence about sessions instead;
-    some answer 404 to anything that they do not find.
+    id. Common servers return 400 or 401 with a text about sessions instead; some return
+    404 for everything that they do not find.
     """
     if not has_session:
         return False
@@ -309,7 +309,7 @@ def is_expired(error: MCPError, *, has_session: bool) -> bool:
         )
     if not isinstance(error, HTTPError):
         return False
-    # A challenge says what is missing, and that is no session.
+    # A challenge means missing credentials, not a missing session.
     return error.status == 404 or (
         error.status in {400, 401}
         and "www-authenticate" not in error.headers
@@ -318,10 +318,10 @@ def is_expired(error: MCPError, *, has_session: bool) -> bool:
 
 
 def contradicts_era(error: MCPError, era: Era, method: str) -> bool:
-    """Tell whether an error shows that the server no longer speaks the agreed era.
+    """Return whether an error shows that the server no longer supports the agreed era.
 
-    2026-07-28 basic/transports/streamable-http, "Backward Compatibility": the era is
-    remembered, and probed again when the assumption fails.
+    2026-07-28 basic/transports/streamable-http, "Backward Compatibility": a client
+    caches the era, and probes again if the assumption fails.
     """
     if isinstance(error, HTTPError):
         return era is Era.STATELESS and error.status in _OTHER_ERA_STATUSES
@@ -329,7 +329,7 @@ def contradicts_era(error: MCPError, era: Era, method: str) -> bool:
         return False
     if era is Era.SESSION:
         return error.status is not None and error.code in MODERN_ERRORS
-    # A modern server may lack any method but this one (`server/discover` is a MUST).
+    # `server/discover` is the only method that every modern server MUST have.
     if error.code == METHOD_NOT_FOUND:
         return method == "server/discover"
     return error.status in {400, 404} and (
@@ -342,7 +342,7 @@ def contradicts_era(error: MCPError, era: Era, method: str) -> bool:
 
 
 def session_id_in(fields: Fields) -> str | None:
-    """Return the session id that an InitializeResult came with, if any."""
+    """Return the session id in the header fields of an InitializeResult, if any."""
     # 2025-11-25 basic/transports, "Session Management": visible ASCII.
     session_id = fields.get(b"mcp-session-id", b"").decode("latin-1")
     if session_id and not is_session_id(session_id):
@@ -353,20 +353,20 @@ def session_id_in(fields: Fields) -> str | None:
     return session_id or None
 
 
-# Redirects...
+# Redirects
 
 MAX_REDIRECTS: Final = 5
-"""How many redirects one request follows at most; the sender counts them."""
+"""Maximum number of redirects per request; the sender counts them."""
 
 
 def resolve_redirect(
     url: Url, status: int, location: str | None, *, allowed: bool
 ) -> Url | str:
-    """Return where a redirect leads from a URL, or a clause that says why not there.
+    """Return the target of a redirect, or a clause with the reason not to follow it.
 
-    Following a redirect sends credentials and the whole body to another place. So it is
-    followed only if the user asked for it (`allowed`) and it keeps method, body and
-    origin. The clause names the place without its secrets.
+    Following a redirect sends credentials and the whole body to another URL. So it is
+    followed only if the user enabled that (`allowed`) and it keeps method, body and
+    origin. The clause contains the target without its secrets.
     """
     if location is None:
         return "the redirect is not followed: it has no Location"
@@ -388,67 +388,67 @@ def resolve_redirect(
     return f"the redirect to '{mask_url(location)}' is not followed: {why}"
 
 
-# Replies...
+# Replies
 
 
 class Owner(Protocol):
-    """The channel that made the request. Nothing here awaits, blocks or raises."""
+    """The channel that made the request. Its methods do not await, block or raise."""
 
     target: str
     limits: Limits
     recovery: Recovery
     stats: PeerStats
     is_traced: bool
-    """Whether `trace_head` and `trace_message` are to be called."""
+    """Whether `trace_head` and `trace_message` must be called."""
 
     @property
     def revision(self) -> Revision | None:
-        """The agreed revision; ``None`` before there is one."""
+        """The agreed revision; ``None`` before the agreement."""
 
     def redirect(self, reply: Reply) -> Url | str:
-        """Return where a redirect leads, or a clause that says why not there."""
+        """Return the target of a redirect, or a clause with the reason against it."""
 
     def error_body_began(self, reply: Reply) -> None:
-        """A head came that brings nothing; the body may say why."""
+        """Handle a head without a usable body; the body may contain an error."""
 
     def stream_opened(self, reply: Reply) -> None:
-        """A stream has begun that is to last, or that goes on where one broke off."""
+        """Handle the start of a long-lived stream, or of a resumed one."""
 
     def trace_head(self, reply: Reply) -> None:
-        """A head came."""
+        """Trace a received head."""
 
     def trace_message(self, data: bytes) -> None:
-        """A message came."""
+        """Trace a received message."""
 
     def notified(
         self, reply: Reply, method: str, params: dict[str, Any] | None
     ) -> None:
-        """A notification came on that stream."""
+        """Handle a notification on the reply's stream."""
 
     def requested(
         self, reply: Reply, id: RequestId, method: str, params: dict[str, Any] | None
     ) -> None:
-        """A request of the peer's came on that stream."""
+        """Handle a server request on the reply's stream."""
 
 
 class Reply:
-    """What comes back to one request.
+    """The state of one request and its HTTP responses.
 
-    A ``"call"`` ends with the answer to the request `id`, a ``"notification"`` with any
-    success. A ``"stream"`` is one that a GET opens, for what belongs to no request.
+    A ``"call"`` ends with the response to the request `id`, a ``"notification"`` with a
+    success status. A ``"stream"`` is the stream of a GET, which belongs to no request.
     """
 
     # Most replies never set these.
     headers: Mapping[str, str] | None = None  # the user's
-    url: Url | None = None  # what was asked, if it is not the target's own
-    aborted: MCPError | None = None  # from outside; engines look before they wait
+    url: Url | None = None  # the requested URL, if it is not the target's
+    aborted: MCPError | None = None  # set from outside; engines check before waiting
     openings = messages = holds = questions = 0
     resumption: Resumption | None = None
-    is_resumed = False  # fed with the rest of a stream that began elsewhere
-    timer: Any = None  # cuts the body of an error short
-    backoff: StreamBackoff | None = None  # of a stream that is to last
+    is_resumed = False  # whether it continues an earlier stream
+    timer: Any = None  # limits the time for the body of an error
+    backoff: StreamBackoff | None = None  # of a long-lived stream
     result: dict[str, Any] | None = None
-    _malformed: InvalidMessage | None = None  # perhaps in place of the answer
+    _malformed: InvalidMessage | None = None  # possibly a malformed response
 
     def __init__(  # noqa: PLR0917 - the hot path passes no keywords
         self,
@@ -470,33 +470,33 @@ class Reply:
         self.restart()
 
     def restart(self) -> None:
-        """Wait for the answer to another HTTP request in place of the last one."""
-        if self.timer is not None:  # else it would end the next one
+        """Reset the state for another HTTP request in place of the last one."""
+        if self.timer is not None:  # otherwise it would end the next request
             self.timer.cancel()
             self.timer = None
         self.status = 0
         self.fields: Fields = {}
         self.redirect: Url | None = None
-        self.is_over = False  # whether nothing more is waited for
+        self.is_over = False  # whether the outcome is known
         self.error: MCPError | None = None
         self._body: Line = b""
         self._body_kind: BodyKind = "other"
         self._room = 0
         self._decoder: SSEDecoder | None = None
-        self._is_begun = False  # the stream, by messages that needed no decoder
+        self._is_begun = False  # whether messages were read without a decoder
 
     @property
     def method(self) -> str:
-        """The request's method."""
+        """The method of the request."""
         return self.what
 
     @property
     def can_resume(self) -> bool:
-        """Whether an event id came from which its stream can be resumed."""
+        """Whether the stream had an event id from which it can be resumed."""
         return self.resumption is not None and self.resumption.cursor != ""
 
     def out_of_time(self, now: float) -> MCPError:
-        """Build the error for a call or the head of a stream that took too long."""
+        """Return the error for a timed-out call or opening of a stream."""
         if self.deadline is None:
             return RemoteProtocolError(
                 f"{self.what}: the stream was not opened in time"
@@ -513,10 +513,10 @@ class Reply:
             detail = f"{self.status} came, and not all of the body"
         return self.deadline.error(self.what, now, detail)
 
-    # What an engine feeds...
+    # Input from the engine
 
     def head(self, status: int, fields: dict[bytes, bytes]) -> None:
-        """Take the final head of the answer."""
+        """Process the final head of the response."""
         self.status = status
         self.fields = fields
         owner = self._owner
@@ -543,7 +543,7 @@ class Reply:
             self._owner.stream_opened(self)
 
     def _judge_head(self) -> None:
-        """Decide what a head means that brings neither a stream nor a wanted body."""
+        """Process a head without a stream and without a usable body."""
         self._room = min(MAX_ERROR_BODY, self._room)
         if 300 <= self.status < 400:
             there = self._owner.redirect(self)
@@ -553,21 +553,21 @@ class Reply:
                 self.redirect = there
         elif self.kind == "stream":
             # 2025-11-25 basic/transports, "Listening for Messages from the Server": a
-            # stream or 405; any other answer means that there is none.
+            # stream or 405; any other response means that the server has no stream.
             self._settle(self._fault(b"", ": no stream"))
         elif self.kind == "notification":
             self.is_over = is_success(self.status)
         elif self.status == 200:
             self._room = BODY_SHOWN
         elif is_success(self.status):
-            # 2025-11-25 basic/transports, "Sending Messages": a request is answered by
-            # a stream or by JSON; accepted is for notifications.
+            # 2025-11-25 basic/transports, "Sending Messages": the response to a request
+            # is a stream or JSON; 202 is for notifications.
             self._settle(self._fault(b"", ": no answer can come"))
         if not self.is_over:
             self._owner.error_body_began(self)
 
     def data(self, chunk: bytes) -> None:
-        """Take the next bytes of the body."""
+        """Process the next bytes of the body."""
         if self._body_kind == "stream":
             self._take_events(chunk)
             return
@@ -577,7 +577,7 @@ class Reply:
         if not self._body:
             self._body = chunk
         else:
-            # A list of chunks would cost many times the body where they are tiny.
+            # A list of tiny chunks would use many times the memory of the body.
             if type(self._body) is bytes:
                 self._body = bytearray(self._body)
             self._body += chunk
@@ -602,7 +602,7 @@ class Reply:
             raise self._too_large("an event")
 
     def _too_large(self, what: str) -> MessageTooLarge:
-        self._body = b""  # the error keeps this reply
+        self._body = b""  # the error's traceback keeps this reply alive
         limit = self._owner.limits.message
         return MessageTooLarge(
             f"{self.what}: {what} of the answer is longer than {limit} bytes "
@@ -611,7 +611,7 @@ class Reply:
         )
 
     def end(self) -> None:
-        """Take the end of the body."""
+        """Process the end of the body."""
         if self.is_over:
             return
         if self._body_kind == "stream":
@@ -626,7 +626,7 @@ class Reply:
         if self._body_kind != "json":
             self._settle(self._fault(body))
             return
-        # RFC 8259, 8.1: a reader may ignore a byte order mark.
+        # RFC 8259, 8.1: a parser may ignore a byte order mark.
         if body[0:3] == b"\xef\xbb\xbf":
             body = body[3:]
         self._take_message(body)
@@ -637,19 +637,19 @@ class Reply:
         may_resume = self.can_resume and self._owner.recovery.resume
         malformed = self._malformed
         if malformed is not None and self.what != LISTEN and not may_resume:
-            # The end of the stream is not the cause: what stood there was no answer.
+            # The malformed message, not the end of the stream, is the cause.
             error = self._no_answer("stream", malformed.raw)
             error.__cause__ = malformed
             self._settle(error)
 
     def cut_short(self) -> None:
-        """Settle with the part of an error's body that came so far."""
+        """Settle with the received part of an error's body."""
         self._settle(self._fault(self._body, ", and not all of the body"))
 
     def save_position(self) -> None:
-        """Keep the position of a stream that ended or broke off.
+        """Save the position of a stream that ended or broke off.
 
-        An id, or a reconnection time, may have come last in a block without data.
+        The last block may have an id or a reconnection time without data.
         """
         decoder = self._decoder
         if decoder is not None and (decoder.last_event_id or decoder.retry is not None):
@@ -679,7 +679,7 @@ class Reply:
             self.is_over = True
             self._body = b""
 
-    # Events...
+    # Events
 
     def _take_event(self, event: SSEEvent) -> None:
         if (
@@ -690,8 +690,8 @@ class Reply:
             if event.data:
                 self._take_message(event.data)
         elif self.kind == "call" and event.event in {"error", "endpoint"}:
-            # Some servers report what went wrong in an `error` event; those of
-            # 2024-11-05 begin with `endpoint`, and expect messages elsewhere.
+            # Some servers report an error in an `error` event; servers of 2024-11-05
+            # start with `endpoint`, the URL for messages.
             is_sse = event.event == "endpoint"
             error = InvalidMessage(
                 "event",
@@ -708,23 +708,23 @@ class Reply:
                 self._malformed = error
 
     def _is_replay(self, event_id: str, retry_ms: int | None) -> bool:
-        """Update the position in the stream; tell whether the event came before.
+        """Update the position in the stream; return whether the event is a duplicate.
 
-        Only a resumed stream can repeat events: elsewhere an id that comes twice says
+        Only a resumed stream can repeat events: in other streams a repeated id means
         nothing.
         """
         if self.resumption is None:
             self.resumption = Resumption(self._owner.recovery)
         if retry_ms is not None:
             self.resumption.retry_ms = retry_ms
-        # 2026-07-28 basic/transports/streamable-http, "Receiving Messages": no stream
-        # is resumed, so an id is no position.
+        # 2026-07-28 basic/transports/streamable-http, "Receiving Messages": streams
+        # cannot be resumed, so ids are ignored.
         revision = self._owner.revision
         if revision is not None and revision.era is Era.STATELESS:
             return False
         return not self.resumption.add_event(event_id) and self.is_resumed
 
-    # Messages...
+    # Messages
 
     def _take_message(self, data: Line) -> None:
         owner = self._owner
@@ -740,14 +740,14 @@ class Reply:
             self._take_unreadable(data)
             return
         except MessageTooLarge as error:
-            error.__traceback__ = None  # its frames hold the whole message
+            error.__traceback__ = None  # its frames keep the whole message alive
             owner.stats.invalid += 1
             is_body = self._body_kind == "json"
             if self.kind == "call" and (is_body or self._is_ours(outline(data))):
                 self._settle(error)
             return
-        # Nearly every answer is a plain result, and needs no further step: this saves
-        # 2 of 25 µs. `type` is asked because True and 1.0 equal the id 1.
+        # Fast path for a plain result, which saves 2 of 25 µs. The type of the id is
+        # checked because True and 1.0 equal 1.
         if (
             type(message) is dict
             and len(message) == 3
@@ -804,7 +804,7 @@ class Reply:
         try:
             message = jsonrpc.parse_message(value)
         except InvalidMessage as error:
-            error.__traceback__ = None  # its frames hold the whole message
+            error.__traceback__ = None  # its frames keep the whole message alive
             self._take_invalid(error, value, data)
             return
         if type(message) is jsonrpc.Notification:
@@ -818,7 +818,7 @@ class Reply:
             self._take_answer(message, data)
 
     def _take_invalid(self, error: InvalidMessage, value: Json, data: Line) -> None:
-        """Take a value that breaks the rules of JSON-RPC, or of the revision."""
+        """Process a value that violates JSON-RPC or the revision."""
         self._owner.stats.invalid += 1
         if self.kind != "call":
             return
@@ -836,7 +836,7 @@ class Reply:
             self._malformed = error
 
     def _is_ours(self, value: Json) -> bool:
-        """Tell whether a malformed value was meant to be the answer, by its id."""
+        """Return whether a malformed value has the id of our request."""
         return (
             type(value) is dict and value.get("id") == self.id and "method" not in value
         )
@@ -848,8 +848,8 @@ class Reply:
         intended = jsonrpc.intended_id(id)
         is_ours = type(id) is int and id == self.id
         if type(message) is jsonrpc.Failure and type(id) is not int:
-            # An error without id answers what its sender could not read, which is this;
-            # so does one with an id that no request of ours can have ("server-error").
+            # An error without id refers to an unreadable request, which can only be
+            # ours; so does an id that we never use, such as "server-error".
             is_ours = intended is None
         if self.kind == "call" and is_ours and not self.is_over:
             if type(message) is jsonrpc.Success:
@@ -861,8 +861,8 @@ class Reply:
                 self._settle(message.error)
             return
         self._owner.stats.unknown += 1
-        # 2025-11-25 basic/transports, "Multiple Connections": each message belongs on
-        # one stream; a replay may hold answers of other streams.
+        # 2025-11-25 basic/transports, "Multiple Connections": each message is sent on
+        # one stream; a replay may contain responses of other streams.
         is_retyped = intended is not None and intended == self.id
         if self.kind == "call" and (is_retyped or not self.is_resumed):
             self._settle(

@@ -1,9 +1,8 @@
-"""Builds a server's requests to its client: a form, a URL, a model's answer, the roots.
+"""Server side of server requests: builds requests for forms, URLs, sampling and roots.
 
-This is the server's side; the client's is `client_features`. An `InputRequest` holds
-the params as the revision has them, the capability that the client must have declared,
-and the decoder of its answer. It travels as a request in a session, and in an
-input-required result from 2026-07-28 on.
+`client_features` is the client side. An `InputRequest` has the params for the revision,
+the capability that the client must have declared, and the decoder of the result. In a
+session it is sent as a request, since 2026-07-28 in an input-required result.
 """
 
 from __future__ import annotations
@@ -52,32 +51,32 @@ _METHODS: Final = {"elicitation": ELICIT, "sampling": SAMPLE, "roots": ROOTS}
 
 @attrs.frozen
 class InputRequest:
-    """One request for input, ready to be sent."""
+    """A request for input from the client, ready to be sent."""
 
     key_prefix: str
-    """The start of its key, unless the author chose one."""
+    """The prefix of its key, unless the author chose a key."""
 
     method: str
 
     capability: str
-    """The path of the capability that it needs."""
+    """The path of the required capability."""
 
     params: dict[str, Any] = attrs.field(repr=False)
 
     decode: Callable[[dict[str, Any]], Any] = attrs.field(repr=False)
-    """Decodes the answer; raises `InvalidMessage` or `LocalProtocolError`."""
+    """Decodes the result; raises `InvalidMessage` or `LocalProtocolError`."""
 
 
 def is_supported(
     capability: str, revision: Revision, declared: Mapping[str, Any] | None
 ) -> bool:
-    """Tell whether a client has a capability and the revision a method for it."""
+    """Return whether client and revision support a capability."""
     family, _, mode = capability.partition(".")
     method = _METHODS.get(family)
     if method is not None:
         if available(method, revision, "server") is None:
             return False
-        # 2025-11-25 made kinds of them; before, an elicitation was a form.
+        # 2025-11-25 introduced modes; before, every elicitation was a form.
         if mode and revision < _NOV_2025:
             if capability != "elicitation.form":
                 return False
@@ -97,8 +96,8 @@ def capability_object(capability: str) -> JsonObject:
 
 
 def elicit_form(message: str, schema: JsonObject) -> InputRequest:
-    """Ask the user to fill in a form, with a schema of the revision."""
-    # 2025-11-25 client/elicitation: no mode means form, and before there are no modes.
+    """Return a request to fill in a form with a schema of the revision."""
+    # 2025-11-25 client/elicitation: no mode means form; earlier there are no modes.
     params = {"message": message, "requestedSchema": schema}
     return InputRequest("elicit", ELICIT, "elicitation.form", params, _decode_elicited)
 
@@ -106,7 +105,7 @@ def elicit_form(message: str, schema: JsonObject) -> InputRequest:
 def elicit_url(
     message: str, url: str, revision: Revision, *, elicitation_id: str
 ) -> InputRequest:
-    """Ask the user to visit a URL, or raise `LocalProtocolError`."""
+    """Return a request to visit a URL, or raise `LocalProtocolError`."""
     from mcpwire.protocol.elicitation import url_problem
 
     # 2025-11-25 client/elicitation, "URL Mode Elicitation Requests": a valid URL.
@@ -129,7 +128,7 @@ def _decode_elicited(answer: dict[str, Any]) -> ElicitResult:
 
 
 def list_roots() -> InputRequest:
-    """Ask for the folders and files that the client lets the server work in."""
+    """Return a request for the folders and files in which the server may work."""
     return InputRequest("roots", ROOTS, "roots", {}, _decode_roots)
 
 
@@ -156,7 +155,7 @@ def create_message(
     revision: Revision,
     declared: Mapping[str, Any],
 ) -> InputRequest:
-    """Ask for an answer of the client's model, or raise `LocalProtocolError`."""
+    """Return a request for a message of the model, or raise `LocalProtocolError`."""
     from mcpwire.protocol.client_features import (
         check_sampling,
         finish_sampling,
@@ -169,8 +168,8 @@ def create_message(
     if revision >= _NOV_2025 and not is_supported(
         "sampling.context", revision, declared
     ):
-        # 2025-11-25 client/sampling, "Capabilities": SHOULD NOT be used undeclared, and
-        # a client may always ignore it.
+        # 2025-11-25 client/sampling, "Capabilities": SHOULD NOT be used if undeclared,
+        # and a client may ignore it.
         request = attrs.evolve(request, include_context=None)
     messages = []
     for message in request.messages:
@@ -181,7 +180,7 @@ def create_message(
         messages.append(fit_content(message, revision, "sampling"))
     params = encode(attrs.evolve(request, messages=messages), revision)
     try:
-        # The client's own rules: a request that they refuse is not sent.
+        # Checked by the client's rules, so that no client refuses the request.
         checked = check_sampling(params, capability_object("sampling.tools"))
     except InvalidParams as error:
         raise LocalProtocolError(error.message) from error

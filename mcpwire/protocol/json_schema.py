@@ -1,9 +1,9 @@
-"""The one reader of JSON Schemas: keywords, references, bounds. Nothing is fetched.
+"""JSON Schemas: traversal, references and limits. No schema is ever fetched.
 
-Schemas come from peers, so nothing in them is taken for granted. `children`, `mapped`,
-`pointed` and `resolved` are for code that looks at a schema or changes it: exporters,
+Schemas come from peers, so any part of them may be malformed. `children`, `mapped`,
+`pointed` and `resolved` are for code that inspects or transforms schemas: exporters,
 the command line, authoring. `read_schema` is for validation: it links all subschemas,
-and refuses a schema that is too large, in an unknown dialect, or refers out of itself.
+and refuses a large schema, an unknown dialect and external references.
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ DIALECTS: Final = {
     "json-schema.org/draft-06/schema": "draft-06",
     "json-schema.org/draft-04/schema": "draft-04",
 }
-"""What `$schema` may say, without the scheme (`http` or `https`) and a final ``#``."""
+"""The values of `$schema` without the scheme (`http` or `https`) and a final ``#``."""
 
 MAX_BYTES: Final = 1024 * 1024
-MAX_DEPTH: Final = 100  # JSON levels; the validator itself reads some 250
+MAX_DEPTH: Final = 100  # JSON levels; the validator supports about 250
 MAX_SUBSCHEMAS: Final = 10_000
 MAX_CHAIN: Final = 64
-"""Subschemas for one and the same value, each within or behind the one before."""
+"""Subschemas for the same value, each applied by the previous one."""
 
 MAX_URI: Final = 2_048
 
-_QUOTED: Final = 100  # characters of the peer's that an error message repeats
+_QUOTED: Final = 100  # characters of a peer's text in an error message
 
 
 _SAME_VALUE: Final = frozenset(
@@ -69,7 +69,7 @@ _MEMBERS: Final = frozenset(
 )
 _DEFINITIONS: Final = frozenset({"$defs", "definitions"})
 _KEYWORDS: Final = _SAME_VALUE | _MEMBERS | _DEFINITIONS
-"""The keywords that hold schemas: one, a list of them, or those of `_MAPS` by name."""
+"""The keywords with schemas: a single one, a list, or a map by name (`_MAPS`)."""
 
 _MAPS: Final = _DEFINITIONS | frozenset(
     {"properties", "patternProperties", "dependentSchemas", "dependencies"}
@@ -77,23 +77,23 @@ _MAPS: Final = _DEFINITIONS | frozenset(
 
 
 def unusable(problem: str, hint: str | None = None) -> RemoteProtocolError:
-    """Build the error for a schema that nothing can be validated against."""
+    """Return the error for a schema that cannot be used for validation."""
     return RemoteProtocolError(f"the schema cannot be used: {problem}", hint=hint)
 
 
 def quoted(value: object) -> str:
-    """Return the beginning of something a peer wrote, as Python writes it."""
+    """Return the beginning of the `repr` of a peer's value."""
     shown = repr(value[: _QUOTED + 1] if isinstance(value, str) else value)
     return shown if len(shown) <= _QUOTED else f"{shown[:_QUOTED]}..."
 
 
-# --- looking at a schema, and changing it
+# --- inspection and transformation
 
 
 def children(
     schema: Mapping[str, Any],
 ) -> Iterator[tuple[str, str | int | None, dict[str, Any] | bool]]:
-    """Yield the schemas directly inside one, with their keyword and name or index."""
+    """Yield the direct subschemas of a schema: keyword, name or index, subschema."""
     for keyword, held in schema.items():
         places: Iterable[tuple[Any, Any]] = ()
         if keyword in _MAPS:
@@ -106,7 +106,7 @@ def children(
 
 
 def walk(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield a schema and all that it holds."""
+    """Yield a schema and all its subschemas."""
     pending = [schema]
     while pending:
         found = pending.pop()
@@ -118,7 +118,7 @@ def walk(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def rebuilt(
     schema: Mapping[str, Any], change: Callable[[dict[str, Any]], Any]
 ) -> dict[str, Any]:
-    """Return a copy in which `change` has replaced the schemas directly inside."""
+    """Return a copy with the direct subschemas replaced by the results of `change`."""
 
     def changed(inner: Any) -> Any:
         return change(inner) if isinstance(inner, dict) else inner
@@ -141,9 +141,9 @@ def mapped(
     visit: Callable[[dict[str, Any]], dict[str, Any]],
     depth: int = 0,
 ) -> dict[str, Any]:
-    """Return a copy in which `visit` has changed each schema, the inner ones first.
+    """Return a copy with all schemas replaced by the results of `visit`, bottom-up.
 
-    What lies deeper than `MAX_DEPTH` may be anything: ``{}``.
+    Schemas deeper than `MAX_DEPTH` become ``{}``, which allows any value.
     """
     if depth >= MAX_DEPTH:
         return {}
@@ -151,30 +151,30 @@ def mapped(
 
 
 def properties_of(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the members that an object's schema names."""
+    """Return the `properties` of an object's schema; ``{}`` if absent or malformed."""
     found = schema.get("properties")
     return found if isinstance(found, dict) else {}
 
 
 def required_of(schema: Mapping[str, Any]) -> list[str]:
-    """Return the members that an object's schema requires."""
+    """Return the names of the required members of an object's schema."""
     names = branches_of(schema, "required")
     return list(dict.fromkeys(name for name in names if isinstance(name, str)))
 
 
 def branches_of(schema: Mapping[str, Any], keyword: str) -> list[Any]:
-    """Return what stands under a keyword that holds a list."""
+    """Return the list of a keyword; empty if absent or malformed."""
     found = schema.get(keyword)
     return found if isinstance(found, list) else []
 
 
 def alternatives_of(schema: Mapping[str, Any]) -> list[Any]:
-    """Return the alternatives of a union; empty where it is none."""
+    """Return the alternatives of `anyOf` or `oneOf`; empty if there are none."""
     return branches_of(schema, "anyOf") or branches_of(schema, "oneOf")
 
 
 def pointed(root: Any, reference: str) -> Any:
-    """Return what a reference such as ``#/$defs/a`` means; ``None``: nothing here.
+    """Return the target of a reference such as ``#/$defs/a``; ``None`` if not found.
 
     RFC 6901, section 6: a JSON Pointer as the fragment of a URI.
     """
@@ -184,7 +184,7 @@ def pointed(root: Any, reference: str) -> Any:
 
 
 def _unquoted(text: str) -> str:
-    from urllib.parse import unquote  # no client loads it that checks no schema
+    from urllib.parse import unquote  # only imported if a schema is checked
 
     return unquote(text)
 
@@ -207,7 +207,7 @@ def _at(raw: Any, steps: Iterable[str]) -> Any:
 
 
 def resolved(schema: Any, root: Any) -> dict[str, Any]:
-    """Return the schema behind references within `root`; ``{}`` where there is none."""
+    """Follow references within `root`; return the schema, or ``{}`` if not found."""
     seen: set[str] = set()
     while isinstance(schema, dict) and isinstance(schema.get("$ref"), str):
         reference = schema["$ref"]
@@ -218,26 +218,26 @@ def resolved(schema: Any, root: Any) -> dict[str, Any]:
     return schema if isinstance(schema, dict) else {}
 
 
-# --- linking all of it
+# --- linking of subschemas
 
 
 @attrs.define(eq=False)
 class Subschema:
-    """One schema within a schema, and those that it applies."""
+    """A subschema, and the subschemas that it applies."""
 
     raw: Any
 
     base: str
-    """The URI that its references are relative to."""
+    """The base URI of its references."""
 
     in_place: list[Subschema] = attrs.field(factory=list)
-    """Those it applies to the same value."""
+    """The subschemas that it applies to the same value."""
 
     named: list[Subschema] = attrs.field(factory=list)
-    """Those it applies to one member each."""
+    """The subschemas that it applies to one member each."""
 
     members: list[Subschema] = attrs.field(factory=list)
-    """Those it applies to any member."""
+    """The subschemas that it applies to any member."""
 
     number: int = 0
     """Its index in `SchemaIndex.found`."""
@@ -245,19 +245,19 @@ class Subschema:
 
 @attrs.frozen(eq=False)
 class SchemaIndex:
-    """A schema that is within bounds, in a known dialect, and complete."""
+    """A schema within the limits, in a known dialect, without external references."""
 
     root: Subschema
 
     found: list[Subschema]
-    """All of them, each after those that it applies to the same value."""
+    """All subschemas, each one after its `in_place` subschemas."""
 
     chain: int
-    """How many of them apply to one value, each because of the one before."""
+    """The length of the longest chain of `in_place` subschemas."""
 
 
 def read_schema(schema: object) -> SchemaIndex:
-    """Find all subschemas."""
+    """Link all subschemas of a schema, or raise `RemoteProtocolError`."""
     if not isinstance(schema, dict):
         raise unusable(f"it is not an object but {quoted(schema)}")
     _check_bounds(schema)
@@ -286,7 +286,7 @@ def _containers(outer: Any) -> Iterator[Any]:
 
 
 def _dialect_of(schema: dict[str, Any]) -> str:
-    # 2026-07-28 basic/index, "JSON Schema Usage": without `$schema` it is 2020-12.
+    # 2026-07-28 basic/index, "JSON Schema Usage": the default is 2020-12.
     if "$schema" not in schema:
         return "2020-12"
     declared = schema["$schema"]
@@ -294,7 +294,7 @@ def _dialect_of(schema: dict[str, Any]) -> str:
         scheme, _, name = declared.removesuffix("#").partition("://")
         if scheme in {"http", "https"} and name in DIALECTS:
             return DIALECTS[name]
-    # "Implementation Requirements": an explicit error that says so.
+    # "Implementation Requirements": unsupported dialects need an explicit error.
     raise unusable(
         f"its dialect {quoted(declared)} is not supported",
         f"supported are {', '.join(DIALECTS.values())}",
@@ -302,7 +302,7 @@ def _dialect_of(schema: dict[str, Any]) -> str:
 
 
 class _Linked:
-    """All subschemas of a schema, linked with each other."""
+    """The linked subschemas of a schema."""
 
     def __init__(self, schema: dict[str, Any]) -> None:
         self._id = "id" if _dialect_of(schema) == "draft-04" else "$id"
@@ -315,8 +315,8 @@ class _Linked:
         self.root = self._add(schema, "")
         self._resources.setdefault("", self.root)
         self._descend()
-        # A reference may lead to where no keyword looks for a schema, so what is
-        # found there is searched in its turn.
+        # A reference may lead to a schema that is not under a schema keyword, so the
+        # list grows during the iteration.
         for subschema in self.found:
             self._refer(subschema)
             self._descend()
@@ -340,7 +340,7 @@ class _Linked:
         _dialect_of(raw)
         identifier = raw.get(self._id)
         if isinstance(identifier, str):
-            if identifier.startswith("#"):  # up to draft-07, an anchor
+            if identifier.startswith("#"):  # an anchor until draft-07
                 self._anchors[subschema.base, identifier[1:]] = subschema
             else:
                 subschema.base, _ = _resolved(subschema.base, identifier)
@@ -354,7 +354,7 @@ class _Linked:
             self._all_called(name).in_place.append(subschema)
 
     def _all_called(self, name: str) -> Subschema:
-        """Return one that stands for all of a dynamic name: many may refer to many."""
+        """Return a subschema that applies all subschemas with a dynamic anchor."""
         if name not in self._dynamic:
             self._dynamic[name] = self._add({}, "")
         return self._dynamic[name]
@@ -381,12 +381,12 @@ class _Linked:
                 continue
             target = self._target(subschema.base, reference)
             if target is None:
-                # "$ref Resolution": not fetched, and refused and not passed over.
+                # "$ref Resolution": neither fetched nor ignored.
                 raise unusable(
                     f"its {keyword} {quoted(reference)} leads out of it",
                     "references are followed within the schema only",
                 )
-            # A dynamic one may mean all of that name, depending on how one came there.
+            # The target of a dynamic reference depends on the path: any of that name.
             name = None if keyword == "$ref" else _dynamic_name(target.raw)
             subschema.in_place.append(
                 target if name is None else self._all_called(name)
@@ -412,12 +412,12 @@ def _dynamic_name(raw: Any) -> str | None:
 
 
 def _resolved(base: str, reference: str) -> tuple[str, str]:
-    """Return the URI that a reference means, and its fragment."""
+    """Return the URI of a reference, and its fragment."""
     from urllib.parse import urldefrag, urljoin
 
     if len(reference) > MAX_URI:
         raise unusable(f"a URI in it is longer than {MAX_URI} characters")
-    # `urljoin` knows no URN; references of one to itself have a fragment only.
+    # `urljoin` does not support URNs, but a fragment needs no joining.
     if reference.startswith("#"):
         return base, reference[1:]
     try:
@@ -428,7 +428,7 @@ def _resolved(base: str, reference: str) -> tuple[str, str]:
 
 
 def _inner_first(found: list[Subschema]) -> list[Subschema]:
-    """Return subschemas, each after those that it applies to the same value."""
+    """Sort subschemas topologically, each one after its `in_place` subschemas."""
     graph = {each: each.in_place for each in found}
     try:
         return list(TopologicalSorter(graph).static_order())
@@ -441,7 +441,7 @@ def _inner_first(found: list[Subschema]) -> list[Subschema]:
 
 
 def _longest_chain(found: list[Subschema]) -> int:
-    """Return how many subschemas apply to one value, each because of the one before."""
+    """Return the length of the longest chain of `in_place` subschemas."""
     chains: list[int] = []
     for number, each in enumerate(found):
         each.number = number

@@ -1,7 +1,7 @@
-"""The one table of methods: every fact about a request or notification is in its row.
+"""The table of methods: each row has all facts about a request or notification.
 
-A method with facts that changed between revisions has one row for each span of
-revisions, and the spans of one method never overlap. Types are named, not imported.
+A method that changed between revisions has a row for each span of revisions; the spans
+of a method never overlap. Types are given by name, to avoid their import.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ LEVELS: Final = (
 """The severities of log messages, the lowest first (RFC 5424)."""
 
 TASKS: Final = "io.modelcontextprotocol/tasks"
-"""The tasks extension of the stateless era; 2025-11-25 has tasks of its own."""
+"""The tasks extension of the stateless era; 2025-11-25 has other, built-in tasks."""
 
 SKILLS: Final = "io.modelcontextprotocol/skills"
 
@@ -57,50 +57,50 @@ SAMPLE: Final = "sampling/createMessage"
 ROOTS: Final = "roots/list"
 
 LISTEN: Final = "subscriptions/listen"
-"""The one request with a stream that is to last."""
+"""The only request with a long-lived stream."""
 
 ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 
 
 class Kind(Enum):
-    """What a method is on the wire."""
+    """The kind of a method's messages."""
 
     REQUEST = "request"
     NOTIFICATION = "notification"
-    INPUT = "input"  # stands inside an input-required result
+    INPUT = "input"  # a part of an input-required result
 
 
 @attrs.frozen(kw_only=True, eq=False)
 class MethodSpec:
-    """The facts about one method in one span of revisions; each row is itself only."""
+    """The facts about a method in one span of revisions; compared by identity."""
 
     name: str
     kind: Kind
     senders: frozenset[Sender]
     since: Revision
-    until: Revision | None = None  # the last revision of this span, if there is one
+    until: Revision | None = None  # the last revision of this span, if any
 
-    params: str | None = None  # the type of its params; None: nothing but `_meta`
+    params: str | None = None  # the type of its params; None: only `_meta`
     result: str | None = None  # the type of its complete result
 
-    # The path of the capability that switches it on, such as `resources.subscribe`. A
-    # request needs it from its receiver, a notification from its sender. With an
-    # `extension` it is a path in that extension's settings.
+    # The path of the required capability, such as `resources.subscribe`. The receiver
+    # of a request or the sender of a notification must declare it. With an `extension`
+    # it is a path in the settings of that extension.
     capability: str | None = None
-    extension: str | None = None  # it exists only where both sides named that
+    extension: str | None = None  # the extension that both sides must declare
 
-    list_key: str | None = None  # where one page of its result has its items
-    repeatable: bool = False  # sending it twice does no more than sending it once
+    list_key: str | None = None  # the member of its result with the items of a page
+    repeatable: bool = False  # idempotent
     cancellable: bool = True
-    long_lived: bool = False  # its result comes only when the peer ends it
-    task_capable: bool = False  # its receiver may answer with a task
+    long_lived: bool = False  # its result is sent only when the peer ends it
+    task_capable: bool = False  # its result may be a task
 
-    # Facts of the stateless era: earlier revisions know neither mirrored headers nor
-    # cache hints nor input-required results.
+    # Facts of the stateless era: earlier revisions have no mirrored headers, cache
+    # hints and input-required results.
     mirrored: str | None = None  # the member of its params that `Mcp-Name` repeats
-    cacheable: bool = False  # its complete result carries `ttlMs` and `cacheScope`
-    may_need_input: bool = False  # its receiver may answer with "input required"
-    listen_filter: str | None = None  # the field of a listen filter that asks for it
+    cacheable: bool = False  # its complete result has `ttlMs` and `cacheScope`
+    may_need_input: bool = False  # its result may be "input required"
+    listen_filter: str | None = None  # the field of a listen filter that selects it
 
 
 _NOV_2024, _MAR_2025, _JUN_2025, _NOV_2025, _JUL_2026, *_ = REVISIONS
@@ -120,9 +120,9 @@ _BOTH: Final = _CLIENT | _SERVER
 def _request(
     name: str, stem: str, span: _Span, *claims: str, **facts: Any
 ) -> MethodSpec:
-    """Make the row of a request that the client sends, unless `facts` says otherwise.
+    """Return the row of a request, sent by the client unless `facts` has `senders`.
 
-    The schema derives its type names from a stem, such as ``CallTool``.
+    The type names of the schema have a common stem, such as ``CallTool``.
     """
     row: dict[str, Any] = {
         "kind": Kind.REQUEST,
@@ -136,13 +136,13 @@ def _request(
 
 
 def _list(name: str, stem: str, span: _Span, list_key: str, **facts: Any) -> MethodSpec:
-    """Make the row of a request for one page of a list."""
+    """Return the row of a request for one page of a list."""
     facts = {"params": "PaginatedRequestParams", "list_key": list_key, **facts}
     return _request(name, stem, span, "repeatable", **facts)
 
 
 def _input(name: str, stem: str, capability: str, **facts: Any) -> MethodSpec:
-    """Make the row of what a server asks for inside an input-required result."""
+    """Return the row of a server request in an input-required result."""
     facts |= {"kind": Kind.INPUT, "senders": _SERVER, "capability": capability}
     return _request(name, stem, _STATELESS, **facts)
 
@@ -150,7 +150,7 @@ def _input(name: str, stem: str, capability: str, **facts: Any) -> MethodSpec:
 def _notice(
     name: str, stem: str, span: _Span, senders: frozenset[Sender], **facts: Any
 ) -> MethodSpec:
-    """Make the row of a notification; without a stem it has the general params."""
+    """Return the row of a notification; without a stem it has the general params."""
     facts = {"params": f"{stem}NotificationParams", **facts}
     return MethodSpec(
         name=f"notifications/{name}",
@@ -162,7 +162,7 @@ def _notice(
     )
 
 
-# One row is one or two lines, so that the table can be read as one.
+# One or two lines per row keep the table readable.
 # fmt: off
 METHODS: Final[tuple[MethodSpec, ...]] = (
     _request("initialize", "Initialize", _SESSION, cancellable=False),
@@ -170,7 +170,7 @@ METHODS: Final[tuple[MethodSpec, ...]] = (
              params="RequestParams"),
     _request("ping", "", _SESSION, "repeatable", senders=_BOTH, result="EmptyResult"),
     _notice("initialized", "", _SESSION, _CLIENT),
-    # From 2026-07-28 on the server sends it on stdio only, to end a subscription.
+    # Since 2026-07-28 a server sends it on stdio only, to end a subscription.
     _notice("cancelled", "Cancelled", _ALL, _BOTH),
     _notice("progress", "Progress", _SESSION, _BOTH),
     _notice("progress", "Progress", _STATELESS, _SERVER),
@@ -204,7 +204,7 @@ METHODS: Final[tuple[MethodSpec, ...]] = (
     _notice("prompts/list_changed", "", _ALL, _SERVER,
             capability="prompts.listChanged", listen_filter="promptsListChanged"),
 
-    # 2024-11-05 has completion without a capability that announces it.
+    # 2024-11-05 has completion without a capability.
     _request("completion/complete", "Complete", (_NOV_2024, _NOV_2024), "repeatable"),
     _request("completion/complete", "Complete", (_MAR_2025, None), "repeatable",
              capability="completions"),
@@ -216,8 +216,8 @@ METHODS: Final[tuple[MethodSpec, ...]] = (
     _notice("subscriptions/acknowledged", "SubscriptionsAcknowledged", _STATELESS,
             _SERVER),
 
-    # What a server asks of a client: messages of their own until 2025-11-25, then only
-    # inside input-required results (2026-07-28 basic/patterns/mrtr, note at the top).
+    # Server requests: messages until 2025-11-25, since 2026-07-28 only parts of
+    # input-required results (2026-07-28 basic/patterns/mrtr, note at the top).
     _request("roots/list", "ListRoots", _SESSION, "repeatable",
              senders=_SERVER, params="RequestParams", capability="roots"),
     _input("roots/list", "ListRoots", "roots", params=None, repeatable=True),
@@ -231,7 +231,7 @@ METHODS: Final[tuple[MethodSpec, ...]] = (
     _input("elicitation/create", "Elicit", "elicitation"),
     _notice("elicitation/complete", "ElicitationComplete", _NOV_2025_ONLY, _SERVER),
 
-    # Either side may hold the experimental tasks of 2025-11-25.
+    # Both sides may run the experimental tasks of 2025-11-25.
     _request("tasks/get", "GetTask", _NOV_2025_ONLY, "repeatable",
              senders=_BOTH, capability="tasks"),
     _request("tasks/result", "GetTaskPayload", _NOV_2025_ONLY, "repeatable",
@@ -242,7 +242,7 @@ METHODS: Final[tuple[MethodSpec, ...]] = (
              senders=_BOTH, capability="tasks.cancel"),
     _notice("tasks/status", "TaskStatus", _NOV_2025_ONLY, _BOTH, capability="tasks"),
 
-    # The extension stays off below 2026-07-28 (SEP-2663, "Backward Compatibility").
+    # The extension is off before 2026-07-28 (SEP-2663, "Backward Compatibility").
     _request("tasks/get", "GetTask", _STATELESS, "repeatable", result="DetailedTask",
              extension=TASKS, mirrored="taskId"),
     _request("tasks/update", "UpdateTask", _STATELESS, result="EmptyResult",
@@ -260,7 +260,7 @@ METHODS: Final[tuple[MethodSpec, ...]] = (
           params="ReadResourceDirectoryRequestParams",
           extension=SKILLS, capability="directoryRead"),
 )
-"""Every method of every revision, one row for each span of revisions."""
+"""All methods of all revisions, one row for each span of revisions."""
 # fmt: on
 
 
@@ -272,7 +272,7 @@ _ROWS: Final = {
 
 
 def find(name: str) -> MethodSpec | None:
-    """Return the newest facts about a method, or ``None`` if no revision has it."""
+    """Return the newest row of a method, or ``None`` if no revision has it."""
     rows = _ROWS.get(name)
     return rows[0] if rows else None
 
@@ -291,9 +291,9 @@ def available(
     sender: Sender,
     extensions: AbstractSet[str] = frozenset(),
 ) -> MethodSpec | None:
-    """Return the row of a method at a revision, or ``None`` if it is not there.
+    """Return the row of a method in a revision, or ``None`` if the revision lacks it.
 
-    `is_declared` tells whether its receiver also switched it on.
+    `is_declared` checks its capability.
     """
     for spec in _ROWS.get(name, ()):
         if sender in spec.senders and _exists(spec, revision, extensions):
@@ -304,7 +304,7 @@ def available(
 def methods_of(
     revision: Revision, sender: Sender, extensions: AbstractSet[str] = frozenset()
 ) -> tuple[MethodSpec, ...]:
-    """Return the rows of all that a side may send at a revision."""
+    """Return the rows of all messages that a side may send in a revision."""
     return tuple(
         spec
         for spec in METHODS
@@ -313,9 +313,9 @@ def methods_of(
 
 
 def capability_declared(capabilities: Mapping[str, Any] | None, path: str) -> bool:
-    """Tell whether capabilities name a path such as ``resources.subscribe``.
+    """Return whether capabilities declare a path such as ``resources.subscribe``.
 
-    Presence declares (``{}`` is a declaration); ``false`` and ``null`` do not.
+    Any value except ``false`` and ``null`` is a declaration, also ``{}``.
     """
     found: Any = capabilities
     for key in path.split("."):
@@ -330,7 +330,7 @@ def capability_declared(capabilities: Mapping[str, Any] | None, path: str) -> bo
 
 
 def declared_extensions(capabilities: Mapping[str, Any] | None) -> frozenset[str]:
-    """Return the ids of the extensions that capabilities name with their settings."""
+    """Return the ids of the extensions that capabilities declare with settings."""
     named = (capabilities or {}).get("extensions")
     if not isinstance(named, Mapping):
         return frozenset()
@@ -340,9 +340,9 @@ def declared_extensions(capabilities: Mapping[str, Any] | None) -> frozenset[str
 
 
 def is_declared(spec: MethodSpec, capabilities: Mapping[str, Any] | None) -> bool:
-    """Tell whether these capabilities switch the method on.
+    """Return whether capabilities declare a method.
 
-    They are the receiver's for a request, the sender's for a notification.
+    `capabilities` belong to the receiver of a request or the sender of a notification.
     """
     if spec.extension is not None:
         if spec.extension not in declared_extensions(capabilities):

@@ -1,7 +1,7 @@
-"""The client's operations of several steps: input rounds of a call, pages of a list.
+"""Client operations of several steps: input rounds of a call, pages of a list.
 
-Each is a generator. It yields a step (`Call`, `Ask` or `Sleep`); the shell performs it
-and sends the outcome back, or throws the exception that stood in its place::
+Each operation is a generator. It yields a step (`Call`, `Ask` or `Sleep`); the shell
+performs the step and sends its outcome back, or throws its exception in::
 
     try:
         step = next(operation)
@@ -10,16 +10,16 @@ and sends the outcome back, or throws the exception that stood in its place::
     except StopIteration as done:
         return done.value
 
-A result of the stateless era says what it is in `resultType`. One that is
-``input_required`` asks our handlers for something and is followed by the same request
-with the answers, until the server has what it needs (2026-07-28 mrtr)::
+In the stateless era `resultType` is the kind of a result. An ``input_required`` result
+contains input requests for our handlers; the client then repeats the request with the
+responses, until the result is final (2026-07-28 mrtr)::
 
     Call ──► input_required ──► Ask each ──► Call ──► ... ──► complete, or a task
                    ▲                           │
                    └───────── a new round ◄────┘
 
-Each round carries the answers to the latest questions and the latest `requestState`,
-which is the server's own memory and never looked into.
+Each round sends the responses to the latest input requests and the latest
+`requestState`, the opaque state of the server.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ T = TypeVar("T")
 
 @attrs.frozen
 class Call:
-    """Send this request; the outcome is its raw result object."""
+    """Send a request; the outcome is its raw result object."""
 
     method: str
     params: dict[str, Any]
@@ -82,9 +82,9 @@ class Call:
 
 @attrs.frozen
 class Ask:
-    """Let our handler answer the peer's question; the outcome is the raw answer."""
+    """Run our handler for an input request; the outcome is the raw response."""
 
-    key: str  # the peer's name for this question, unique within its round
+    key: str  # the server's key of the input request, unique in its round
     method: str
     params: dict[str, Any] | None
 
@@ -99,7 +99,7 @@ class Sleep:
 Step: TypeAlias = Call | Ask | Sleep
 
 Steps: TypeAlias = Generator[Step, Any, T]
-"""An operation that ends with a `T`."""
+"""An operation that returns a `T`."""
 
 
 def _check_type(value: Any, expected: type, path: str) -> None:
@@ -108,7 +108,7 @@ def _check_type(value: Any, expected: type, path: str) -> None:
         raise InvalidMessage(path, expected=name, got=type(value).__name__)
 
 
-# Input rounds...
+# Input rounds
 
 COMPLETE: Final = "complete"
 INPUT_REQUIRED: Final = "input_required"
@@ -118,7 +118,7 @@ TASK: Final = "task"
 def result_kind(
     result: Mapping[str, Any], extensions: AbstractSet[str] = frozenset()
 ) -> str:
-    """Return what a raw result of the stateless era is; absent means ``complete``."""
+    """Return the kind of a raw result of the stateless era; default ``complete``."""
     kind = result.get("resultType")
     if kind is None:
         return COMPLETE
@@ -136,7 +136,7 @@ def result_kind(
 
 
 def is_task(result: Mapping[str, Any], revision: Revision) -> bool:
-    """Tell whether what `input_rounds` ended with is a task, and no result yet."""
+    """Return whether the result of `input_rounds` is a task, not a final result."""
     return revision.era is Era.STATELESS and result.get("resultType") == TASK
 
 
@@ -151,11 +151,11 @@ def input_rounds(
     most: int = DEFAULT_LIMITS.questions,
     recovery: Recovery = DEFAULT_RECOVERY,
 ) -> Steps[dict[str, Any]]:
-    """Bring a call from its first raw result to the final one, which is returned."""
+    """Run the input rounds of a call after its first result; return the final one."""
     if revision.era is Era.SESSION:
         return result
     spec = available(method, revision, "client", extensions)
-    # Answers and state belong to one round and are never carried into the next.
+    # Responses and state belong to one round and are not sent in the next one.
     original = dict(params)
     original.pop("inputResponses", None)
     original.pop("requestState", None)
@@ -173,14 +173,14 @@ def input_rounds(
             for question in questions:
                 answers[question.key] = yield question
         else:
-            # A busy server may send us away with nothing but state. The first retry
-            # goes at once (mrtr, "Client Requirements"); then it gets time.
+            # A busy server may return only a state. The first retry is immediate (mrtr,
+            # "Client Requirements"), further ones are delayed.
             empty += 1
             if empty > 1:
                 yield Sleep(full_jitter(recovery, empty - 1, 1.0))
         result = yield Call(method, original | answered)
     if kind == TASK and not (spec and spec.task_capable):
-        # The tasks extension, "Capability Negotiation": only a tool call becomes one.
+        # The tasks extension, "Capability Negotiation": only tool calls become tasks.
         raise InvalidMessage(
             "Result.resultType", expected=repr(COMPLETE), got=f"{kind!r} for {method}"
         )
@@ -203,7 +203,7 @@ def _check_round(method: str, spec: MethodSpec | None, done: int, limit: int) ->
 def _read_round(
     result: Mapping[str, Any], revision: Revision
 ) -> tuple[list[Ask], dict[str, Any]]:
-    """Return a round's questions, all of them checked, and the state to send back."""
+    """Return the validated input requests of a round, and the params to send back."""
     requests, state = result.get("inputRequests"), result.get("requestState")
     path = "InputRequiredResult"
     if requests is None and state is None:
@@ -220,7 +220,7 @@ def _read_round(
 
 
 def read_questions(requests: Any, path: str, revision: Revision) -> list[Ask]:
-    """Return the questions that stand at a path of a result, in their order."""
+    """Validate the input requests at a path of a result; return them in order."""
     _check_type(requests, dict, path)
     return [
         _read_question(key, request, f"{path}[{excerpt(key)}]", revision)
@@ -239,24 +239,24 @@ def _read_question(key: str, request: Any, path: str, revision: Revision) -> Ask
             expected="elicitation/create, sampling/createMessage or roots/list",
             got=excerpt(method),
         )
-    # Only a question without params of its own may leave them out.
+    # Params may only be absent if the method has none of its own.
     if params is not None or spec.params is not None:
         _check_type(params, dict, f"{path}.params")
     return Ask(key, method, params)
 
 
-# Pages...
+# Pages
 
 
 class CursorGoneError(LocalProtocolError):
-    """A cursor is of a session that is gone: thrown in where its page was asked for."""
+    """The session of a cursor has ended; the shell throws this into `pages`."""
 
 
 def next_cursor(method: str, result: Mapping[str, Any]) -> str | None:
-    """Return the cursor of the page after this one, or ``None`` after the last."""
+    """Return the cursor of the next page, or ``None`` after the last page."""
     cursor: str | None = result.get("nextCursor")
     # 2026-07-28 server/utilities/pagination, "Implementation Guidelines": an empty
-    # string is a cursor; only a missing one ends the list. Some servers write null.
+    # string is a cursor; only absence ends the list. Some servers send null.
     if cursor is not None:
         spec = find(method)
         name = (spec and spec.result) or "PaginatedResult"
@@ -265,7 +265,7 @@ def next_cursor(method: str, result: Mapping[str, Any]) -> str | None:
 
 
 class PageWalk:
-    """A walk through one list, guarded against servers that never end it."""
+    """The iteration over the pages of a list, protected against endless lists."""
 
     def __init__(
         self,
@@ -282,7 +282,7 @@ class PageWalk:
         self._seen = {params.get("cursor")}
 
     def receive(self, result: Mapping[str, Any]) -> None:
-        """Move on: this is the page that `params` asked for."""
+        """Process the page for `params`; set `params` for the next one."""
         cursor = next_cursor(self._method, result)
         self.at_start = False
         if cursor is None:
@@ -305,10 +305,10 @@ class PageWalk:
 def pages(
     method: str, params: Mapping[str, Any], *, limit: int = DEFAULT_LIMITS.pages
 ) -> Steps[list[dict[str, Any]]]:
-    """Fetch all pages of a list and return their raw results in order.
+    """Fetch all pages of a list; return their raw results in order.
 
-    The list begins anew once where the server refuses a cursor that it gave, or where
-    the session is gone, which no cursor outlives (2025-11-25 pagination).
+    If the server refuses its own cursor, or the session ends, which invalidates its
+    cursors (2025-11-25 pagination), the list is fetched once more from the start.
     """
     walk = PageWalk(method, params, limit=limit)
     found: list[dict[str, Any]] = []

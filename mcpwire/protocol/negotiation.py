@@ -1,31 +1,30 @@
-"""How a client finds the revision: one table of moves over what the peer answers.
+"""Negotiation of the revision by a client: a state machine driven by the responses.
 
 2026-07-28 basic/versioning and basic/transports/stdio, "Backward Compatibility". The
-probe is `server/discover`, for a legacy server may run `tools/call` without asking::
+probe is `server/discover`, because a legacy server may run an early `tools/call`::
 
-    PROBING ── modern answer ─────────────────────────► agreed, stateless
+    PROBING ── modern response ───────────────────────► agreed, stateless
        │  └─── any other error, or the child exits ───► INITIALIZING
-       └ silence ► BOTH ── modern answer, however late ► agreed, stateless
+       └ timeout ► BOTH ── modern response, even late ─► agreed, stateless
                     │ └─── InitializeResult ──────────► agreed, session
                     └ -32022 to `initialize` ─────────► PROBING, without fallback
     INITIALIZING ── InitializeResult ─────────────────► agreed, session
 
-Where the session era is preferred, INITIALIZING comes first, and an error leads to
-PROBING.
+If the session era is preferred, INITIALIZING is first, and an error leads to PROBING.
 
-Silence decides nothing: a server that starts slowly locks its era at the first
-`server/discover` it reads, so `initialize` is sent beside the open probe and the first
-conclusive answer wins.
+A timeout is not conclusive: a server that starts slowly fixes its era at the first
+`server/discover` that it reads. So `initialize` is sent while the probe is still open,
+and the first conclusive response wins.
 
-Over HTTP (2026-07-28 basic/transports/streamable-http, "Backward Compatibility") each
-request stands alone: an answer of 4xx that is no modern error gives way to
-`initialize`, and where that gets one too, to the transport of 2024-11-05. A status of
-5xx and a network error say nothing of the era; but a JSON-RPC error beside 500 is an
-answer of the server's program, and leads to `initialize` as well.
+Over HTTP (2026-07-28 basic/transports/streamable-http, "Backward Compatibility")
+requests are independent: after a 4xx that is not a modern error the client tries
+`initialize`, and after a 4xx to that, the transport of 2024-11-05. A 5xx status or a
+network error is no evidence of the era; but a JSON-RPC error with status 500 is a
+response of the server program, and leads to `initialize`, too.
 
 `negotiate` is a generator: it yields `Send`, `Receive`, `Notify`, `Reopen` or
-`Downgrade`, and is sent the outcome. It knows no clock; each outcome has its time. A
-`Profile` holds what the agreement means for every later request.
+`Downgrade`, and receives the outcome by `send`. It has no clock; each outcome has its
+time. A `Profile` has the consequences of the agreement for all later requests.
 """
 
 from __future__ import annotations
@@ -87,28 +86,28 @@ __all__ = [
 META: Final = "io.modelcontextprotocol/"
 
 MODES: Final = ("auto", "session", "stateless", "prefer-session")
-"""`mode=` takes one of these, or the name of the one revision to speak."""
+"""The values of `mode=`, besides the names of revisions."""
 
 MODERN_ERRORS: Final = frozenset({-32020, -32021, -32022})
-"""Codes that only revisions from 2026-07-28 on define, so they prove the era."""
+"""Codes that exist only since 2026-07-28, so they prove the era."""
 
 METHOD_NOT_FOUND: Final = -32601
 
 REFUSING_STATUSES: Final = frozenset(range(400, 500)) - {401, 403, 407, 408, 425, 429}
-"""Statuses that may mean that a server does not know the era."""
+"""Statuses that may mean that a server does not support the era."""
 
 ENDPOINT_EVENT: Final = "'endpoint'"
-"""How an error tells that an event came with which HTTP+SSE begins."""
+"""The `got` of an error for an ``endpoint`` event, the first event of HTTP+SSE."""
 
 TEXT_SHOWN: Final = 200
 
 
 def _is_refusal(error: MCPError) -> bool:
-    """Tell whether an error of the handshake may mean that the era is another one.
+    """Return whether an error of the handshake may mean another era.
 
-    A lost connection does not, and over HTTP neither does a status of authorization, of
-    rate limits or of temporary trouble, with any body; but a server that rejects a
-    method has read the request.
+    A lost connection does not, nor does an HTTP status of authorization, rate limits
+    or temporary failures with any body; but a server that rejects a method has read the
+    request.
     """
     if isinstance(error, RPCError):
         return (
@@ -122,7 +121,7 @@ def _is_refusal(error: MCPError) -> bool:
     return not isinstance(error, TransportError)
 
 
-# What it is given...
+# Parameters
 
 
 @attrs.frozen
@@ -133,16 +132,16 @@ class Identity:
     """Our `Implementation` object."""
 
     capabilities: Mapping[str, Any] | Callable[[Revision], Mapping[str, Any]]
-    """Our `ClientCapabilities` object, or what makes it for a revision."""
+    """Our `ClientCapabilities` object, or a function that returns it for a revision."""
 
     def capabilities_at(self, revision: Revision) -> dict[str, Any]:
-        """Return what we declare where that revision is spoken."""
+        """Return the capabilities that we declare in a revision."""
         declared = self.capabilities
         return dict(declared(revision) if callable(declared) else declared)
 
 
 def parse_mode(mode: str) -> tuple[Revision, ...]:
-    """Return the revisions a mode allows: the era to try first, then newest first."""
+    """Return the revisions of a mode: the era to try first, each era newest first."""
     if mode == "auto":
         return revisions_of(Era.STATELESS) + revisions_of(Era.SESSION)
     if mode == "prefer-session":
@@ -157,10 +156,10 @@ def parse_mode(mode: str) -> tuple[Revision, ...]:
 
 
 def request_meta(revision: Revision, identity: Identity) -> dict[str, Any]:
-    """Return the `_meta` that every request of a stateless revision carries.
+    """Return the `_meta` of every request of a stateless revision.
 
-    2026-07-28 basic, "_meta": version and capabilities on every request, clientInfo
-    where nothing speaks against it.
+    2026-07-28 basic, "_meta": version and capabilities are required in every request,
+    clientInfo is recommended.
     """
     return {
         META + "protocolVersion": revision.name,
@@ -169,12 +168,12 @@ def request_meta(revision: Revision, identity: Identity) -> dict[str, Any]:
     }
 
 
-# Steps...
+# Steps
 
 
 @attrs.frozen
 class Send:
-    """Send a request and go on; its answer comes by `Receive`."""
+    """Send a request without waiting; `Receive` returns its response."""
 
     method: str
     params: dict[str, Any]
@@ -182,14 +181,14 @@ class Send:
 
 @attrs.frozen
 class Receive:
-    """Wait for the next `Answer`, or for `Silence` of so many seconds."""
+    """Wait for the next `Answer`, or for `Silence` after `patience` seconds."""
 
     patience: float | None
 
 
 @attrs.frozen
 class Notify:
-    """Send a notification; the revision is agreed by then."""
+    """Send a notification in the agreed revision."""
 
     method: str
     revision: Revision
@@ -197,7 +196,7 @@ class Notify:
 
 @attrs.frozen
 class Reopen:
-    """Open a new connection to the same target in place of the one that ended."""
+    """Open a new connection to the same target after the old one ended."""
 
     reason: str
 
@@ -206,7 +205,7 @@ class Reopen:
 class Downgrade:
     """Open HTTP+SSE, the transport of 2024-11-05, to the same target instead.
 
-    The outcome is ``None``, or the `MCPError` that says why that is not to be had.
+    The outcome is ``None``, or the `MCPError` if that failed.
     """
 
     reason: str
@@ -214,9 +213,9 @@ class Downgrade:
 
 @attrs.frozen
 class Answer:
-    """A request got its result or its error, so many seconds after the beginning.
+    """The result or error of a request, `at` seconds after the start.
 
-    A `TransportError` means that no answer will come.
+    A `TransportError` means that there will be no response.
     """
 
     method: str
@@ -226,7 +225,7 @@ class Answer:
 
 @attrs.frozen
 class Silence:
-    """Nothing came in time."""
+    """The timeout of a `Receive`."""
 
     at: float
 
@@ -235,21 +234,21 @@ Step: TypeAlias = Send | Receive | Notify | Reopen | Downgrade
 
 Negotiating: TypeAlias = "Generator[Step, Any, Agreement]"
 
-# What it agreed on...
+# Results
 
 
 @attrs.frozen
 class NegotiationStep:
-    """One thing that happened during the handshake."""
+    """An event of the handshake."""
 
     at: float
-    """Seconds since its start."""
+    """Seconds since the start of the handshake."""
 
     event: str
-    """What happened, such as ``sent server/discover`` or ``silence``."""
+    """The event, such as ``sent server/discover`` or ``silence``."""
 
     detail: str = ""
-    """What was learnt from it."""
+    """Details, such as the supported revisions."""
 
     def __str__(self) -> str:
         detail = f": {self.detail}" if self.detail else ""
@@ -258,27 +257,27 @@ class NegotiationStep:
 
 @attrs.define
 class Negotiation:
-    """The ordered record of probes and answers, and the reason of the verdict."""
+    """The record of a handshake: its events in order, and the reason of its outcome."""
 
     steps: list[NegotiationStep] = attrs.field(factory=list)
 
     revision: Revision | None = None
-    """The agreed revision; ``None`` where there was no agreement."""
+    """The agreed revision; ``None`` without an agreement."""
 
     reason: str = ""
-    """Why that revision, in one clause."""
+    """The reason of the outcome in one clause."""
 
     @property
     def era(self) -> Era | None:
-        """How the connection keeps its state."""
+        """The agreed era; ``None`` without an agreement."""
         return self.revision.era if self.revision is not None else None
 
     def note(self, at: float, event: str, detail: str = "") -> None:
-        """Add a step."""
+        """Record an event."""
         self.steps.append(NegotiationStep(at, event, shorten(detail, TEXT_SHOWN)))
 
     def __str__(self) -> str:
-        # The verdict and the steps that led to it, a line each.
+        # The outcome, then the events, one per line.
         verdict = self.revision.name if self.revision is not None else "no agreement"
         lines = [f"{verdict}: {self.reason}" if self.reason else verdict]
         return "\n  ".join([*lines, *map(str, self.steps)])
@@ -286,13 +285,13 @@ class Negotiation:
 
 @attrs.frozen(kw_only=True)
 class Agreement:
-    """What a handshake agreed on."""
+    """The outcome of a successful handshake."""
 
     revision: Revision
-    server_info: dict[str, Any] | None  # its `Implementation` object, if it gave one
+    server_info: dict[str, Any] | None  # the server's `Implementation` object, if any
     capabilities: dict[str, Any]
     instructions: str | None
-    raw: dict[str, Any]  # the InitializeResult or DiscoverResult as it came
+    raw: dict[str, Any]  # the InitializeResult or DiscoverResult, unchanged
     negotiation: Negotiation
 
 
@@ -310,14 +309,14 @@ def negotiate(
     record: Negotiation | None = None,
     over_http: bool = False,
 ) -> Negotiating:
-    """Agree on a revision with a server.
+    """Negotiate a revision with a server.
 
-    What happens is noted in `record`, which outlives a failure. The era of the first
-    revision in `allowed` is tried first. Over HTTP a connection that ends is not opened
-    anew, and an older transport may be tried.
+    `record` gets all events, also if the handshake fails. The era of the first revision
+    in `allowed` is tried first. Over HTTP a lost connection is not reopened, and the
+    HTTP+SSE transport may be tried.
     """
     record = record if record is not None else Negotiation()
-    if not allowed:  # such as of an era that another client has remembered
+    if not allowed:  # for example, none is of an era that another client has cached
         raise NegotiationError("no revision may be spoken", negotiation=record)
     negotiator = _Negotiator(
         identity, allowed, probe_timeout, record, over_http=over_http
@@ -344,8 +343,8 @@ class _Negotiator:
         self.probe_timeout = probe_timeout
         self.record = record
         self.over_http = over_http
-        self.steps: list[Step] = []  # to perform before the next answer
-        self.open: set[str] = set()  # requests without an answer
+        self.steps: list[Step] = []  # to perform before the next response
+        self.open: set[str] = set()  # requests without a response
         self.retried: set[str] = set()
         self.proposed: Revision | None = None
         self.refusal: MCPError | None = None
@@ -362,7 +361,7 @@ class _Negotiator:
             self.probe(self.modern[0])
         while True:
             yield from self.perform()
-            # Only an unanswered probe with nothing beside it ends in silence.
+            # Only a probe without a parallel `initialize` has a timeout.
             is_alone = self.may_fall_back and self.open == {DISCOVER}
             outcome = yield Receive(self.probe_timeout if is_alone else None)
             self.now = outcome.at
@@ -394,8 +393,8 @@ class _Negotiator:
         self.steps.append(Send(DISCOVER, {"_meta": meta}))
 
     def initialize(self, revision: Revision) -> None:
-        # Only a legacy revision is ever proposed: there is no handshake form of a
-        # modern one (2025-11-25 basic/lifecycle, "Version Negotiation").
+        # Only legacy revisions are proposed: modern ones have no handshake (2025-11-25
+        # basic/lifecycle, "Version Negotiation").
         self.note(f"sent {INITIALIZE}", f"proposing {revision}")
         self.open.add(INITIALIZE)
         self.may_fall_back = False
@@ -407,12 +406,12 @@ class _Negotiator:
         }
         self.steps.append(Send(INITIALIZE, params))
 
-    # One answer...
+    # Responses
 
     def take(self, answer: Answer) -> Agreement | None:
         method, outcome = answer.method, answer.outcome
         if isinstance(outcome, (AuthError, LocalProtocolError)):
-            raise outcome  # no token, or nothing was written: that tells of no era
+            raise outcome  # no token, or nothing sent: not related to the era
         if isinstance(outcome, MCPError):
             self.take_error(method, outcome)
             return None
@@ -427,21 +426,21 @@ class _Negotiator:
 
     def take_error(self, method: str, error: MCPError) -> None:
         is_internal = isinstance(error, RPCError) and error.status == 500
-        # Over HTTP servers that do not know the probe may fail at it.
+        # Over HTTP, servers without `server/discover` may fail with an internal error.
         is_answer = is_internal and method == DISCOVER and self.may_fall_back
         if _is_refusal(error) or is_answer:
             self.note(f"{method} failed", str(error))
             self.take_refusal(method, error)
             return
-        # The connection ended: some legacy servers crash on what they do not know. Over
-        # HTTP that says nothing of the era, and neither does a status of trouble.
+        # The connection ended: some legacy servers crash on unknown requests. Over HTTP
+        # that is no evidence of the era, nor is a status of a failure.
         is_lost = getattr(error, "status", None) is None
         self.note("the connection ended" if is_lost else f"{method} failed", str(error))
         if self.over_http and method == DISCOVER and INITIALIZE in self.open:
-            return  # each request stands alone: the one beside it decides
+            return  # requests are independent: the response to `initialize` decides
         self.open.clear()
         if not self.may_reopen:
-            # What a JSON-RPC error came with has the headers: a challenge, say.
+            # The HTTP error has the headers, for example a challenge.
             cause = error.__cause__ if isinstance(error, RPCError) else None
             raise cause if isinstance(cause, HTTPError) else error
         self.may_reopen = False
@@ -449,7 +448,7 @@ class _Negotiator:
         self.initialize(self.proposed or self.legacy[0])
 
     def take_refusal(self, method: str, error: MCPError) -> None:
-        """After a refusal the probe gives way; a modern code rules out a session."""
+        """Fall back after a refusal; a modern error code excludes the session era."""
         code = error.code if isinstance(error, RPCError) else None
         is_modern = code in MODERN_ERRORS
         if is_modern:
@@ -466,17 +465,17 @@ class _Negotiator:
             return
         else:
             self.refusal = error
-            # 2026-07-28 streamable-http, "Protocol Version Header": that is how a
-            # server answers there that has no such method any more.
+            # 2026-07-28 streamable-http, "Protocol Version Header": a modern server,
+            # which lacks `initialize`, returns this error.
             if code == METHOD_NOT_FOUND:
                 self.may_downgrade = False
         self.try_named(error, is_modern=is_modern)
 
     def try_named(self, error: MCPError, *, is_modern: bool) -> None:
-        """Try a revision that an error's data names, each way of speaking once.
+        """Try a revision in the data of an error, once per era.
 
-        2025-11-25 basic/lifecycle, "Error Handling", shows such an error. A modern
-        server may name legacy revisions too.
+        2025-11-25 basic/lifecycle, "Error Handling", has such an error. A modern server
+        may name legacy revisions, too.
         """
         for revision in self.named(error):
             if revision.era is Era.STATELESS:
@@ -494,16 +493,16 @@ class _Negotiator:
             self.probe(self.modern[0])
 
     def named(self, error: MCPError) -> list[Revision]:
-        """Return the revisions we allow that an error's data names, newest first."""
+        """Return the allowed revisions in the data of an error, newest first."""
         names = _supported(error)
         return [r for r in (*self.modern, *self.legacy) if r.name in names]
 
     def downgrade(self) -> Generator[Step, Any, bool]:
-        """Try the transport of 2024-11-05; tell whether the handshake goes on there.
+        """Try the transport of 2024-11-05; return whether the handshake continues.
 
-        2025-11-25 basic/transports, "Backwards Compatibility": where the POST of
-        `initialize` got an error of 4xx; some of its servers answer any method with
-        their stream.
+        2025-11-25 basic/transports, "Backwards Compatibility": after a 4xx to the POST
+        of `initialize`; some HTTP+SSE servers respond to any HTTP method with their
+        stream.
         """
         error = self.refusal
         status = getattr(error, "status", None)
@@ -558,15 +557,15 @@ class _Negotiator:
                 "a revision that has no handshake",
                 (name,),
             )
-        # 2025-11-25 InitializeResult.protocolVersion: a client that cannot speak the
-        # version it is answered MUST disconnect.
+        # 2025-11-25 InitializeResult.protocolVersion: a client that does not support
+        # the server's version MUST disconnect.
         if revision is None or revision not in self.legacy:
             raise self.disagreement((name,))
         agreement = self.agree(revision, result, "the server answered initialize")
         self.steps.append(Notify("notifications/initialized", revision))
         return agreement
 
-    # The verdict...
+    # Outcome
 
     def agree(
         self, revision: Revision, result: dict[str, Any], reason: str
@@ -574,7 +573,7 @@ class _Negotiator:
         is_modern = revision.era is Era.STATELESS
         capabilities = result.get("capabilities")
         if capabilities is None:
-            capabilities = {}  # absent and null mean that it offers nothing
+            capabilities = {}  # absent and null mean no capabilities
         if type(capabilities) is not dict:
             kind = "DiscoverResult" if is_modern else "InitializeResult"
             raise _invalid(kind, "capabilities", "object", result)
@@ -634,7 +633,7 @@ def _invalid(
 
 
 def _list(names: Sequence[str]) -> str:
-    """Return the first of the names a server gave; it may give any number."""
+    """Return the first names of a server's list, which may have any length."""
     shown = [shorten(name, 32) for name in names[:NAMES_SHOWN]]
     if len(names) > NAMES_SHOWN:
         shown.append(f"and {len(names) - NAMES_SHOWN} more")
@@ -642,7 +641,7 @@ def _list(names: Sequence[str]) -> str:
 
 
 def _supported(error: MCPError) -> tuple[str, ...]:
-    """Return the revisions an error's data says the server supports."""
+    """Return the supported revisions in the data of an error."""
     data = error.data if isinstance(error, RPCError) else None
     names = data.get("supported") if type(data) is dict else None
     if type(names) is not list:
@@ -655,27 +654,27 @@ LOG_LEVEL: Final = META + "logLevel"
 
 @attrs.frozen
 class Profile:
-    """How requests are made on a connection; before an agreement it is empty."""
+    """The properties of all requests on a connection; empty before an agreement."""
 
     agreement: Agreement | None = None
 
     stamp: Any = None
-    """The `_meta` of every request, ready to send; ``None`` in a session."""
+    """The encoded `_meta` of every request; ``None`` in a session."""
 
     stamp_fields: dict[str, Any] | None = None
-    """The same as a dict, to be merged with a call's own."""
+    """The same `_meta` as a dict, to be merged with the `_meta` of a call."""
 
     refused: frozenset[str] = frozenset()
-    """Requests that are off: capability not declared, or extension not on."""
+    """The disabled requests: without their capability or extension."""
 
     extensions: frozenset[str] = frozenset()
-    """The extensions that both sides have on (2026-07-28 basic/versioning)."""
+    """The extensions that both sides enabled (2026-07-28 basic/versioning)."""
 
     @classmethod
     def of(
         cls, agreement: Agreement, identity: Identity, *, log_level: str | None = None
     ) -> Profile:
-        """Compose the profile of an agreement; requests may ask for a log level."""
+        """Return the profile of an agreement, with the log level for all requests."""
         revision = agreement.revision
         fields = None
         if revision.era is Era.STATELESS:
@@ -699,15 +698,15 @@ class Profile:
         return self.agreement.revision.era if self.agreement is not None else None
 
     def offers(self, capability: str) -> bool:
-        """Tell whether the server declared a capability, such as ``logging``."""
+        """Return whether the server declared a capability, such as ``logging``."""
         return self.agreement is not None and capability_declared(
             self.agreement.capabilities, capability
         )
 
     def refusal(self, method: str) -> LocalProtocolError:
-        """Build the error for a request that is off on this connection.
+        """Return the error for a request that is disabled on this connection.
 
-        2025-11-25 basic/lifecycle, "Operation": only what was negotiated is used.
+        2025-11-25 basic/lifecycle, "Operation": use only negotiated capabilities.
         """
         assert self.agreement is not None
         spec = available(method, self.agreement.revision, "client", self.extensions)

@@ -1,12 +1,12 @@
-"""Validates structured results against output schemas, arguments against input schemas.
+"""Validation of structured results and of arguments against a tool's schemas.
 
-jsonschema-rs does the work. A client validates where `call_tool(validate=...)` asks for
-it, a server the arguments of each call.
+The validator is jsonschema-rs. A client validates results if `call_tool(validate=...)`
+requests it, a server validates the arguments of every call.
 
-Schema and value come from the peer: neither may fetch, hang or bloat. The schema is
-read first (`json_schema`). Patterns run in an engine of linear time, which has no
-look-around and no back-references. For each value an upper bound of the work is found
-before any of it is done, because a validator cannot be stopped.
+Schema and value come from the peer, so neither may cause network requests, or take too
+much time or memory. `json_schema` checks the schema first. The regex engine takes
+linear time, and has no look-around and no back-references. For each value an upper
+bound of the work is computed first, because a validator cannot be stopped.
 
 Dialects: 2020-12, which is the default, 2019-09, draft-07, draft-06 and draft-04.
 `format` is an annotation in all of them.
@@ -30,31 +30,31 @@ if TYPE_CHECKING:
 __all__ = ["KnownTools", "SchemaValidator"]
 
 MAX_WORK: Final = 10_000_000
-"""Units of work for one value, at most some 100 ns each."""
+"""Units of work for one value, about 100 ns each at most."""
 
 MAX_TRACED: Final = 50_000
-"""Errors that jsonschema-rs may make for one fault: one for each branch of an `anyOf`
-or `oneOf`, and for what lies in it. One costs 20 µs and 4 KB; so do 20 copied parts."""
+"""Errors that jsonschema-rs may create for one fault: one per branch of an `anyOf` or
+`oneOf`, and per error in it. One costs 20 µs and 4 KB; so do 20 copied parts."""
 
-MAX_EFFORT: Final = 2_000_000  # steps in which the bound has to be found
-MAX_PARTS: Final = 2_000_000  # of a value, its names among them
+MAX_EFFORT: Final = 2_000_000  # steps to compute the bound
+MAX_PARTS: Final = 2_000_000  # of a value, with the names of members
 MAX_FRAMES: Final = 4_096
-"""Depth of a value times subschemas behind one another: the validator recurses, and
-threads have small stacks on some systems."""
+"""Depth of a value times the longest chain of subschemas: the validator is recursive,
+and threads have small stacks on some platforms."""
 
 MAX_PATTERNS: Final = 200
 MAX_PATTERN: Final = 2_048  # characters
-MAX_PATTERN_BYTES: Final = 8 * 1024 * 1024  # all of them, compiled
+MAX_PATTERN_BYTES: Final = 8 * 1024 * 1024  # of all compiled patterns
 MAX_IN_VAIN: Final = 16_384
-"""Characters of patterns that are not supported: compiling one takes up to 60 µs each.
-The others are not tried, and count as not supported."""
+"""Total characters of unsupported patterns: an attempt to compile them takes up to
+60 µs per character. Beyond it, patterns count as unsupported without an attempt."""
 
-_IN_VAIN: Final = 100  # characters that each of them counts beside its own
+_IN_VAIN: Final = 100  # characters that an unsupported pattern counts in addition
 
-# Bytes of the compiled pattern -> units for each character, measured where everything
-# goes wrong: more states than are kept, so that each character makes a new one.
+# Bytes of a compiled pattern -> units per character, measured in the worst case: the
+# states exceed the cache, so that each character creates a new state.
 _TIERS: Final = {8 * 1024: 10, 64 * 1024: 100, 1024 * 1024: 1_500}
-_STATES_KEPT: Final = 256 * 1024  # bytes for each pattern
+_STATES_KEPT: Final = 256 * 1024  # cache size per pattern in bytes
 
 _ENDLESS: Final = 10**15
 
@@ -64,10 +64,10 @@ CHANGED: Final = "notifications/tools/list_changed"
 
 
 class SchemaValidator:
-    """One schema, ready to check values."""
+    """A compiled schema that validates values within limits."""
 
     def __init__(self, schema: object, *, skip_patterns: bool = False) -> None:
-        """Prepare a schema."""
+        """Compile a schema; `skip_patterns` removes unsupported patterns."""
         self._rs = rs = _load()
         index = read_schema(schema)
         tiers = _pattern_tiers(rs, index)
@@ -95,7 +95,7 @@ class SchemaValidator:
             raise unusable(quoted(str(error).partition("\n")[0])) from error
 
     def check(self, value: Any, subject: str = "structuredContent") -> str | None:
-        """Say in one line where a value breaks which rule; ``None``: nowhere."""
+        """Return path and rule of the first fault of a value; ``None``: it is valid."""
         amounts = _amounts(value)
         if (
             amounts is None
@@ -114,7 +114,7 @@ class SchemaValidator:
                 self._validator.validate(value)
         except self._rs.ValidationError as error:
             return f"{subject}{_fault(error)}"
-        except ValueError as error:  # what is no JSON, such as a lone surrogate
+        except ValueError as error:  # not JSON, such as a lone surrogate
             return f"{subject}: cannot be checked, {quoted(str(error))}"
         return None
 
@@ -133,7 +133,7 @@ def _load() -> ModuleType:
 
 
 def _pattern_tiers(rs: ModuleType, index: SchemaIndex) -> dict[str, int]:
-    """Return the tier of each pattern in a schema; 0: it is not supported."""
+    """Return the tier of each pattern in a schema; 0: not supported."""
     found = {pattern for item in index.found for pattern in _patterns(item.raw)}
     if len(found) > MAX_PATTERNS:
         raise unusable(f"it has more than {MAX_PATTERNS} patterns")
@@ -172,7 +172,7 @@ def _tier(rs: ModuleType, pattern: str) -> int:
 def _without_patterns(
     skipped: Sequence[str],
 ) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """Return what takes patterns out of a schema, and what may refuse more without."""
+    """Return a function that removes patterns and the keywords that depend on them."""
 
     def visit(schema: dict[str, Any]) -> dict[str, Any]:
         if schema.get("pattern") in skipped:
@@ -196,9 +196,9 @@ def _without_patterns(
 
 
 def _amounts(value: Any) -> list[tuple[int, int]] | None:
-    """Return parts and characters at each depth; ``None``: there are too many parts.
+    """Return the parts and characters at each depth; ``None``: too many parts.
 
-    The names of members are strings as deep as the members.
+    The names of members count as strings at the depth of the members.
     """
     amounts: list[tuple[int, int]] = []
     left = MAX_PARTS
@@ -225,18 +225,18 @@ def _amounts(value: Any) -> list[tuple[int, int]] | None:
 class _WorkBound:
     """An upper bound of the validator's work for a value.
 
-    A schema of a few lines can make a validator work for years: `anyOf` of two
-    references to one subschema doubles the work, and thirty of them behind one another
-    double it thirty times; a recursive schema does so with each level of the value. So
-    it is counted how often the schema comes to one value at each depth, at most (no
-    `anyOf` is taken to end early), and how much of the value there is at each depth.
+    A short schema can take years of work: an `anyOf` with two references to the same
+    subschema doubles the work, and a chain of thirty of them doubles it thirty times; a
+    recursive schema doubles it at each level of the value. So the bound multiplies, for
+    each depth, the maximum number of steps per value (an `anyOf` never ends early) by
+    the number of values.
     """
 
     def __init__(self, index: SchemaIndex, tiers: dict[str, int]) -> None:
         characters = [0] * len(index.found)
         for item in index.found:
             units = sum(_TIERS.get(tiers[each], 0) for each in _patterns(item.raw))
-            # A pattern for names meets each name: the work is that of the members.
+            # Patterns for names are matched with each name, at the members' depth.
             for each in (item, *item.members):
                 characters[each.number] += units
         self._characters = _Levels(index, characters)
@@ -259,7 +259,7 @@ class _WorkBound:
         )
 
     def traced(self, amounts: Sequence[tuple[int, int]]) -> int:
-        """Return how many errors there may be for one fault, in units of one."""
+        """Return the maximum cost of the errors for one fault, in errors."""
         if self._are_deep:
             return self.work(amounts)
         copied = sum(parts + characters // 16 for parts, characters in amounts)
@@ -270,11 +270,11 @@ def _own_steps(raw: Any) -> int:
     if not isinstance(raw, dict):
         return 1
     options = raw["enum"] if isinstance(raw.get("enum"), list) else []
-    # Texts are looked up, and the rest is compared one by one.
+    # Strings are looked up in a table, other values are compared one by one.
     compared = [each for each in options if type(each) is not str]
     compared += [raw["const"]] if "const" in raw else []
     steps = 1 + len(encode(compared)) // 4 + len(str(raw.get("required", ""))) // 32
-    # A fraction divides exactly, by big numbers.
+    # Division by a fraction uses big numbers.
     return steps + 200 if isinstance(raw.get("multipleOf"), float) else steps
 
 
@@ -283,12 +283,12 @@ def _has(item: Subschema, *keywords: str) -> bool:
 
 
 class _Levels:
-    """The work that comes to one value at each depth below the root's, at most."""
+    """The maximum work per value at each depth below the root."""
 
     def __init__(self, index: SchemaIndex, own: list[int]) -> None:
         self._found, self._root = index.found, index.root.number
-        # What `unevaluated...` leaves over is found by going through everything once
-        # more, and within that once more: 2.7 times the work for each one, measured.
+        # `unevaluated...` processes all subschemas again, and recursively: 2.7 times
+        # the work for each keyword, measured.
         rest = ("unevaluatedProperties", "unevaluatedItems")
         self._factors = [3 if _has(item, *rest) else 1 for item in index.found]
         self.of_each = self._summed(own)
@@ -301,7 +301,7 @@ class _Levels:
         self._is_settled = False  # whether each deeper level costs the same
 
     def _summed(self, costs: Iterable[int]) -> list[int]:
-        """Add to the costs of each those of all that it applies to the same value."""
+        """Return each subschema's cost, plus the costs of its `in_place` subschemas."""
         sums: list[int] = []
         for item, factor, cost in zip(self._found, self._factors, costs, strict=True):
             inner = sum(sums[each.number] for each in item.in_place)
@@ -324,13 +324,13 @@ class _Levels:
         return max(named, default=0) + of_all
 
 
-# --- what is wrong
+# --- error messages
 
 
 def _fault(error: Any) -> str:
-    """Return place and rule of an error of jsonschema-rs, in one short line.
+    """Return path and rule of an error of jsonschema-rs in one short line.
 
-    Its own message holds all of the value, which may be long or hostile.
+    The message of the library contains the whole value, which may be long or hostile.
     """
     path, kind = list(error.instance_path), error.kind.name
     keyword = error.schema_path[-1] if error.schema_path else kind
@@ -376,7 +376,7 @@ def _spelled(path: Iterable[str | int]) -> str:
 
 
 class KnownTools:
-    """The tools of one server, by name, as last listed."""
+    """The tools of one server by name, as listed last."""
 
     def __init__(self, on_skipped: Callable[[str, tuple[str, ...]], None]) -> None:
         self._on_skipped = on_skipped
@@ -384,30 +384,30 @@ class KnownTools:
         self._validators: dict[str, SchemaValidator] = {}
 
     def learn(self, tools: Iterable[Tool]) -> None:
-        """Add the tools of a list, or of a page of one."""
+        """Add the tools of a list or of one of its pages."""
         for tool in tools:
             self._tools[tool.name] = tool
             self._validators.pop(tool.name, None)
 
     def invalidate(self, method: str, _: dict[str, Any] | None) -> None:
-        """Forget everything when the server says that its tools changed."""
+        """Remove all tools if the notification is ``tools/list_changed``."""
         if method == CHANGED:
             self.forget()
 
     def forget(self) -> None:
-        """Forget everything."""
+        """Remove all tools."""
         self._tools.clear()
         self._validators.clear()
 
     def get(self, name: str) -> Tool | None:
-        """Return a tool; ``None``: no list has it."""
+        """Return a tool, or ``None`` if it is not listed."""
         return self._tools.get(name)
 
     def problem(self, name: str, result: CallToolResult) -> str | None:
-        """Say how a result breaks its tool's output schema; ``None``: not at all.
+        """Return how a result violates its tool's output schema; ``None``: it is valid.
 
         2025-06-18 and later server/tools, "Output Schema": clients SHOULD validate
-        structured results. A result that reports failure is not bound by the schema.
+        structured results. The schema does not apply to results with ``isError``.
         """
         tool = self._tools.get(name)
         if tool is None or tool.output_schema is None or result.is_error:

@@ -1,17 +1,17 @@
-"""One end of a duplex JSON-RPC connection: bytes in, calls and answers out.
+"""One side of a duplex JSON-RPC connection, without I/O.
 
-Its owner (a channel, a server) feeds the bytes that it reads to `receive`, writes the
-bytes that it is given, and is called through the `Owner` protocol::
+The owner (a channel or a server) passes received bytes to `receive`, writes the bytes
+that the methods return, and gets events through the `Owner` protocol::
 
-      open() ──► outstanding ──► answered / failed        the peer answered
-                      │────────► cancel()                 we gave up: late answers drop
-                      └────────► end()                    the connection is gone
+      open() ──► outstanding ──► answered / failed        the peer responded
+                      │────────► cancel()                 we cancelled: ignore responses
+                      └────────► end()                    the connection ended
 
-      requested() ──► in flight ──► answer() / refuse()   at most one answer leaves
-                          └───────► withdrawn()           the peer gave up: none leaves
+      requested() ──► in flight ──► answer() / refuse()   sends at most one response
+                          └───────► withdrawn()           the peer cancelled: none
 
-Ids of ours are integers that count up and are never used twice. Ids are compared by
-type and value: ``"7"`` does not answer ``7``, it is diagnosed.
+Our ids are consecutive integers and are never reused. Ids are compared by type and
+value: a response with id ``"7"`` to request ``7`` fails the call with a diagnosis.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ __all__ = [
 ]
 
 TOO_MANY: Final = "too many questions"
-"""The reason that a server gets for a call that ends so."""
+"""The reason in the cancellation of a call with too many server requests."""
 
 ID_TYPE_CHANGED: Final = "the peer changed the type of the request's id"
 
@@ -72,58 +72,58 @@ NO_BATCHES: Final = "batches belong to revision 2025-03-26 only"
 
 
 class Call(Protocol):
-    """What the owner keeps for a request of ours."""
+    """The owner's data for one of our requests."""
 
     @property
     def method(self) -> str:
-        """The request's method."""
+        """The method of the request."""
 
 
 C_contra = TypeVar("C_contra", bound=Call, contravariant=True)
 
 
 class Owner(Protocol[C_contra]):
-    """What a `Peer` calls. Nothing here awaits, blocks or raises."""
+    """The callbacks of a `Peer`. They do not await, block or raise."""
 
     def answered(self, call: C_contra, result: dict[str, Any]) -> None:
-        """A call of ours got its result."""
+        """Handle the result of our call."""
 
     def failed(self, call: C_contra, error: MCPError) -> None:
-        """A call of ours got an error, or an answer that breaks the rules."""
+        """Handle an error of our call, or a malformed response to it."""
 
     def notified(
         self, method: str, params: dict[str, Any] | None, call: C_contra | None
     ) -> None:
-        """A notification came, belonging to that call of ours where it names one."""
+        """Handle a notification, with the call of ours that it names, if any."""
 
     def requested(
         self, id: RequestId, method: str, params: dict[str, Any] | None
     ) -> None:
-        """A request came; answer with `Peer.answer` or `Peer.refuse`."""
+        """Handle a request; respond with `Peer.answer` or `Peer.refuse`."""
 
     def withdrawn(self, id: RequestId) -> None:
-        """The peer cancelled its request; no answer will leave."""
+        """Handle the cancellation of a request by the peer; no response is sent."""
 
     def transmit(self, data: bytes) -> None:
-        """Write these bytes."""
+        """Write bytes to the peer."""
 
 
 @attrs.define
 class PeerStats:
-    """Counts of what came in beside plain answers."""
+    """Counters of received messages and anomalies."""
 
     messages: int = 0
-    noise: int = 0  # lines that were no JSON-RPC messages
-    invalid: int = 0  # messages that broke the rules of JSON-RPC or of the revision
-    late: int = 0  # answers to calls that were cancelled or had timed out
-    unknown: int = 0  # answers to no call of ours, second answers among them
-    unanswered: int = 0  # our requests that were given up, or open at the end
-    before_open: int = 0  # our requests that were sent until the connection was open
-    line_bytes: int = 0  # of the current message
-    noise_lines: list[str] = attrs.field(factory=list)  # the first of the noise
+    noise: int = 0  # lines that are not JSON-RPC messages
+    invalid: int = 0  # messages that violate JSON-RPC or the revision
+    late: int = 0  # responses to cancelled or timed-out calls
+    unknown: int = 0  # responses to no call of ours, duplicates included
+    unanswered: int = 0  # our requests that were cancelled, or open at the end
+    before_open: int = 0  # our requests before the connection was open
+    line_bytes: int = 0  # size of the current message
+    noise_lines: list[str] = attrs.field(factory=list)  # the first noise lines
 
     def add_noise(self, line: Line, most: int) -> None:
-        """Count a line of noise, and keep the beginning of the first `most`."""
+        """Count a noise line; store the beginnings of the first `most` lines."""
         self.noise += 1
         if len(self.noise_lines) < most:
             excerpt = line.strip()[:NOISE_EXCERPT_BYTES]
@@ -131,7 +131,7 @@ class PeerStats:
 
 
 def too_many_questions() -> RPCError:
-    """Return the answer to a question after too many in the calls it belongs to."""
+    """Return the error for server requests beyond the limit of their call."""
     return InvalidRequest(f"the call that this belongs to has ended: {TOO_MANY}")
 
 
@@ -139,7 +139,7 @@ NEVER_CANCELLED: Final = frozenset(s.name for s in METHODS if not s.cancellable)
 """2025-11-25 basic/utilities/cancellation: `initialize` MUST NOT be cancelled."""
 
 MAX_CANCELLED_IDS: Final = 1_024
-"""How many ids of cancelled calls are kept: answers to them are late, not unknown."""
+"""Maximum stored ids of cancelled calls: responses to them are late, not unknown."""
 
 NOISE_EXCERPT_BYTES: Final = 200
 
@@ -148,24 +148,24 @@ SUBSCRIPTION_ID: Final = "io.modelcontextprotocol/subscriptionId"
 ANSWER_KEYS: Final = frozenset({"result", "error"})
 
 MESSAGE_KEYS: Final = frozenset({"jsonrpc", "method"}) | ANSWER_KEYS
-"""An object with none of them is a line of some log, with any `id`."""
+"""An object without any of these members is noise, such as a JSON log record."""
 
 C = TypeVar("C", bound=Call)
 
 
 @attrs.define
 class _Batch:
-    """A received batch: its answers leave together (2025-03-26 basic, Batching)."""
+    """A received batch; its responses are one batch (2025-03-26 basic, Batching)."""
 
-    waiting: int = 1  # for itself too, so that it cannot settle while it is read
+    waiting: int = 1  # open requests, plus one until the batch is parsed
     answers: list[bytes] = attrs.field(factory=list)
 
 
 class Peer(Generic[C]):
     """The state of one duplex connection; see the module's text.
 
-    `revision` is ``None`` before the agreement, and for a server that speaks a
-    stateless one, where each request names its own.
+    `revision` is ``None`` before the agreement, and in a server of the stateless era,
+    where each request has its own revision.
     """
 
     def __init__(
@@ -185,15 +185,15 @@ class Peer(Generic[C]):
 
     @property
     def requests_sent(self) -> int:
-        """How many requests were opened; ids count up from 1."""
+        """The number of our requests; their ids start at 1."""
         return self._last_id
 
     @property
     def bytes_received(self) -> int:
-        """How many bytes came in."""
+        """The number of received bytes."""
         return self._lines.taken
 
-    # Our requests...
+    # Our requests
 
     def open(
         self,
@@ -203,9 +203,9 @@ class Peer(Generic[C]):
         *,
         progress: bool = False,
     ) -> tuple[int, bytes]:
-        """Register a request; return its id and its line.
+        """Register a request; return its id and its encoded line.
 
-        With `progress` the id is its progress token, too.
+        With `progress` the id is also the progress token.
         """
         # 2026-07-28: a server MUST NOT initiate requests.
         if self.role == "server" and (
@@ -228,16 +228,16 @@ class Peer(Generic[C]):
         return id, line
 
     def forget(self, id: int) -> None:
-        """Take back a request that never left; the peer gets no message."""
+        """Remove a request that was not sent; the peer gets no message."""
         if self.outstanding.pop(id, None) is not None:
             self.stats.unanswered += 1
 
     def cancel(self, id: int, reason: str) -> bytes | None:
-        """Give up a call; return the line for the peer, if there is to be one.
+        """Cancel a call; return the line of the cancellation, if one is to be sent.
 
-        A call that is already answered is left alone. `initialize` is never cancelled,
-        and before a revision is agreed nothing is (a legacy server must see nothing
-        it does not know before `initialize`).
+        A completed call is ignored. No cancellation is sent for `initialize`, nor
+        before a revision is agreed (a legacy server must not get unknown messages
+        before `initialize`).
         """
         call = self.outstanding.get(id)
         if call is None:
@@ -252,25 +252,25 @@ class Peer(Generic[C]):
         return line
 
     def notify(self, method: str, params: Mapping[str, Any] | None = None) -> bytes:
-        """Return the line of a notification."""
+        """Return the encoded line of a notification."""
         return encode_line(jsonrpc.notification(method, params))
 
-    # Our answers...
+    # Our responses
 
     def answer(self, id: RequestId, result: Mapping[str, Any]) -> bytes | None:
-        """Return the line of an answer; ``None`` when none may leave any more."""
+        """Return the line of a result; ``None`` if no response may be sent now."""
         return self._reply(id, jsonrpc.success(id, result))
 
     def refuse(self, id: RequestId, error: RPCError) -> bytes | None:
-        """Return the line of an error answer; ``None`` when none may leave any more."""
+        """Return the line of an error; ``None`` if no response may be sent now."""
         return self._reply(id, jsonrpc.failure(id, error))
 
     def _reply(self, id: RequestId, message: dict[str, Any]) -> bytes | None:
         if id not in self.unanswered:
             return None
         if self.role == "client" and self._is_server_silent():
-            # Asked before the agreement; 2026-07-28 stdio, "Sending Messages": a client
-            # MUST NOT write responses.
+            # Requested before the agreement; 2026-07-28 stdio, "Sending Messages": a
+            # client MUST NOT write responses.
             del self.unanswered[id]
             return None
         line = encode_line(message)
@@ -294,18 +294,18 @@ class Peer(Generic[C]):
         )
 
     def _transmit(self, data: bytes | None) -> None:
-        # At the end of the stream nobody is left to be answered.
+        # After the end of the stream no response can be sent.
         if data is not None and not self._is_ending:
             self._owner.transmit(data)
 
     def _refuse(self, id: RequestId, error: RPCError, batch: _Batch | None) -> None:
-        """Answer a request that is not handed to the owner."""
+        """Send an error for a request that the owner does not get."""
         if id not in self.unanswered and not self._is_server_silent():
             self._accept(id, batch)
             self._transmit(self.refuse(id, error))
 
     def _refuse_unnamed(self, error: RPCError) -> None:
-        """Answer what has no readable id, where the revision has a form for that."""
+        """Send an error without id for an invalid message if the revision allows it."""
         if self.role == "server" and (
             self.revision is None or self.revision.errors_without_id
         ):
@@ -316,14 +316,14 @@ class Peer(Generic[C]):
         if batch is not None:
             batch.waiting += 1
 
-    # What comes in...
+    # Received messages
 
     def receive(self, data: bytes, *, last: bool = False) -> None:
-        """Take in bytes and call the owner; with `last`, the rest of a line."""
+        """Process received bytes; with `last`, process an unterminated last line."""
         lines = self._lines.finish() if last else self._lines.feed(data)
         self.stats.messages += len(lines)
         for line in lines:
-            if self._has_ended:  # by the owner, while it read an earlier line
+            if self._has_ended:  # by the owner, during an earlier line
                 break
             try:
                 if line[LARGE]:
@@ -332,8 +332,8 @@ class Peer(Generic[C]):
             except (JSONDecodeError, MessageTooLarge) as error:
                 self._receive_undecoded(line, error)
                 continue
-            # A plain result to a call of ours takes no further step, which saves 1 µs
-            # of 8. `type` is asked because True and 1.0 would find the call with id 1.
+            # Fast path for a plain result, which saves 1 of 8 µs. The type of the id is
+            # checked because True and 1.0 equal 1.
             if type(message) is dict and len(message) == 3:
                 result = message.get("result")
                 id = message.get("id")
@@ -361,7 +361,7 @@ class Peer(Generic[C]):
             )
 
     def _is_plain_request(self, message: Json) -> TypeGuard[dict[str, Any]]:
-        """Tell whether a client's request takes no further step: saves 2 µs of 15."""
+        """Return whether a request can take the fast path, which saves 2 of 15 µs."""
         if self.role != "server" or type(message) is not dict or len(message) != 4:
             return False
         id = message.get("id")
@@ -374,9 +374,9 @@ class Peer(Generic[C]):
         )
 
     def end(self) -> list[C]:
-        """Take in the end of the stream; return the calls that got no answer.
+        """Process the end of the stream; return the calls without a response.
 
-        The owner is called no more, even where it ends a peer that is reading.
+        There are no further callbacks, even if the owner calls this within a callback.
         """
         self._is_ending = True
         if not self._lines.overflow:
@@ -403,12 +403,12 @@ class Peer(Generic[C]):
             self._refuse_unnamed(InvalidRequest(NO_BATCHES))
             return
         if not messages:
-            self.stats.invalid += 1  # the one revision with batches has no answer to it
+            self.stats.invalid += 1  # 2025-03-26 has no response to an empty batch
             return
         batch = _Batch()
         limit = self._limits.batch
         if self.role == "server" and len(messages) > limit:
-            # No request of it runs, and only the first are answered.
+            # None of its requests runs; the first ones get errors.
             self.stats.invalid += 1
             error = InvalidRequest(f"a batch must not be longer than {limit} messages")
             for message in messages[:limit]:
@@ -438,7 +438,7 @@ class Peer(Generic[C]):
             assert isinstance(message, (jsonrpc.Success, jsonrpc.Failure))
             self._receive_answer(message, line)
 
-    # What breaks the rules...
+    # Invalid messages
 
     def _reject(
         self,
@@ -447,7 +447,7 @@ class Peer(Generic[C]):
         refusal: RPCError,
         batch: _Batch | None = None,
     ) -> bool:
-        """End the call that a broken message names, ours or the peer's, if any."""
+        """Fail the call, ours or the peer's, that an invalid message names, if any."""
         id = value.get("id")
         if "method" not in value:
             if self._is_ours(id):
@@ -461,13 +461,13 @@ class Peer(Generic[C]):
     def _receive_undecoded(
         self, line: Line, error: JSONDecodeError | MessageTooLarge
     ) -> None:
-        """Take a line that is no JSON, or holds too many values."""
+        """Process a line that is not JSON, or has too many values."""
         failure: MCPError
         refusal: RPCError
         is_large = False
         if isinstance(error, MessageTooLarge):
             is_large = True
-            error.__traceback__ = None  # its frames hold the whole message
+            error.__traceback__ = None  # its frames keep the whole message alive
             failure, refusal = error, InvalidRequest(str(error))
         elif line.strip():
             failure = InvalidMessage(
@@ -512,15 +512,15 @@ class Peer(Generic[C]):
             self.stats.add_noise(line, self._limits.noise_lines)
             self._refuse_unnamed(refusal)
 
-    # Answers to our calls...
+    # Responses to our calls
 
     def _receive_answer(
         self, message: jsonrpc.Success | jsonrpc.Failure, line: Line
     ) -> None:
         id = message.id
         if id is None and len(self.outstanding) == 1:
-            # 2025-11-25 JSONRPCErrorResponse: the id is missing when the peer could
-            # not read it. With one call open it can only be that one.
+            # 2025-11-25 JSONRPCErrorResponse: the id is missing if the peer could not
+            # read it. With a single outstanding call it can only be that call.
             (id,) = self.outstanding
         if self._is_ours(id):
             if type(message) is jsonrpc.Success:
@@ -536,14 +536,14 @@ class Peer(Generic[C]):
             self.stats.unknown += 1
 
     def _is_ours(self, id: Any) -> TypeGuard[int]:
-        # Ids of ours are integers; True and 1.0 would find the call with id 1.
+        # The type is checked because True and 1.0 equal 1.
         return type(id) is int and id in self.outstanding
 
     def _fail(self, id: int, error: MCPError) -> None:
         self._owner.failed(self.outstanding.pop(id), error)
 
     def _diagnose_id(self, id: Any, line: Line) -> bool:
-        """Fail the call that an id of another type was meant for."""
+        """Fail our call with the same id of another type; return whether it exists."""
         intended = jsonrpc.intended_id(id)
         if not self._is_ours(intended):
             return False
@@ -562,13 +562,13 @@ class Peer(Generic[C]):
         if len(self._cancelled) > MAX_CANCELLED_IDS:
             del self._cancelled[next(iter(self._cancelled))]
 
-    # What the peer starts...
+    # Requests and notifications of the peer
 
     def _receive_request(self, message: jsonrpc.Request, batch: _Batch | None) -> None:
         id = message.id
-        # A second request with an id still in flight would get the first one's answer
-        # twice (2025-11-25 basic, Requests: ids MUST NOT be used again). At 2026-07-28
-        # a client answers nothing, so a server's request is only counted.
+        # A duplicate of an id in flight would get a second response to the first
+        # request (2025-11-25 basic, Requests: ids MUST NOT be reused). Since 2026-07-28
+        # a client sends no responses, so a server request is only counted.
         if id in self.unanswered or self._is_server_silent():
             self.stats.invalid += 1
         elif batch is not None and message.method == "initialize":
@@ -592,7 +592,7 @@ class Peer(Generic[C]):
         self._owner.notified(method, params, call)
 
     def _receive_cancelled(self, id: Any) -> None:
-        """Drop a request of the peer's; what names nothing known is ignored."""
+        """Cancel the peer's request with the given id; ignore unknown ids."""
         if not jsonrpc.is_request_id(id):
             return
         if id in self.unanswered:
@@ -600,8 +600,8 @@ class Peer(Generic[C]):
             self._owner.withdrawn(id)
             if batch is not None:
                 self._transmit(self._settle(batch))
-        # 2026-07-28 basic/patterns/cancellation: a server ends a subscription on stdio
-        # by cancelling it, with or without a result before or after.
+        # 2026-07-28 basic/patterns/cancellation: on stdio a server ends a subscription
+        # by a cancellation, possibly with a result before or after it.
         elif self._is_ours(id) and self.outstanding[id].method == LISTEN:
             self._keep_cancelled(id)
             self._owner.answered(self.outstanding.pop(id), {"resultType": "complete"})

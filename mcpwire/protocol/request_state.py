@@ -1,16 +1,16 @@
-"""The memory of a call between its rounds, which the client keeps for the server.
+"""The state of a call between its input rounds, which the client stores for the server.
 
-2026-07-28 basic/patterns/mrtr: `requestState` is the server's own, and the server MUST
-treat what comes back as an attacker's. So it is signed, together with a binding that it
-does not contain and that is computed anew from each request: the owner, the method and
-the params::
+2026-07-28 basic/patterns/mrtr: `requestState` is opaque to the client, and the server
+MUST treat a received state as untrusted. So it is signed, together with a binding that
+it does not contain and that is computed again from each request: the owner, the method
+and the params::
 
     mcpwire1.<base64url of JSON>.<base64url of HMAC-SHA256(key, binding, JSON)>
 
-It is signed and **not** encrypted: the client can read it. A secret belongs in a store
-of the server's, with only a key to it in the state.
+The state is signed but **not** encrypted: the client can read it. Keep secrets in a
+store of the server, and put only their keys in the state.
 
-All refusals look alike, except that of a genuine state that is too old.
+All refusals have the same error, except the refusal of a genuine but expired state.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from mcpwire.wire.json import Json
 
     Owner: TypeAlias = tuple[str | None, str | None, str | None]
-    """The sender of a request: issuer, client and subject, as far as proved."""
+    """The sender of a request: issuer, client and subject, if authenticated."""
 
 __all__ = [
     "ANONYMOUS",
@@ -47,13 +47,13 @@ __all__ = [
 ]
 
 MAX_STATE_BYTES: Final = 1024 * 1024
-"""How long a state may be; an answer of a model may hold an image."""
+"""Maximum length of a state; a message of a model may contain an image."""
 
 SHORTEST_KEY: Final = 16
-"""Bytes of a key; RFC 2104, section 3, discourages less than the hash, 32."""
+"""Minimum bytes of a key; RFC 2104, section 3, recommends the size of the hash, 32."""
 
 ANONYMOUS: Final = (None, None, None)
-"""The owner of requests without a known principal."""
+"""The owner of unauthenticated requests."""
 
 _PREFIX: Final = "mcpwire1"
 _DOMAIN: Final = b"mcpwire requestState 1\0"
@@ -64,7 +64,7 @@ _NOT_BOUND: Final = frozenset({"_meta", "inputResponses", "requestState"})
 
 @attrs.frozen
 class RecordedAnswer:
-    """An answer, and the digest of the request for input that it belongs to."""
+    """A response, and the digest of its input request."""
 
     digest: str
     answer: dict[str, Json] = attrs.field(repr=False)
@@ -72,29 +72,29 @@ class RecordedAnswer:
 
 @attrs.frozen(kw_only=True)
 class CallState:
-    """What is known of a call from the rounds before; all mappings are by key."""
+    """The state of a call after its previous rounds; all mappings are by key."""
 
     round: int
-    """How often the client was asked; from 1."""
+    """The number of the round, from 1."""
 
     nonce: str
-    """Unique, where a state may be used once only."""
+    """A unique value, if a state may be used only once."""
 
     expires_at: int
-    """When it is too old, in seconds since 1970."""
+    """The time of expiry as a Unix time in seconds."""
 
     asked: Mapping[str, str] = attrs.field(factory=dict)
-    """The digests of the last requests for input."""
+    """The digests of the input requests of the last round."""
 
     answers: Mapping[str, RecordedAnswer] = attrs.field(factory=dict, repr=False)
-    """The answers to those before."""
+    """The responses of all rounds before."""
 
     kept: Mapping[str, Json] = attrs.field(factory=dict, repr=False)
-    """Values that are computed once."""
+    """Values of the handler that are computed only once."""
 
 
 def check_key(key: object) -> bytes:
-    """Return a key for `seal`; raise `ValueError` if it is too short to be secret."""
+    """Validate a key for `seal`; raise `ValueError` if it is too short."""
     if type(key) is not bytes or len(key) < SHORTEST_KEY:
         raise ValueError(
             f"a state key must be at least {SHORTEST_KEY} random bytes, such as "
@@ -104,10 +104,9 @@ def check_key(key: object) -> bytes:
 
 
 def binding_of(owner: Owner, method: str, params: Mapping[str, Json]) -> bytes:
-    """Return what a state is bound to: the owner, the method and the params.
+    """Return the binding of a state: a digest of owner, method and params.
 
-    Of the params counts what the client repeats in each round, whatever the order of
-    its members.
+    It contains the params that the client repeats in each round, in canonical order.
     """
     bound = {name: params[name] for name in params if name not in _NOT_BOUND}
     try:
@@ -117,10 +116,10 @@ def binding_of(owner: Owner, method: str, params: Mapping[str, Json]) -> bytes:
 
 
 def request_digest(method: str, params: Mapping[str, Json], *, is_named: bool) -> str:
-    """Return what tells a request for input from another one that has the same key.
+    """Return a digest that distinguishes input requests with the same key.
 
-    A key that the author chose stands for its request however that is worded; a
-    counted one stands for this text only.
+    A key that the author chose identifies the request regardless of its text; a
+    numbered key identifies it only together with the text.
     """
     if is_named:
         return method
@@ -129,7 +128,7 @@ def request_digest(method: str, params: Mapping[str, Json], *, is_named: bool) -
 
 
 def seal(state: CallState, binding: bytes, key: bytes) -> str:
-    """Return a state as the client gets it, or raise `LocalProtocolError`."""
+    """Encode and sign a state for the client, or raise `LocalProtocolError`."""
     members = {
         "r": state.round,
         "n": state.nonce,
@@ -151,7 +150,7 @@ def seal(state: CallState, binding: bytes, key: bytes) -> str:
 def unseal(
     given: object, binding: bytes, keys: Sequence[bytes], now: float
 ) -> CallState:
-    """Return the state that a client sent back."""
+    """Verify and decode a state of a client, or raise `InvalidParams`."""
     refusal = InvalidParams(
         "params.requestState is not one that this request was given"
     )
@@ -164,7 +163,7 @@ def unseal(
     ]
     if not any(signed) or not text.startswith(f"{_PREFIX}."):
         raise refusal
-    # From here on it is what `seal` made.
+    # The signature is valid: the rest is the output of `seal`.
     data = text.removeprefix(f"{_PREFIX}.")
     members: dict[str, Any] = loads(urlsafe_b64decode(data + "=" * (-len(data) % 4)))
     if now >= members["e"]:

@@ -1,29 +1,29 @@
-"""How a server checks a POST: in which order, and which error each fault gets.
+"""Server side validation of a POST: the order of the checks, and the error of each one.
 
 ::
 
     Host, Origin          403          OriginPolicy
     credentials           401, 403     the resource server
-    path, verb            404, 405     the application
+    path, HTTP method     404, 405     the application
     formats               415, 406     check_formats
-    size and pace         413, 408     while reading
+    size and duration     413, 408     while reading
     JSON                  400 -32700   read_json
     JSON-RPC              400 -32600   read_message
-    the era                            is_stateless
-    its head              400 -32020   check_head
-    its _meta             400 -32602   check_head, the dispatcher
-    its version           400 -32022   the dispatcher
-    its method            404 -32601   the dispatcher
+    era                                is_stateless
+    head                  400 -32020   check_head
+    _meta                 400 -32602   check_head, the dispatcher
+    version               400 -32022   the dispatcher
+    method                404 -32601   the dispatcher
     mirrored headers      400 -32020   check_mirrored
     capabilities          400 -32021   handlers
-    everything else       200          handlers
+    all other errors      200          handlers
 
-The specification gives the faults, and no order; the official suite sends requests with
-two of them (no `_meta` beside a version in the head is the fault of `_meta`).
+The specification defines the errors, but no order; the official suite sends requests
+with two faults (a version in the head without `_meta` must get the `_meta` error).
 
-A page that somebody opens can make its browser send requests to servers on that
-machine, also under a name of its own that leads there ("DNS rebinding"). `Host` shows
-the name, `Origin` the page (2026-07-28 streamable-http, "Security Endpoint").
+A web page can make the browser send requests to servers on the same machine, also under
+a domain of the page that resolves to the machine ("DNS rebinding"). `Host` contains the
+domain, `Origin` the page (2026-07-28 streamable-http, "Security Endpoint").
 """
 
 from __future__ import annotations
@@ -90,27 +90,27 @@ _VERSION: Final = names.PROTOCOL_VERSION.lower()
 _METHOD: Final = names.METHOD.lower()
 
 _SHOWN_MAX: Final = 100
-"""How many characters of the peer an error message repeats."""
+"""Maximum characters of a peer's text in an error message."""
 
 _BAD_REQUEST: Final = frozenset(
     error.default_code
     for error in (HeaderMismatch, MissingCapability, UnsupportedVersion)
 )
-"""The codes of errors that have the status 400 also if they are a handler's."""
+"""The codes of errors with the status 400 even if a handler raised them."""
 
 
 class HeaderFields(Protocol):
-    """The header fields of a request; names in lower case."""
+    """The header fields of a request, with names in lower case."""
 
     def get(self, name: str) -> str | None:
-        """Return a field's value without space around it, or ``None``."""
+        """Return the value of a field without surrounding whitespace, or ``None``."""
 
     def repeats(self, name: str) -> bool:
-        """Tell whether a field came more than once."""
+        """Return whether a field occurs more than once."""
 
 
 class UnreadableMessage(Exception):
-    """A body is not a message."""
+    """The body is not a JSON-RPC message."""
 
     def __init__(self, error: RPCError, id: RequestId | None = None) -> None:
         super().__init__(error.message)
@@ -128,10 +128,10 @@ def check_formats(
     *,
     is_json_only: bool,
 ) -> tuple[int, str] | None:
-    """Return status and reason if the formats of a POST are refused.
+    """Return status and reason if the formats of a POST are refused, or ``None``.
 
-    This also ends forms, which a page can send without being asked: their Content-Type
-    is not JSON.
+    This also refuses HTML forms, which a page can send without a preflight request:
+    their Content-Type is not JSON.
     """
     if not is_json(content_type):
         return 415, f"the Content-Type must be {JSON}, in UTF-8"
@@ -145,7 +145,7 @@ def check_formats(
 
 
 def is_json(content_type: str | None) -> bool:
-    """Tell whether a Content-Type stands for JSON in UTF-8, its only encoding."""
+    """Return whether a Content-Type is JSON in UTF-8."""
     kind, parameters = _parse_media_type(content_type or "")
     return kind == JSON and parameters.get("charset", "utf-8").lower() in {
         "utf-8",
@@ -154,7 +154,7 @@ def is_json(content_type: str | None) -> bool:
 
 
 def accepts(accept: str | None, *kinds: str) -> bool:
-    """Tell whether an Accept allows each media type; without one, all are allowed."""
+    """Return whether an Accept allows each of the media types; ``None`` allows all."""
     if accept is None:
         return True
     weights: dict[str, float] = {}
@@ -178,8 +178,8 @@ def _weight(parameters: Mapping[str, str]) -> float:
 
 
 def _parse_media_type(text: str) -> tuple[str, dict[str, str]]:
-    """Return a media type, or range, in lower case, and its parameters."""
-    # Quoted semicolons occur in no parameter that is looked at.
+    """Return a media type or range in lower case, and its parameters."""
+    # The parameters in use contain no quoted semicolons.
     kind, *parts = text.split(";")
     parameters = {}
     for part in parts:
@@ -192,7 +192,7 @@ def _parse_media_type(text: str) -> tuple[str, dict[str, str]]:
 
 
 def read_json(body: bytes, most: int) -> Json:
-    """Return the JSON value of a body, which may hold that many values."""
+    """Parse a JSON body of at most `most` values, or raise `UnreadableMessage`."""
     try:
         if body[LARGE]:
             check_values(body, most)
@@ -205,27 +205,27 @@ def read_json(body: bytes, most: int) -> Json:
 
 
 def read_message(value: Json) -> Message:
-    """Return the one message that a body is, or raise `UnreadableMessage`."""
+    """Return the message of a decoded body, or raise `UnreadableMessage`."""
     try:
         return parse_message(value)
     except InvalidMessage as error:
-        # 2026-07-28 basic, "Error Responses": with the id, if it can be read.
+        # 2026-07-28 basic, "Error Responses": with the id, if it is readable.
         raise UnreadableMessage(InvalidRequest(str(error)), id_in(value)) from error
 
 
 def id_in(value: Json) -> RequestId | None:
-    """Return the id of the request that a body is, if that can be read."""
+    """Return the id of the request in a decoded body, or ``None``."""
     id = value.get("id") if type(value) is dict and "method" in value else None
     return id if is_request_id(id) else None
 
 
 def is_stateless(fields: HeaderFields, spoken: Sequence[Revision]) -> bool:
-    """Tell whether the head alone shows that a message belongs to the stateless era.
+    """Return whether the head shows that a message belongs to the stateless era.
 
-    It names such a version, or there is no other era among the revisions spoken, which
-    are ordered by age.
+    The head has such a version, or the server supports no revision of another era.
+    `spoken`, the supported revisions, are ordered by age.
     """
-    # One era followed the other; an enum in a set is hashed by Python code.
+    # The first and last suffice: eras do not interleave, and hashing enums is slow.
     eras = (spoken[0].era, spoken[-1].era)
     if Era.STATELESS not in eras:
         return False
@@ -240,7 +240,7 @@ def is_stateless(fields: HeaderFields, spoken: Sequence[Revision]) -> bool:
 def check_head(
     fields: HeaderFields, method: str, params: Mapping[str, Any] | None
 ) -> None:
-    """Compare version and method in the head with the body.
+    """Check that version and method in the head equal those in the body.
 
     2026-07-28 streamable-http, "Server Validation".
     """
@@ -266,7 +266,7 @@ def check_mirrored(
     params: Mapping[str, Any],
     headers: Iterable[ParamHeader] = (),
 ) -> None:
-    """Compare the other headers that repeat the body: a name or URI, and arguments."""
+    """Check that the other mirrored headers, for name or URI and arguments, match."""
     member = NAME_MEMBERS.get(method)
     if member is not None:
         _compare(fields, names.NAME, params.get(member))
@@ -278,7 +278,7 @@ def _compare(fields: HeaderFields, name: str, body: Json) -> None:
     key = name.lower()
     value = fields.get(key)
     if fields.repeats(key):
-        # Joined, they could say what the body says, and each of them something else.
+        # The joined values may equal the value in the body although none of them does.
         raise HeaderMismatch(f"the header {name} came more than once")
     try:
         is_same = names.header_matches(value, body, header=name)
@@ -299,9 +299,9 @@ def _mismatch(name: str, value: str | None, body: Json) -> HeaderMismatch:
 
 
 def http_status(error: RPCError, *, is_admitted: bool) -> int:
-    """Return the status of an error that is answered as JSON."""
-    # 2026-07-28 gives a status to the errors that it defines; any other error of a
-    # handler is an answer.
+    """Return the HTTP status for an error with a JSON body."""
+    # 2026-07-28 defines a status for its own errors; all other errors of a handler are
+    # ordinary responses.
     if is_admitted:
         return 400 if error.code in _BAD_REQUEST else 200
     return 404 if error.code == MethodNotFound.default_code else 400
@@ -311,15 +311,15 @@ def http_status(error: RPCError, *, is_admitted: bool) -> int:
 
 
 class OriginPolicy:
-    """Decides by Host and Origin whether a request may come in.
+    """Allows or refuses requests by their Host and Origin.
 
     Args:
         hosts: Names of the server: ``example.com`` with any port, ``example.com:8000``
-            with this one, ``*.example.com``, ``*``. By default those of the machine
-            itself, and the address that it listens on.
-        origins: Pages that may send requests: ``https://example.com``, with any port
-            ``https://example.com:*``, ``null``, ``*``. By default those of the machine
-            itself to the machine itself, and those of the requested host.
+            with this port, ``*.example.com``, ``*``. By default the loopback names, and
+            the address on which the server listens.
+        origins: Origins that may send requests: ``https://example.com``, with any port
+            ``https://example.com:*``, ``null``, ``*``. By default loopback origins to
+            loopback hosts, and the origin of the requested host.
 
     Raises:
         ValueError: A host or origin is malformed.
@@ -336,7 +336,7 @@ class OriginPolicy:
     def refusal(
         self, host: str | None, origin: str | None, bound: str | None = None
     ) -> str | None:
-        """Return why a request must not come in, or ``None``."""
+        """Return why a request is refused, or ``None``."""
         if not self._allows_host(host, bound):
             shown = "is missing" if host is None else f"{_shown(host)} is not allowed"
             return f"the Host {shown}; the server's allowed_hosts says which are"
@@ -378,12 +378,12 @@ class OriginPolicy:
 
 
 def _host_pattern(pattern: str) -> tuple[str, int | None]:
-    """Return the host, or ``*.domain``, or ``*``, and the port if it matters."""
+    """Return the host, ``*.domain`` or ``*``, and the port or ``None`` for any."""
     if pattern == "*":
         return pattern, None
     text = pattern.removeprefix("*.").removesuffix(":*")
     if text.count(":") > 1 and not text.startswith("["):
-        text = f"[{text}]"  # IPv6, as people write it
+        text = f"[{text}]"  # IPv6 without brackets
     url = _parse_origin(f"http://{text}")
     if url is None:
         raise ValueError(f"no host that could be allowed: {pattern!r}")
@@ -393,8 +393,8 @@ def _host_pattern(pattern: str) -> tuple[str, int | None]:
 
 
 def _origin_pattern(pattern: str) -> str:
-    """Return an origin in the form that `OriginPolicy` compares."""
-    if pattern in {"*", "null"}:  # browsers send null for a page without a name
+    """Return an origin in the normalised form that `OriginPolicy` compares."""
+    if pattern in {"*", "null"}:  # browsers send null for an opaque origin
         return pattern
     url = _parse_origin(pattern.removesuffix(":*"))
     if url is None:
@@ -403,7 +403,7 @@ def _origin_pattern(pattern: str) -> str:
 
 
 def _parse_origin(text: str) -> Url | None:
-    """Return scheme, host and port of a text that has nothing else."""
+    """Parse a text that consists of scheme, host and port only."""
     if text.count("/") != 2 or "?" in text or "#" in text:
         return None
     try:

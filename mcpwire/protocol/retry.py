@@ -1,14 +1,14 @@
-"""When something is tried again, and after how long a wait.
+"""Rules for retries: the conditions, and the delays.
 
 Times are seconds of one monotonic clock; `chance`, from 0 to below 1, is random, so
-that many clients of one server do not come back together.
+that many clients of one server do not retry at the same time.
 
-- A request that failed: `may_repeat`, `after_failure`. Side effects happen at most
-  once: it is sent again where the server provably did not take it up (no connection,
-  nothing of it sent, 429, 503 with `Retry-After`), else only if it is idempotent.
-  `Retry-After` is the shortest wait before that; an earlier deadline fails the call.
-- A lost connection: `Restarts`. A stream that ended: `StreamBackoff`. The stream of an
-  answer that broke off: `Resumption`, by its `Last-Event-ID`.
+- A failed request: `may_repeat`, `after_failure`. Side effects happen at most once: a
+  request is repeated if the server certainly did not process it (no connection, nothing
+  of it sent, 429, 503 with `Retry-After`), otherwise only if it is idempotent.
+  `Retry-After` is the minimum delay; an earlier deadline fails the call.
+- A lost connection: `Restarts`. A stream that ended: `StreamBackoff`. The stream of a
+  response that broke off: `Resumption`, by its `Last-Event-ID`.
 """
 
 from __future__ import annotations
@@ -44,55 +44,55 @@ __all__ = [
     "tool_allows_repeat",
 ]
 
-# Waits...
+# Delays
 
 RETRY_MIN_S: Final = 0.1
 RETRY_MAX_S: Final = 60.0
 
-# 2.0 ** 1024 is an OverflowError; by then any first delay is over the longest one.
+# 2.0 ** 1024 is an OverflowError; 100 doublings of any delay exceed the maximum.
 _MOST_DOUBLINGS: Final = 100
 
 
 def full_jitter(recovery: Recovery, failures: int, chance: float) -> float:
-    """Return the seconds to wait after so many failed attempts in a row, 1 or more."""
+    """Return the delay in seconds after consecutive failures (1 or more)."""
     doublings = min(failures - 1, _MOST_DOUBLINGS)
     return chance * min(recovery.backoff_initial * 2.0**doublings, recovery.backoff_max)
 
 
 def retry_floor(retry_ms: int | None) -> float:
-    """Return the seconds that a stream's `retry:` asks to wait at least.
+    """Return the minimum delay in seconds for the `retry:` of a stream.
 
     2025-11-25 basic/transports, "Sending Messages to the Server": it must be respected.
     """
     return min(max((retry_ms or 0) / 1000, RETRY_MIN_S), RETRY_MAX_S)
 
 
-# Requests...
+# Requests
 
 _TOO_MANY_REQUESTS: Final = 429  # RFC 6585, 4
 _UNAVAILABLE: Final = 503
 _GATEWAY_STATUSES: Final = frozenset({502, _UNAVAILABLE, 504})
 
 DECLINING_STATUSES: Final = _GATEWAY_STATUSES | {_TOO_MANY_REQUESTS}
-"""Statuses with which a gateway or a busy server declines a request."""
+"""Statuses of a gateway or a busy server that declines a request."""
 
 PASSING_STATUSES: Final = DECLINING_STATUSES | {500}
 """Statuses after which another attempt may succeed."""
 
-# A method is repeatable in each span of revisions or, to be safe, not at all.
+# To be safe, a method must be repeatable in all its spans of revisions.
 _REPEATABLE: Final = frozenset(spec.name for spec in METHODS) - frozenset(
     spec.name for spec in METHODS if not spec.repeatable
 )
 
 
 class DeclinedError(HTTPError):
-    """The HTTP error that a JSON-RPC error came with."""
+    """The HTTP error of a response with a JSON-RPC error."""
 
     rpc_error: RPCError
 
 
 def declined(error: RPCError) -> DeclinedError | None:
-    """Return the HTTP error of a declined request; ``None``: this is its answer."""
+    """Return the HTTP error of a declined request; ``None``: the error is final."""
     came_with = error.__cause__
     if error.status not in DECLINING_STATUSES or not isinstance(came_with, HTTPError):
         return None
@@ -107,20 +107,19 @@ def declined(error: RPCError) -> DeclinedError | None:
 
 
 def may_repeat(method: str, *, sent: bool, idempotent: bool | None = None) -> bool:
-    """Tell whether a request that got no answer may be sent once more.
+    """Return whether a request without a response may be sent again.
 
-    `sent`: some of it may have reached the server. `idempotent`: what the caller, or
-    a tool's hints, say of this request; ``None`` leaves it to the method.
+    `sent`: part of the request may have reached the server. `idempotent`: the statement
+    of the caller or of a tool's hints about the request; ``None``: the method decides.
     """
     is_idempotent = method in _REPEATABLE if idempotent is None else idempotent
     return is_idempotent or not sent
 
 
 def tool_allows_repeat(tool: Tool | None) -> bool:
-    """Tell whether a tool promises that calling it again does no more.
+    """Return whether a tool's hints declare that a repeated call has no further effect.
 
-    2026-07-28 schema, ToolAnnotations: a tool may change something, and anew with each
-    call, unless its annotations say otherwise.
+    2026-07-28 schema, ToolAnnotations: without such hints each call may have an effect.
     """
     hints = tool.annotations if tool is not None else None
     return hints is not None and (
@@ -138,29 +137,29 @@ def after_failure(
     chance: float,
     now_wall: float,
 ) -> float | None:
-    """Return the seconds to wait before a request is sent again, or ``None``: never.
+    """Return the delay in seconds before a request is sent again; ``None``: never.
 
-    `attempt` is the number of the one that failed, from 1. The server's `Retry-After`
-    is not cut: the deadline of the call decides. `now_wall` is a Unix time.
+    `attempt` is the number of the failed attempt, from 1. The `Retry-After` of the
+    server is not limited: the deadline of the call decides. `now_wall` is a Unix time.
     """
     if attempt >= recovery.attempts:
         return None
     wait = 0.0
     if isinstance(error, ConnectError):
-        may = error.reason != "tls"  # which another attempt meets again
+        may = error.reason != "tls"  # a TLS error would occur again
     elif isinstance(error, ConnectionClosed):
         may = may_repeat(method, sent=error.sent, idempotent=idempotent)
         if attempt == 1 and not error.sent:
-            # It was an idle connection that had ended: that is no sign of trouble.
+            # An idle connection had ended, which is normal.
             return wait
     elif isinstance(error, HTTPError):
-        # Here, for no other transport needs that module.
+        # Imported here, as only HTTP needs the module.
         from mcpwire.wire.headers import parse_retry_after
 
         asked = error.headers.get("retry-after", "")
         wait = parse_retry_after(asked, now_wall) or 0.0
-        # A time to come back, even an unreadable one, means that the server declined; a
-        # bare 503 may come from anybody, after anything.
+        # Any `Retry-After`, even a malformed one, means that the server declined the
+        # request; a 503 without it may also be an error after its processing.
         may = error.status == _TOO_MANY_REQUESTS or (
             error.status in _GATEWAY_STATUSES
             and may_repeat(
@@ -174,15 +173,15 @@ def after_failure(
     return wait + full_jitter(recovery, attempt, chance) if may else None
 
 
-# Connections...
+# Connections
 
 
 class Restarts:
     """Decides when a lost connection is opened again.
 
-    A connection counts as stable once a call was answered on it, or it stood for
-    `stable_s`: a child that crashes at its first call does not get a fresh count by
-    surviving the handshake. `pause` takes the failures in a row and a chance.
+    A connection counts as stable after a response to a call, or if it was open for
+    `stable_s`: the handshake alone does not reset the failures of a child process that
+    crashes at its first call. `pause` takes the consecutive failures and a chance.
     """
 
     def __init__(
@@ -198,7 +197,7 @@ class Restarts:
 
     @classmethod
     def of(cls, recovery: Recovery) -> Self:
-        """Return a client's: the first attempt is made at once."""
+        """Return the restarts of a client; its first attempt has no delay."""
 
         def pause(failures: int, chance: float) -> float:
             return full_jitter(recovery, failures, chance) if failures else 0.0
@@ -206,7 +205,7 @@ class Restarts:
         return cls(recovery.attempts, recovery.backoff_max, pause)
 
     def reset(self) -> None:
-        """Forget all attempts: the user asked to connect."""
+        """Reset the failures, because the user requested a connection."""
         self._failures = 0
         self._ended_at = 0.0
         self._opened_at: float | None = None
@@ -216,7 +215,7 @@ class Restarts:
         self._opened_at = now
 
     def lost(self, now: float, *, answered: bool = False) -> None:
-        """Record that it is lost; `answered`: whether a call was answered on it."""
+        """Record a lost connection; `answered`: whether it had a response to a call."""
         opened_at = self._opened_at
         if opened_at is not None:
             self.failed(now)
@@ -224,34 +223,34 @@ class Restarts:
                 self._failures = 0
 
     def failed(self, now: float) -> None:
-        """Record that an attempt failed."""
+        """Record a failed attempt."""
         self._failures += 1
         self._opened_at = None
         self._ended_at = now
 
     def delay(self, now: float, chance: float) -> float | None:
-        """Return the seconds to wait from now, or ``None``: out of attempts."""
+        """Return the seconds until the next attempt; ``None``: no more attempts."""
         if self._attempts is not None and self._failures >= self._attempts:
             return None
         due = self._ended_at + self._pause(self._failures, chance)
         return max(0.0, due - now)
 
 
-# Streams...
+# Streams
 
 STABLE_S: Final = 30.0
-"""A stream that was open for so long is stable, even if it brought nothing."""
+"""Seconds after which an open stream counts as stable, even without messages."""
 
 WINDOW_S: Final = 60.0
 OPENINGS_PER_WINDOW: Final = 8
 
 
 class StreamBackoff:
-    """Decides when one stream is opened again: a standalone GET stream, or a listen.
+    """Decides when a stream is opened again: a GET stream or a `subscriptions/listen`.
 
-    A stable stream, or one that brought a message, is opened again soon; any other ever
-    more slowly, and not more than eight times within a minute. One that never opened is
-    given up after `Recovery.attempts`.
+    After a stable stream, or a stream with a message, the delay is short; otherwise it
+    grows, with at most eight attempts per minute. A stream that never opened is given
+    up after `Recovery.attempts`.
     """
 
     def __init__(self, recovery: Recovery) -> None:
@@ -260,7 +259,7 @@ class StreamBackoff:
         self._has_opened = self._is_refused = self._delivered = False
         self._opened_at: float | None = None
         self._ended_at: float | None = None
-        # When the last failed openings were.
+        # The times of the last failed openings.
         self._recent: deque[float] = deque(maxlen=OPENINGS_PER_WINDOW)
 
     def opened(self, now: float) -> None:
@@ -270,11 +269,11 @@ class StreamBackoff:
         self._delivered = False
 
     def delivered(self) -> None:
-        """Record that a message came on it."""
+        """Record a message on the stream."""
         self._delivered = True
 
     def ended(self, now: float) -> None:
-        """Record that it ended, or could not be opened."""
+        """Record that the stream ended or could not be opened."""
         opened_at, self._opened_at = self._opened_at, None
         self._ended_at = now
         if opened_at is not None and (self._delivered or now - opened_at >= STABLE_S):
@@ -285,10 +284,10 @@ class StreamBackoff:
             self._recent.append(now if opened_at is None else opened_at)
 
     def refused(self) -> None:
-        """Record that the server has no such stream: it is never opened again.
+        """Record that the server has no such stream: do not open it again.
 
-        2025-11-25 basic/transports, "Listening for Messages from the Server": 405 says
-        so; any other 4xx will not change by asking again either.
+        2025-11-25 basic/transports, "Listening for Messages from the Server": 405 means
+        that; a retry does not change any other 4xx either.
         """
         self._is_refused = True
 
@@ -299,7 +298,7 @@ class StreamBackoff:
         retry_ms: int | None = None,
         retry_after: float | None = None,
     ) -> float | None:
-        """Return the seconds to wait from now, or ``None``: never again."""
+        """Return the seconds until the next opening; ``None``: never."""
         is_given_up = not self._has_opened and self._failures >= self._recovery.attempts
         if self._is_refused or is_given_up:
             return None
@@ -316,14 +315,14 @@ class StreamBackoff:
 
 _MAX_SEEN: Final = 1_024
 _EVENT_ID: Final = re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]+")
-_EVENT_ID_BYTES: Final = 4 * 1024  # many servers refuse heads of more than 8 KiB
+_EVENT_ID_BYTES: Final = 4 * 1024  # many servers refuse heads above 8 KiB
 
 
 def can_resume_from(event_id: str) -> bool:
-    """Tell whether an event id can travel in `Last-Event-ID`.
+    """Return whether an event id can be sent in `Last-Event-ID`.
 
-    Beyond ASCII it travels as UTF-8 (HTML standard, 9.2.3). Spaces around it are no
-    part of a field.
+    Non-ASCII characters are sent as UTF-8 (HTML standard, 9.2.3). Surrounding spaces
+    are not part of a header value.
     """
     return (
         _EVENT_ID.fullmatch(event_id) is not None
@@ -333,12 +332,12 @@ def can_resume_from(event_id: str) -> bool:
 
 
 class Resumption:
-    """The position in one stream, and when to ask for the rest of it.
+    """The position in one stream, and the delays of its resumption.
 
-    In the session era a stream outlives its HTTP message: the server may end that after
-    each event that has an id, and the client resumes with a GET that names the newest
-    one. A GET that brings no event makes the next wait longer; `Recovery.attempts` of
-    them in a row that fail are the end.
+    In the session era a stream may span several HTTP responses: the server may end a
+    response after each event with an id, and the client resumes with a GET that has the
+    last id. The delay grows after each GET without an event; `Recovery.attempts`
+    consecutive failures end the stream.
     """
 
     def __init__(self, recovery: Recovery) -> None:
@@ -352,11 +351,11 @@ class Resumption:
         self._ended_at = self._retry_after = 0.0
 
     def add_event(self, event_id: str) -> bool:
-        """Record an event's id; tell whether the event is new.
+        """Record the id of an event; return whether the event is new.
 
-        An event without an id of its own has that of the one before it (HTML standard):
-        the same id twice in a row in one message is two events. An id that came before,
-        among the last 1,024, is a replay. An empty id says nothing.
+        An event without its own id has the id of the event before it (HTML standard):
+        the same id twice in a row in one HTTP response means two events. An id among
+        the last 1,024 before it is a replay. An event with an empty id is new.
         """
         if not event_id:
             self._has_events = True
@@ -378,7 +377,7 @@ class Resumption:
     def ended(
         self, now: float, *, failed: bool = False, retry_after: float | None = None
     ) -> None:
-        """Record the end of an HTTP message with a part of the stream."""
+        """Record the end of an HTTP response with a part of the stream."""
         if self._has_events:
             self._empty = self._failures = 0
         else:
@@ -387,10 +386,10 @@ class Resumption:
         self._ended_at = now
         self._retry_after = retry_after or 0.0
         self._has_events = False
-        self._last = ""  # an id is handed down within one message only
+        self._last = ""  # ids are inherited within one response only
 
     def delay(self, now: float, chance: float) -> float | None:
-        """Return the seconds to wait before the next GET, or ``None``: give up."""
+        """Return the seconds until the next GET; ``None``: give up."""
         recovery = self._recovery
         is_given_up = self._failures >= recovery.attempts
         if is_given_up or not self.cursor or not recovery.resume:

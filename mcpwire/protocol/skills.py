@@ -1,10 +1,10 @@
-"""Check a skill's files against what its server says of it (SEP-2640); pure.
+"""Verification of a skill's files against the server's description (SEP-2640).
 
-The first fault raises. A reader of files calls `check_entry` first, then for each file
-`locate`, reads it, and calls `check_file`.
+The first fault raises. A caller that reads files calls `check_entry` first, then for
+each file `locate`, reads the file, and calls `check_file`.
 
-The frontmatter of a `SKILL.md` comes from the peer, too. PyYAML's safe loader reads it,
-within bounds and without aliases, by which a short text stands for an endless one.
+The frontmatter of a `SKILL.md` also comes from the peer. PyYAML's safe loader parses
+it, with limits and without aliases, which can expand a short text exponentially.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ __all__ = [
 ]
 
 MAX_FILES: Final = 512
-"""Files of one skill, its `SKILL.md` included."""
+"""Maximum number of files of one skill, `SKILL.md` included."""
 
 MAX_BYTES: Final = 16 * 1024 * 1024
-"""Bytes of all files of one skill."""
+"""Maximum bytes of all files of one skill."""
 
 MAX_HEAD: Final = 64 * 1024
-"""Characters of a frontmatter; one that describes a skill has some hundreds."""
+"""Maximum characters of a frontmatter; usually it has a few hundred."""
 
 MAX_NODES: Final = 1_000
-"""Keys and values of a frontmatter: each costs PyYAML some tenth of a millisecond."""
+"""Maximum keys and values of a frontmatter: each takes PyYAML about 0.1 ms."""
 
 MAX_DEPTH: Final = 32
-"""Mappings and lists within each other."""
+"""Maximum nesting of mappings and lists."""
 
 SkillRule: TypeAlias = Literal[
     "name",
@@ -69,7 +69,7 @@ SkillRule: TypeAlias = Literal[
     "digest",
     "frontmatter",
 ]
-"""Which rule a skill breaks."""
+"""The rule that a skill breaks."""
 
 _FILE: Final = "SKILL.md"
 # The Agent Skills specification, "name".
@@ -83,18 +83,18 @@ _HEAD: Final = re.compile(
 )
 _YAML: Final = "tag:yaml.org,2002:"
 _AROUND: Final = 64
-"""How much longer than the head its delimiters may be."""
+"""Maximum characters of the delimiters around a frontmatter."""
 
 
 class SkillError(RemoteProtocolError):
-    """A skill is not what its server says of it; nothing of it is to be used.
+    """A skill does not match the server's description and must not be used.
 
     Attributes:
         skill: The URI of the skill.
-        uri: The file that it is about, or the skill's own URI.
-        rule: What is wrong: ``name``, ``description``, ``uri``, ``files``, ``format``
-            or ``limit`` of what the server says; ``contents``, ``size``, ``digest`` or
-            ``frontmatter`` of a file that was read.
+        uri: The URI of the faulty file, or of the skill.
+        rule: The broken rule: ``name``, ``description``, ``uri``, ``files``, ``format``
+            or ``limit`` in the description of the server; ``contents``, ``size``,
+            ``digest`` or ``frontmatter`` of a file that was read.
     """
 
     def __init__(self, problem: str, *, skill: str, uri: str, rule: SkillRule) -> None:
@@ -112,11 +112,11 @@ def _refuse(
     )
 
 
-# --- the entry
+# --- the description
 
 
 def check_entry(skill: Skill) -> None:
-    """Check what a server says of a skill, before anything of it is read."""
+    """Check the description of a skill, before any of its files is read."""
     root = _root(skill)
     name = skill.name
     if not _NAME.fullmatch(name):
@@ -130,7 +130,7 @@ def check_entry(skill: Skill) -> None:
 
 
 def _root(skill: Skill) -> str:
-    """Return the URI of the folder that holds a skill."""
+    """Return the URI of the folder of a skill."""
     root, slash, file = skill.uri.rpartition("/")
     if not slash or file != _FILE or _path(skill.uri) is None:
         _refuse(skill, "uri", f"its URI does not name a {_FILE} within a folder")
@@ -138,9 +138,9 @@ def _root(skill: Skill) -> str:
 
 
 def _path(uri: str) -> str | None:
-    """Return what follows a URI's scheme, decoded; ``None``: no two read it alike.
+    """Return the decoded path of a URI with its host; ``None`` if unsafe or ambiguous.
 
-    A host may write files where their URIs say, so none may lead elsewhere.
+    Hosts may write files at the paths of their URIs, so no path may leave its folder.
     """
     found = _URI.fullmatch(uri)
     if found is None:
@@ -175,11 +175,11 @@ def _check_files(skill: Skill, root: str, files: list[SkillResource]) -> None:
         _refuse(skill, "limit", f"its files have {total} bytes, above {MAX_BYTES}")
 
 
-# --- its files
+# --- the files
 
 
 def locate(skill: Skill, path: str) -> str:
-    """Return the URI of one file of a skill."""
+    """Return the URI of a file of a skill, given by its path or URI."""
     root = _root(skill)
     below = path.removeprefix("./")
     plain = path if "://" in path else f"{root}/{below}"
@@ -190,12 +190,12 @@ def locate(skill: Skill, path: str) -> str:
                 return uri
         elif uri.startswith(f"{root}/") and _path(uri) is not None:
             return uri
-    # SEP-2640: what no entry lists fails its verification.
+    # SEP-2640: the verification of a file that is not listed fails.
     _refuse(skill, "files", f"the skill {excerpt(skill.name)} has no such file", path)
 
 
 def file_bytes(skill: Skill, uri: str, result: ReadResourceResult) -> bytes:
-    """Return the bytes of a file that was read."""
+    """Return the bytes of a file from the result of `resources/read`."""
     if len(result.contents) != 1:
         problem = f"reading it gave {len(result.contents)} contents, not one"
         _refuse(skill, "contents", problem, uri)
@@ -203,10 +203,10 @@ def file_bytes(skill: Skill, uri: str, result: ReadResourceResult) -> bytes:
 
 
 def check_file(skill: Skill, uri: str, data: bytes) -> None:
-    """Check a file of a skill against what the server said of it.
+    """Check a file of a skill against the description of the server.
 
-    The files of a dynamic skill have no digest; of them only `SKILL.md` says something
-    that can be compared.
+    The files of a dynamic skill have no digest; only the frontmatter of its `SKILL.md`
+    can be compared.
     """
     if isinstance(skill.resources, list):
         (file,) = (file for file in skill.resources if file.uri == uri)
@@ -239,11 +239,11 @@ def _check_frontmatter(skill: Skill, data: bytes) -> None:
 
 
 class FrontmatterError(Exception):
-    """A frontmatter that cannot be read; says in half a sentence why."""
+    """The frontmatter is malformed; the message is a predicate, such as "is ..."."""
 
 
 def split_document(data: bytes) -> tuple[str, str]:
-    """Return the frontmatter of a `SKILL.md`, and what follows it."""
+    """Return the frontmatter of a `SKILL.md`, and the text after it."""
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
@@ -258,7 +258,7 @@ def split_document(data: bytes) -> tuple[str, str]:
 
 
 def load_yaml() -> ModuleType:
-    """Return PyYAML."""
+    """Import and return PyYAML."""
     try:
         import yaml
     except ImportError as error:
@@ -269,7 +269,7 @@ def load_yaml() -> ModuleType:
 
 
 def read_frontmatter(head: str) -> dict[str, Any]:
-    """Return a frontmatter as JSON has it; dates are texts."""
+    """Parse a frontmatter to JSON values; dates are strings."""
     yaml = load_yaml()
     try:
         data = _bounded_loader()(head).get_single_data()
@@ -277,7 +277,7 @@ def read_frontmatter(head: str) -> dict[str, Any]:
     except yaml.YAMLError as error:
         problem = getattr(error, "problem", None) or "unreadable"
         raise FrontmatterError(f"is not valid YAML: {problem[:100]!r}") from error
-    # Such as `0b_`, digits without end, an empty `!!int`, too large a float in base 60;
+    # Such as `0b_`, too many digits, an empty `!!int`, a too large float in base 60;
     # `.nan`, `!!set`, a key `1`.
     except (LookupError, OverflowError, ValueError, LocalProtocolError) as error:
         problem = str(error)[:100]
@@ -289,7 +289,7 @@ def read_frontmatter(head: str) -> dict[str, Any]:
 
 @functools.cache
 def _bounded_loader() -> type[yaml.SafeLoader]:
-    """Return the safe loader, with bounds."""
+    """Return a safe loader with limits."""
     import yaml
 
     class BoundedLoader(yaml.SafeLoader):
@@ -316,9 +316,9 @@ def _bounded_loader() -> type[yaml.SafeLoader]:
 
 
 def differing_field(read: Any, said: Any, path: str = "") -> str | None:
-    """Return the field in which two values differ; ``None``: in none.
+    """Return the path of the first difference between two values, or ``None``.
 
-    What is null on one side may be absent on the other.
+    A null member equals an absent one.
     """
     pairs: list[tuple[str, Any, Any]] = []
     if isinstance(read, dict) and isinstance(said, dict):

@@ -1,22 +1,22 @@
 """Notifications: decoding, filters, subscription counts, bounded buffers.
 
-A `Filter` is one set of notifications: what `subscriptions/listen` asks for, what a
-server acknowledges, what one consumer gets. `SubscriptionCounts` counts the consumers
-of each, so that one subscription serves many of them and ends with the last.
+A `Filter` is a set of notifications: requested in `subscriptions/listen`, acknowledged
+by a server, or selected by one consumer. `SubscriptionCounts` counts the consumers of
+each notification: they share one subscription, which ends with the last of them.
 
-An `EventBuffer` holds what one consumer has not taken yet. A notification that only
-says "look again" is **coalesced**: one entry waits for each subject, with the newest
-params, at the place of the first. A notification that must not get lost is **kept**;
-of all others the oldest is dropped and counted beyond a limit of number or bytes.
+An `EventBuffer` holds the pending notifications of one consumer. A notification that
+only reports a change is **coalesced**: one entry per subject is pending, with the
+newest params, at the position of the first. A notification that must not get lost is
+**kept**; beyond a limit in number or bytes the oldest others are dropped and counted.
 
 =========================================  =============  ============================
 notification                               coalesced by   kept
 =========================================  =============  ============================
-``list_changed`` of the specification      method         always: there are four
-``notifications/resources/updated``        uri            where the consumer says so
-``notifications/tasks``, ``tasks/status``  taskId         no: `tasks/get` tells as much
-``notifications/elicitation/complete``     elicitationId  no: it may fail to come anyway
-everything else                            not            no
+``list_changed`` of the specification      method         always: there are only four
+``notifications/resources/updated``        uri            if the consumer says so
+``notifications/tasks``, ``tasks/status``  taskId         no: `tasks/get` has the same
+``notifications/elicitation/complete``     elicitationId  no: it is optional anyway
+all others                                 no             no
 =========================================  =============  ============================
 """
 
@@ -49,15 +49,15 @@ class Notification:
     """A notification of the peer."""
 
     method: str
-    """Its name on the wire, such as ``notifications/message``."""
+    """The name of the method, such as ``notifications/message``."""
 
     params: Any
-    """The typed params, such as `LoggingMessageNotificationParams`; the plain dict (or
-    ``None``) for a method that mcpwire does not know."""
+    """The typed params, such as `LoggingMessageNotificationParams`; a plain dict or
+    ``None`` for an unknown method."""
 
 
 def typed_notification(method: str, params: Mapping[str, Any] | None) -> Notification:
-    """Decode a notification's params by the method table."""
+    """Return a notification with its params decoded by the method table."""
     spec = find(method)
     if spec is None or spec.kind is not Kind.NOTIFICATION:
         return Notification(method, params)
@@ -69,7 +69,7 @@ def typed_notification(method: str, params: Mapping[str, Any] | None) -> Notific
     )
 
 
-# Filters...
+# Filters
 
 _Atom: TypeAlias = tuple[str, str | None]
 
@@ -84,12 +84,12 @@ _FIELDS: Final = {
     "uris": _SPECS["resourceSubscriptions"],
     "task_ids": _SPECS["taskIds"],
 }
-"""Field of a `Filter` -> the notification it is about."""
+"""Field of a `Filter` -> its notification."""
 
 _BY_METHOD: Final = {spec.name: field for field, spec in _FIELDS.items()}
 
 _SUBJECTS: Final = {"uris": "uri", "task_ids": "taskId"}
-"""Field that names subjects -> the member of the notification's params with one."""
+"""Field with subjects -> the member of the notification's params for the subject."""
 
 _SUB_RESOURCE: Final = ("/", "?", "#")
 
@@ -102,28 +102,28 @@ def _names(values: Iterable[str]) -> frozenset[str]:
 
 @attrs.frozen(kw_only=True)
 class Filter:
-    """A set of notifications; the empty one is false."""
+    """A set of notifications; an empty set is false."""
 
     tools: bool = False
-    """That the list of tools changed."""
+    """Changes of the list of tools."""
 
     prompts: bool = False
-    """That the list of prompts changed."""
+    """Changes of the list of prompts."""
 
     resources: bool = False
-    """That the list of resources, or of their templates, changed."""
+    """Changes of the lists of resources and resource templates."""
 
     uris: frozenset[str] = attrs.field(default=frozenset(), converter=_names)
-    """That one of these resources changed."""
+    """Changes of these resources."""
 
     task_ids: frozenset[str] = attrs.field(default=frozenset(), converter=_names)
-    """That the status of one of these tasks changed; of the tasks extension."""
+    """Status changes of these tasks of the tasks extension."""
 
     @classmethod
     def of(cls, raw: object) -> Filter:
-        """Read the `notifications` object of a request or an acknowledgement.
+        """Parse the `notifications` object of a request or an acknowledgement.
 
-        What has another type counts as absent.
+        Members of another type are ignored.
         """
         wanted: dict[str, Any] = {}
         for field, spec in _FIELDS.items():
@@ -146,7 +146,7 @@ class Filter:
         return params
 
     def matches(self, method: str, params: Mapping[str, Any] | None) -> bool:
-        """Tell whether a notification is in this set."""
+        """Return whether a notification is in this set."""
         field = _BY_METHOD.get(method)
         if field is None:
             return False
@@ -161,11 +161,11 @@ class Filter:
         )
 
     def minus(self, other: Filter) -> Filter:
-        """Return what is in this set and not in the other."""
+        """Return the difference of this set and another."""
         return _joined(set(_atoms(self)) - set(_atoms(other)))
 
     def restricted(self, capabilities: Mapping[str, Any] | None) -> Filter:
-        """Return what a server with these declared capabilities can honour."""
+        """Return the notifications that a server with these capabilities can send."""
         return _joined(
             (field, subject)
             for field, subject in _atoms(self)
@@ -180,7 +180,7 @@ class Filter:
 
 
 def _atoms(wanted: Filter) -> Iterator[_Atom]:
-    """Yield each field that is set, with each of its subjects."""
+    """Yield each enabled field with each of its subjects."""
     for field in _FIELDS:
         value = getattr(wanted, field)
         if field in _SUBJECTS:
@@ -200,11 +200,11 @@ def _joined(atoms: Iterable[_Atom]) -> Filter:
 
 
 def is_within(uri: str, whole: str) -> bool:
-    """Tell whether a resource is the other one, or may be a part of it.
+    """Return whether a resource is equal to `whole`, or may be a part of it.
 
-    2026-07-28 schema, ResourceUpdatedNotificationParams: the URI may be that of a
-    sub-resource. The specification does not say which those are; here they are what
-    lies below in the path, a query or a fragment.
+    2026-07-28 schema, ResourceUpdatedNotificationParams: the URI may belong to a
+    sub-resource. The specification does not define sub-resources; here they are longer
+    paths, queries and fragments.
     """
     return uri.startswith(whole) and (
         len(uri) == len(whole)
@@ -214,9 +214,9 @@ def is_within(uri: str, whole: str) -> bool:
 
 
 class SubscriptionCounts:
-    """How many consumers want which notifications.
+    """The number of consumers of each notification.
 
-    What was added as one filter may be removed in parts, and the other way round.
+    Filters may be added as a whole and removed in parts, or vice versa.
     """
 
     def __init__(self) -> None:
@@ -224,18 +224,18 @@ class SubscriptionCounts:
 
     @property
     def current(self) -> Filter:
-        """All that any consumer wants."""
+        """The notifications with at least one consumer."""
         return _joined(self._counts)
 
     def add(self, wanted: Filter) -> Filter:
-        """Count one consumer more; return what nobody wanted before."""
+        """Add one consumer; return the notifications that had none before."""
         atoms = set(_atoms(wanted))
         new = atoms - self._counts.keys()
         self._counts.update(atoms)
         return _joined(new)
 
     def remove(self, wanted: Filter) -> Filter:
-        """Count one consumer less; return what nobody wants any more."""
+        """Remove one consumer; return the notifications that have none now."""
         atoms = set(_atoms(wanted))
         if unknown := atoms - self._counts.keys():
             raise ValueError(f"nobody wants {_joined(unknown).as_params()!r}")
@@ -246,36 +246,36 @@ class SubscriptionCounts:
         return _joined(gone)
 
 
-# Buffers...
+# Buffers
 
 Event: TypeAlias = tuple[str, "dict[str, Any] | None"]
 
-# By name and not by ending: a peer may invent as many `.../list_changed` as it likes.
+# A fixed set, as a peer may invent any number of methods with this suffix.
 _LISTS: Final = frozenset(
     spec.name for spec in METHODS if spec.name.endswith("/list_changed")
 )
 
-# Task notifications carry the whole state (SEP-2663, "Task Status Notifications"), so
-# the newest says everything that is still true.
+# Task notifications contain the whole state (SEP-2663, "Task Status Notifications"),
+# so only the newest is needed.
 _COALESCED_BY: Final = {
     UPDATED: "uri",
     "notifications/tasks": "taskId",
     "notifications/tasks/status": "taskId",
     "notifications/elicitation/complete": "elicitationId",
 }
-"""Method -> the member of its params that names what it is about."""
+"""Method -> the member of its params that names its subject."""
 
 _SMALL: Final = 4_096
-"""Kept notifications beyond this size are cut to what they are about."""
+"""Larger kept notifications are reduced to their subject; size in bytes."""
 
 
 class EventBuffer:
-    """Notifications in the order they came, at most `limit` ordinary ones of them.
+    """Pending notifications in order of receipt, with at most `limit` ordinary ones.
 
-    `is_kept` tells of which resources no update may get lost. It must hold for finitely
-    many URIs (those subscribed to, not all with a prefix), as each of them may wait in
-    addition to the ordinary ones. `size` returns the size on the wire of the
-    notification that is being put in; all ordinary ones have `room` bytes together.
+    `is_kept` returns whether updates of a resource must not get lost. It must be true
+    for finitely many URIs (the subscribed ones, not all with a prefix), because they
+    may be pending in addition to the ordinary ones. `size` returns the encoded size of
+    the notification that is added; the ordinary ones may have `room` bytes in total.
     Every operation takes constant time.
     """
 
@@ -291,15 +291,15 @@ class EventBuffer:
         self._is_kept = is_kept
         self._left = room
         self._size = size
-        # Ordered dicts, since taking the first entry of a plain dict again and again
-        # walks over the places of those taken before.
+        # OrderedDict, because repeated removal of the first entry of a plain dict scans
+        # all slots that were removed before.
         self._waiting: OrderedDict[Hashable, Event] = OrderedDict()
-        self._ordinary: OrderedDict[Hashable, int] = OrderedDict()  # and its size
+        self._ordinary: OrderedDict[Hashable, int] = OrderedDict()  # sizes
         self._serial = 0
         self.dropped = 0
 
     def put(self, method: str, params: dict[str, Any] | None) -> bool:
-        """Add a notification; tell whether it makes an entry of its own."""
+        """Add a notification; return whether it is a new entry."""
         key: Hashable
         is_kept = method in _LISTS
         subject = (params or {}).get(_COALESCED_BY.get(method, ""))
@@ -313,7 +313,7 @@ class EventBuffer:
             key = self._serial
         is_new = key not in self._waiting
         size = self._size()
-        # What was kept while it waits stays so.
+        # A kept entry stays kept while it is pending.
         is_kept = is_kept or not (is_new or key in self._ordinary)
         self._left += self._ordinary.get(key, 0)
         if is_kept:
@@ -333,7 +333,7 @@ class EventBuffer:
         return is_new
 
     def pop(self) -> Event:
-        """Take the oldest notification out."""
+        """Remove and return the oldest notification."""
         if not self._waiting:
             raise IndexError("no notification waits")
         key, event = self._waiting.popitem(last=False)
@@ -341,7 +341,7 @@ class EventBuffer:
         return event
 
     def clear(self) -> None:
-        """Forget what waits; the counter stays."""
+        """Remove all notifications; `dropped` stays."""
         self._waiting.clear()
         self._left += sum(self._ordinary.values())
         self._ordinary.clear()

@@ -1,8 +1,8 @@
-"""Tasks: their records on a server, how they are written, evicted, and followed.
+"""Tasks: records of a server, encoding, eviction, and following by a client.
 
-A server keeps a `TaskRecord` of each task, a value; each step returns a new one::
+A server stores an immutable `TaskRecord` of each task; each step returns a new one::
 
-                  ┌─────────── settle: no request is open any more ──────────┐
+                  ┌─────────── settle: no input request is open ─────────────┐
                   ▼                                                          │
     created ──► working ───────────────────── ask ──────────────────► input_required
                   │                                                          │
@@ -11,15 +11,15 @@ A server keeps a `TaskRecord` of each task, a value; each step returns a new one
 
 A client follows a task of the extension by the steps of `follow_task`::
 
-    the call's answer ──► Sleep ──► Call tasks/get ──► completed | failed | cancelled
+    the call's result ──► Sleep ──► Call tasks/get ──► completed | failed | cancelled
                             ▲            │                         │ task_outcome
                             │ working    │ input_required          ▼
                             ├────────────┤                  result, or error
                             └── Call tasks/update ◄── Ask each new key
 
-The two dialects stand side by side in `types.tasks`; users see both in the types of the
-extension. At 2025-11-25 a result with ``isError`` makes the task ``failed``; with the
-extension it is ``completed``.
+`types.tasks` compares the two dialects; users get both as the types of the extension.
+In 2025-11-25 a result with ``isError`` makes the task ``failed``; with the extension
+the task is ``completed``.
 """
 
 from __future__ import annotations
@@ -114,8 +114,8 @@ FAILED: Final = "failed"
 CANCELLED: Final = "cancelled"
 
 FINAL: Final = frozenset({COMPLETED, FAILED, CANCELLED})
-"""No step leads out of these (2025-11-25 basic/utilities/tasks, "Task Status
-Lifecycle"; SEP-2663, "Task Status")."""
+"""The final statuses (2025-11-25 basic/utilities/tasks, "Task Status Lifecycle";
+SEP-2663, "Task Status")."""
 
 _STATUSES: Final = frozenset({WORKING, INPUT_REQUIRED}) | FINAL
 
@@ -128,7 +128,7 @@ OPTIONAL: Final = "optional"
 REQUIRED: Final = "required"
 
 POLL_S: Final = 1.0
-"""The pause between two polls if the server does not say."""
+"""The default interval between two polls."""
 
 SHORTEST_POLL_S: Final = 0.01
 LONGEST_POLL_S: Final = 86_400.0
@@ -142,13 +142,13 @@ _MS: Final = 1_000
 
 @attrs.frozen(kw_only=True)
 class TaskRecord:
-    """One task; times are seconds since the epoch. A final record does not change."""
+    """A task; times are Unix times in seconds. A final record does not change."""
 
     id: str
-    """Unguessable: it may be all that protects the task."""
+    """Unguessable: it may be the only protection of the task."""
 
     owner: str
-    """The client that it counts to; empty if all clients are one."""
+    """The client that owns the task; empty if clients are not distinguished."""
 
     tool: str
     status: str = WORKING
@@ -159,41 +159,41 @@ class TaskRecord:
     )
 
     ttl: float | None
-    """For how many seconds from its creation it is kept; ``None`` is for ever."""
+    """The lifetime in seconds after creation; ``None``: unlimited."""
 
     poll_interval: float
-    """How many seconds a client should let pass between two polls."""
+    """The interval in seconds at which a client should poll."""
 
     status_message: str | None = None
 
     inputs: Mapping[str, dict[str, Any]] = attrs.field(factory=dict, repr=False)
-    """The open requests to the client by key, oldest first."""
+    """The open input requests by key, oldest first."""
 
     asked: int = 0
-    """How many requests there ever were; no key is used twice."""
+    """The number of all input requests so far; no key is used twice."""
 
     result: dict[str, Any] | None = attrs.field(default=None, repr=False)
-    """The result of the call, also if it says that the tool failed."""
+    """The result of the call, also with ``isError``."""
 
     error: dict[str, Any] | None = attrs.field(default=None, repr=False)
     """The JSON-RPC error of the call."""
 
     @property
     def is_final(self) -> bool:
-        """Whether it has ended."""
+        """Whether the task has ended."""
         return self.status in FINAL
 
     @property
     def expires_at(self) -> float | None:
-        """When it may be forgotten; ``None``: never."""
+        """The time of expiry; ``None``: never."""
         return None if self.ttl is None else self.created_at + self.ttl
 
     def is_expired(self, now: float) -> bool:
-        """Tell whether it may be forgotten."""
+        """Return whether the task may be deleted."""
         return self.ttl is not None and now >= self.created_at + self.ttl
 
     def _step(self, now: float, **changes: Any) -> TaskRecord:
-        # The clock may be set back; the times of a task go forward.
+        # The system clock may be set back; the times of a task never decrease.
         return attrs.evolve(self, updated_at=max(now, self.updated_at), **changes)
 
     def _end(self, now: float, **changes: Any) -> TaskRecord:
@@ -209,12 +209,12 @@ class TaskRecord:
         now: float,
         key: str | None = None,
     ) -> tuple[TaskRecord, str]:
-        """Open a request to the client; return the new record and the request's key."""
+        """Add an input request; return the new record and the key of the request."""
         if self.is_final:
             raise LocalProtocolError(
                 f"the task is {self.status} and cannot ask {method!r} any more"
             )
-        # SEP-2663, "Task Update Requests": a key is unique for the task's whole life.
+        # SEP-2663, "Task Update Requests": keys are unique over a task's lifetime.
         number = self.asked + 1
         if key is None:
             key = f"{method.partition('/')[0]}-{number}"
@@ -225,35 +225,35 @@ class TaskRecord:
         return record, key
 
     def settle(self, keys: Collection[str], *, now: float) -> TaskRecord:
-        """Close requests that are answered or withdrawn."""
+        """Remove input requests that have a response or are withdrawn."""
         left = {key: asked for key, asked in self.inputs.items() if key not in keys}
         if len(left) == len(self.inputs):
             return self
         return self._step(now, inputs=left, status=INPUT_REQUIRED if left else WORKING)
 
     def describe(self, message: str, *, now: float) -> TaskRecord:
-        """Set the status message of a task that has not ended."""
+        """Set the status message, unless the task has ended."""
         return self if self.is_final else self._step(now, status_message=message)
 
     def complete(self, result: dict[str, Any], *, now: float) -> TaskRecord:
-        """End with the result of the call."""
+        """Complete the task with the result of its call."""
         return self._end(now, status=COMPLETED, result=result)
 
     def fail(self, error: dict[str, Any], *, now: float) -> TaskRecord:
-        """End with the JSON-RPC error of the call.
+        """Fail the task with the JSON-RPC error of its call.
 
-        SEP-2663, "Task Execution Errors": for nothing else, and with a status message.
+        SEP-2663, "Task Execution Errors": only for such errors, with a status message.
         """
         message = error.get("message") or "the call failed"
         return self._end(now, status=FAILED, error=error, status_message=message)
 
     def stop(self, reason: str, *, now: float) -> TaskRecord:
-        """Fail because of the server: `INTERRUPTED`, `EVICTED` or `EXPIRED`."""
+        """Fail the task for a server reason: `INTERRUPTED`, `EVICTED` or `EXPIRED`."""
         error = {"code": InternalError.default_code, "message": reason}
         return self.fail(error, now=now)
 
     def cancel(self, *, now: float) -> TaskRecord:
-        """End because the client cancelled."""
+        """Cancel the task on request of the client."""
         message = "the client cancelled the task"
         return self._end(now, status=CANCELLED, status_message=message)
 
@@ -268,22 +268,22 @@ def runs_as_task(
     capabilities: Mapping[str, Any],
     params: Mapping[str, Any],
 ) -> bool:
-    """Tell a server whether a call of a tool runs as a task.
+    """Return whether a call of a tool runs as a task (server side).
 
-    At 2025-11-25 the client requests a task with each call. With the extension it only
-    declares that it understands them, and the server decides.
+    In 2025-11-25 the client requests a task with each call. With the extension the
+    client declares support, and the server decides.
     """
     if revision.era is Era.STATELESS:
         if support == FORBIDDEN:
             return False
-        # SEP-2663, "Capability Negotiation": this request alone counts; `task` in the
-        # params and `tasks` among the capabilities belong to 2025-11-25.
+        # SEP-2663, "Capability Negotiation": only this request counts; `task` in the
+        # params and `tasks` in the capabilities belong to 2025-11-25.
         if TASKS in declared_extensions(capabilities):
             return True
         if support == REQUIRED:
             check_extension_declared(capabilities, f"the tool {tool!r}")
         return False
-    # Tasks are in no revision before it, so no client of those can ask for one.
+    # Older revisions have no tasks.
     if revision != LATEST_SESSION:
         return False
     wants = "task" in params
@@ -295,7 +295,7 @@ def runs_as_task(
 
 
 def must_request_task(revision: Revision, tool: Tool | None, *, offers: bool) -> bool:
-    """Tell a client whether a call that may become a task has to request that.
+    """Return whether a call must request to run as a task (client side).
 
     2025-11-25 basic/utilities/tasks, "Tool-Level Negotiation": only if the server
     declared ``tasks.requests.tools.call`` (`offers`) and the listed tool supports it.
@@ -316,13 +316,13 @@ def check_extension_declared(capabilities: Mapping[str, Any], what: str) -> None
 
 
 def check_task_can_ask(method: str, revision: Revision) -> None:
-    """Raise `LocalProtocolError` if no client of that revision answers the method."""
+    """Raise `LocalProtocolError` if the revision has no such server request."""
     spec = available(method, revision, "server")
     if spec is None or spec.result is None:
         raise LocalProtocolError(f"no task can ask {method!r} at {revision}")
 
 
-# --- what a server writes and reads
+# --- encoding and decoding by a server
 
 
 def _timestamp(seconds: float) -> str:
@@ -331,13 +331,13 @@ def _timestamp(seconds: float) -> str:
 
 
 def _common_fields(record: TaskRecord, status: str, suffix: str) -> dict[str, Any]:
-    """Return the fields of every answer; `suffix` ends the names of its times."""
+    """Return the common fields of a task; `suffix` ends the names of durations."""
     fields: dict[str, Any] = {
         "taskId": record.id,
         "status": status,
         "createdAt": _timestamp(record.created_at),
         "lastUpdatedAt": _timestamp(record.updated_at),
-        # Present also where it is null: kept for ever.
+        # Required; null means an unlimited lifetime.
         f"ttl{suffix}": None if record.ttl is None else round(record.ttl * _MS),
         f"pollInterval{suffix}": max(1, round(record.poll_interval * _MS)),
     }
@@ -347,12 +347,12 @@ def _common_fields(record: TaskRecord, status: str, suffix: str) -> dict[str, An
 
 
 def write_created(record: TaskRecord) -> dict[str, Any]:
-    """Return the answer of the extension to a call that became a task."""
+    """Return the result of a call that became a task, in the extension."""
     return {"resultType": TASK, **_common_fields(record, record.status, "Ms")}
 
 
 def write_detailed(record: TaskRecord) -> dict[str, Any]:
-    """Return a task as `tasks/get` and notifications of the extension show it."""
+    """Return a task for `tasks/get` and for notifications of the extension."""
     task = _common_fields(record, record.status, "Ms")
     if record.inputs:
         task["inputRequests"] = dict(record.inputs)
@@ -364,15 +364,15 @@ def write_detailed(record: TaskRecord) -> dict[str, Any]:
 
 
 def write_legacy_created(record: TaskRecord) -> dict[str, Any]:
-    """Return the answer of 2025-11-25 to a call that became a task."""
+    """Return the result of a call that became a task, in 2025-11-25."""
     return relate_to_task({"task": write_legacy_task(record)}, record.id)
 
 
 def write_legacy_task(record: TaskRecord) -> dict[str, Any]:
-    """Return a task as the methods of 2025-11-25 show it.
+    """Return a task for the methods of 2025-11-25.
 
-    2025-11-25 basic/utilities/tasks, "Task Execution Errors": a result that says the
-    tool failed makes the task ``failed``, other than in the extension.
+    2025-11-25 basic/utilities/tasks, "Task Execution Errors": a task with the result of
+    a failed tool is ``failed``, unlike in the extension.
     """
     if record.status == COMPLETED and (record.result or {}).get("isError") is True:
         task = _common_fields(record, FAILED, "")
@@ -381,10 +381,10 @@ def write_legacy_task(record: TaskRecord) -> dict[str, Any]:
 
 
 def relate_to_task(message: Mapping[str, Any], task_id: str) -> dict[str, Any]:
-    """Return params or a result with the task that they belong to in `_meta`.
+    """Return params or a result with their task in `_meta`.
 
-    2025-11-25 basic/utilities/tasks, "Associating Task-Related Messages": all of them
-    must, but for those of `tasks/get`, `tasks/list` and `tasks/cancel`.
+    2025-11-25 basic/utilities/tasks, "Associating Task-Related Messages": required for
+    all but `tasks/get`, `tasks/list` and `tasks/cancel`.
     """
     meta = {**(message.get("_meta") or {}), RELATED_TASK: {"taskId": task_id}}
     return {**message, "_meta": meta}
@@ -393,10 +393,10 @@ def relate_to_task(message: Mapping[str, Any], task_id: str) -> dict[str, Any]:
 def read_answers(
     record: TaskRecord, params: Mapping[str, Any]
 ) -> dict[str, dict[str, Any]]:
-    """Return the answers of a `tasks/update` to open requests.
+    """Return the validated responses of a `tasks/update` to open input requests.
 
-    SEP-2663, "Task Update Requests": some of them may be enough for now; unknown and
-    answered keys are ignored. A request with a wrong answer stays open.
+    SEP-2663, "Task Update Requests": partial responses are allowed; unknown and settled
+    keys are ignored. An input request with a malformed response stays open.
     """
     from mcpwire import types
 
@@ -406,7 +406,7 @@ def read_answers(
     answers = {key: given[key] for key in record.inputs if key in given}
     for key, answer in answers.items():
         spec = find(record.inputs[key]["method"])
-        # `check_task_can_ask` let nothing else be asked.
+        # `check_task_can_ask` has checked both.
         assert spec is not None
         assert spec.result is not None
         try:
@@ -417,7 +417,7 @@ def read_answers(
 
 
 def read_ttl(params: Mapping[str, Any]) -> float | None:
-    """Return for how many seconds a client wants its task kept, if any (2025-11-25)."""
+    """Return the requested lifetime of a task in seconds, or ``None`` (2025-11-25)."""
     task = params.get("task")
     if type(task) is not dict:
         raise InvalidParams("params.task must be an object")
@@ -430,7 +430,7 @@ def read_ttl(params: Mapping[str, Any]) -> float | None:
 
 
 def requested_task_id(params: Mapping[str, Any]) -> str:
-    """Return the task that the params name, or raise `InvalidParams`."""
+    """Return the task id in the params, or raise `InvalidParams`."""
     task_id = params.get("taskId")
     if type(task_id) is not str:
         raise InvalidParams("params.taskId must be a string")
@@ -438,17 +438,17 @@ def requested_task_id(params: Mapping[str, Any]) -> str:
 
 
 def unknown_task() -> InvalidParams:
-    """Return the same error for unknown tasks and for those of other clients."""
+    """Return the error for unknown tasks, and for tasks of other clients."""
     return InvalidParams("there is no such task")
 
 
 def cursor_after(record: TaskRecord) -> str:
-    """Return the cursor of the page that comes after a task."""
+    """Return the cursor of the page after a task."""
     return urlsafe_b64encode(encode([record.created_at, record.id])).decode()
 
 
 def read_cursor(params: Mapping[str, Any]) -> tuple[float, str] | None:
-    """Return creation time and id of the task that the page comes after."""
+    """Return creation time and id of the last task before the page, or ``None``."""
     cursor = params.get("cursor")
     if cursor is None:
         return None
@@ -466,17 +466,17 @@ def read_cursor(params: Mapping[str, Any]) -> tuple[float, str] | None:
 
 
 class TaskLimits(NamedTuple):
-    """Bounds on the tasks of one server."""
+    """Limits on the number of tasks of one server."""
 
     kept: int
-    """How many are kept in all, finished or not."""
+    """The maximum number of tasks, finished or not."""
 
     unfinished: int
-    """How many of one owner may be unfinished."""
+    """The maximum number of unfinished tasks of one owner."""
 
 
 class HeldTask(NamedTuple):
-    """A kept task, as eviction sees it."""
+    """A stored task, with the fields that eviction needs."""
 
     id: str
     owner: str
@@ -486,14 +486,14 @@ class HeldTask(NamedTuple):
 def select_evictions(
     held: Collection[HeldTask], owner: str, limits: TaskLimits
 ) -> tuple[list[str] | None, str | None]:
-    """Select the finished tasks that give way to a new task of an owner.
+    """Select the tasks to evict for a new task of an owner.
 
-    A finished task is kept for its time, as its client expects. Only if there is no
-    room at all, the client with the most tasks loses its oldest finished one, or if it
-    has none, its oldest one, which has to be ended first. A client with no more tasks
-    than the owner loses none.
+    A finished task is kept for its lifetime, as its client expects. Only if the limit
+    is reached, the client with the most tasks loses its oldest finished task, or
+    without one its oldest task, which must be ended first. A client with no more tasks
+    than the owner loses none; then the owner loses its oldest finished task.
 
-    `held` are all kept tasks, the oldest first. Returns the ids to forget; or ``None``
+    `held` are all stored tasks, the oldest first. Returns the ids to evict; or ``None``
     and the unfinished task to end first, if any.
     """
     unfinished = sum(task.owner == owner and not task.is_final for task in held)
@@ -522,7 +522,7 @@ def select_evictions(
     return (None if to_end else evicted), to_end
 
 
-# --- how a client follows a task
+# --- following a task by a client
 
 
 def follow_task(
@@ -532,7 +532,7 @@ def follow_task(
     limit: int = DEFAULT_LIMITS.input_rounds,
     most: int = DEFAULT_LIMITS.questions,
 ) -> Steps[dict[str, Any]]:
-    """Follow a task of the extension to its end; return it as `tasks/get` shows it."""
+    """Follow a task of the extension to its end; return the result of `tasks/get`."""
     if isinstance(begun, str):
         task_id = begun
     else:
@@ -548,8 +548,8 @@ def follow_task(
             return task
         found = task.get("inputRequests") if status == INPUT_REQUIRED else {}
         asks = read_questions(found, "DetailedTask.inputRequests", revision)
-        # SEP-2663, "Task Update Requests": a key stays until the server took note of
-        # its answer, and is not asked twice meanwhile.
+        # SEP-2663, "Task Update Requests": a key stays until the server has processed
+        # its response; do not run the handler twice.
         asks = [ask for ask in asks if ask.key not in answered]
         if asks:
             if rounds >= limit:
@@ -571,8 +571,8 @@ def follow_task(
 def follow_session_task(task_id: str) -> Steps[dict[str, Any]]:
     """Follow a task of 2025-11-25 to its end; return the raw result of its call.
 
-    2025-11-25 basic/utilities/tasks, "Getting Tasks": polls until it has ended or
-    needs input; then `tasks/result` waits for the rest.
+    2025-11-25 basic/utilities/tasks, "Getting Tasks": polls until the task has ended or
+    needs input; then `tasks/result` blocks until the end.
     """
     while True:
         task = _checked((yield Call("tasks/get", {"taskId": task_id})), task_id)
@@ -586,7 +586,7 @@ def follow_session_task(task_id: str) -> Steps[dict[str, Any]]:
 
 
 def task_outcome(task: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the raw result of the call of a task that has ended."""
+    """Return the raw result of the call of a completed task, or raise its error."""
     status = _status(task)
     if status == CANCELLED:
         raise _cancellation(task)
@@ -609,7 +609,7 @@ def _cancellation(task: Mapping[str, Any]) -> CallCancelled:
     return CallCancelled("tools/call", reason=reason)
 
 
-# --- what a client reads
+# --- decoding by a client
 
 
 def read_task_id(task: Mapping[str, Any]) -> str:
@@ -619,7 +619,7 @@ def read_task_id(task: Mapping[str, Any]) -> str:
 
 
 def read_created(raw: dict[str, Any], revision: Revision) -> CreatedTask | None:
-    """Return the task that a call became; ``None``: the answer is its result."""
+    """Return the task that a call became; ``None``: `raw` is the call's result."""
     from mcpwire.types import CreatedTask, CreateTaskResult, decode
 
     if revision.era is Era.STATELESS:
@@ -633,7 +633,7 @@ def read_created(raw: dict[str, Any], revision: Revision) -> CreatedTask | None:
 def read_detailed(
     raw: dict[str, Any], task_id: str, revision: Revision
 ) -> DetailedTask:
-    """Return what `tasks/get` answered about that task, or raise `InvalidMessage`."""
+    """Decode the result of `tasks/get` for a task, or raise `InvalidMessage`."""
     from mcpwire.types import DetailedTask, decode
     from mcpwire.types.tasks import GetTaskResult
 
@@ -645,7 +645,7 @@ def read_detailed(
 
 
 def read_listed(page: dict[str, Any]) -> list[DetailedTask]:
-    """Return the tasks of one page of `tasks/list`, or raise `InvalidMessage`."""
+    """Decode the tasks of one page of `tasks/list`, or raise `InvalidMessage`."""
     from mcpwire.types import DetailedTask, ListTasksResult, decode
 
     found = decode(ListTasksResult, page).tasks
@@ -666,8 +666,8 @@ def _common_members(task: Task | GetTaskResult) -> dict[str, Any]:
 
 
 def _checked(task: dict[str, Any], task_id: str) -> dict[str, Any]:
-    """Return what `tasks/get` answered, if it is about that task."""
-    # SEP-2663 says that it is `complete`, and shows `task` in an example.
+    """Check that a result of `tasks/get` has the given task id; return the result."""
+    # SEP-2663 requires `complete`, and has `task` in an example.
     kind = task.get("resultType")
     if kind not in (None, COMPLETE, TASK):
         expected = f"{COMPLETE!r} or {TASK!r}"
@@ -691,7 +691,7 @@ def _status(task: Mapping[str, Any]) -> str:
 
 
 def _pause(task: Mapping[str, Any], member: str) -> float:
-    """Return how many seconds to wait before the next poll; it may change each time."""
+    """Return the seconds until the next poll; each result may change them."""
     interval = task.get(member)
     if interval is None:
         return POLL_S

@@ -1,8 +1,8 @@
 """The wire types of all five revisions, and the codec between them and JSON.
 
-One class for each of the specification's types, as one superset: a field that a
-revision lacks is absent there. Importing this package imports none of the types; each
-module comes with the first of its names that is used.
+Each type of the specification is one class with the fields of all revisions; fields
+that a revision lacks are absent in its messages. Importing this package imports no
+types: the first use of a name imports its module.
 """
 
 from __future__ import annotations

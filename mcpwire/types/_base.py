@@ -1,7 +1,7 @@
-"""What wire types share: equality, one readable line, marks on fields, base classes.
+"""Common parts of wire types: equality, representation, field marks, base classes.
 
-The modules of the types import this and `attrs`, nothing else, so that a program pays
-for the codec only when a value is decoded or encoded.
+The modules of the types import only this module and `attrs`, so that the codec is not
+imported before a value is decoded or encoded.
 """
 
 from __future__ import annotations
@@ -67,11 +67,11 @@ Json: TypeAlias = Any
 """Any JSON value."""
 
 JsonObject: TypeAlias = dict[str, Any]
-"""A JSON object that the specification leaves open."""
+"""A JSON object with members that the specification does not define."""
 
 
 class Unset(Enum):
-    """The type of `UNSET`, so that type checkers can tell it from every value."""
+    """The type of `UNSET`, which type checkers distinguish from all values."""
 
     UNSET = "UNSET"
 
@@ -83,11 +83,11 @@ class Unset(Enum):
 
 
 UNSET: Final = Unset.UNSET
-"""Not on the wire; where ``None`` means that a JSON `null` is."""
+"""The value of an absent field for which ``None`` means a JSON `null`."""
 
 
 SHARED: Final = {"is_shared": True}
-"""The metadata of the fields that stand behind a type's own."""
+"""The metadata of the shared fields, which follow a type's own fields."""
 
 _ORDER: Final = (
     *("next_cursor", "ttl_ms", "cache_scope", "result_type"),
@@ -98,10 +98,10 @@ _ORDER: Final = (
 def _shared_last(
     _: type, fields: list[attrs.Attribute[Any]]
 ) -> list[attrs.Attribute[Any]]:
-    """Put the shared fields behind a type's own, always in one order.
+    """Move the shared fields behind a type's own fields, in a fixed order.
 
-    Type checkers see them in front, where only `kw_only` lets them have defaults. The
-    constructor takes them by position as well.
+    Type checkers see inherited fields first, where only `kw_only` allows defaults. The
+    constructor accepts them by position, too.
     """
     own = [field for field in fields if not field.metadata]
     shared = [field.evolve(kw_only=False) for field in fields if field.metadata]
@@ -110,31 +110,30 @@ def _shared_last(
 
 @dataclass_transform(eq_default=False, field_specifiers=(attrs.field,))
 class _WireMeta(type):
-    """Makes each wire type an attrs class, with shared fields behind its own."""
+    """Makes each wire type an attrs class with its shared fields last."""
 
     def __new__(
         cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]
     ) -> Any:
         made = super().__new__(cls, name, bases, namespace)
-        if "__slots__" in namespace:  # attrs makes each class anew, with slots
+        if "__slots__" in namespace:  # attrs calls this again for the slotted class
             return made
-        # Equality and representation written for each class are half of what importing
-        # costs.
+        # Generated `__eq__` and `__repr__` methods would double the import time.
         return attrs.define(made, repr=False, eq=False, field_transformer=_shared_last)
 
 
 @attrs.define(repr=False, eq=False)
 class WireType(metaclass=_WireMeta):
-    """The base of all wire types; it has behaviour and no fields.
+    """The base class of all wire types; it has no fields.
 
-    The types are mutable values: compared by content, unhashable.
+    Wire types are mutable, compared by content and unhashable.
     """
 
     __slots__ = ()
-    __hash__: ClassVar[None]  # type: ignore[assignment]  # mutable values have none
+    __hash__: ClassVar[None]  # type: ignore[assignment]  # mutable: no hash
 
     def __eq__(self, other: object) -> bool:
-        """Compare all fields but `raw`, which says again what the others say."""
+        """Compare all fields except `raw`, which duplicates the others."""
         if type(self) is not type(other):
             return NotImplemented
         return all(
@@ -144,7 +143,7 @@ class WireType(metaclass=_WireMeta):
         )
 
     def __repr__(self) -> str:
-        """Show the fields that are not at their default, with long data elided."""
+        """Return one line with the fields that differ from their defaults, abridged."""
         return _shown(self, 0)
 
 
@@ -153,7 +152,7 @@ class WireType(metaclass=_WireMeta):
 
 @attrs.frozen(eq=False)
 class Spec:
-    """Mark a field with what its Python type does not say."""
+    """A mark of a field with the facts that its Python type does not express."""
 
     since: str = REVISIONS[0].name
     """The first revision that has the field."""
@@ -162,29 +161,29 @@ class Spec:
     """The last revision that has the field."""
 
     required: bool | tuple[str, ...] = False
-    """Whether (or in which revisions) it must be on the wire despite the default."""
+    """Whether (or in which revisions) the member is required despite the default."""
 
     wire: str | None = None
-    """Its name on the wire, where that is not the attribute's in camel case."""
+    """The member's name, if it is not the attribute's name in camel case."""
 
 
 @attrs.frozen(eq=False)
 class Pick:
-    """Mark a union with the function that chooses the member for an object."""
+    """A mark of a union with the function that chooses the member for an object."""
 
     choose: Callable[[JsonObject], type[WireType] | None]
     expected: str
-    """What the object lacks when none is chosen."""
+    """The expectation in the error message if no member is chosen."""
 
 
 Meta: TypeAlias = JsonObject | None
-"""``_meta``; results and notifications have had it from the start."""
+"""``_meta`` of a result or notification, in all revisions."""
 
 RequestMeta: TypeAlias = Annotated[JsonObject | None, Spec(required=("2026-07-28",))]
 """``_meta`` of a request."""
 
 Title: TypeAlias = Annotated[str | None, Spec("2025-06-18")]
-"""A name for people."""
+"""A name for display."""
 
 ResultType: TypeAlias = Annotated[str, Spec("2026-07-28", required=("2026-07-28",))]
 KnownScope: TypeAlias = Literal["public", "private"]
@@ -200,9 +199,9 @@ SERVER_INFO: Final = "io.modelcontextprotocol/serverInfo"
 SUBSCRIPTION_ID: Final = "io.modelcontextprotocol/subscriptionId"
 RELATED_TASK: Final = "io.modelcontextprotocol/related-task"
 TRACE_KEYS: Final = ("traceparent", "tracestate", "baggage")
-"""The keys of trace context; they carry no prefix."""
+"""The keys of trace context; they have no prefix."""
 
-# Patterns are compiled by their first use: importing this stays cheap.
+# Compiled at first use, to keep the import fast.
 _LABEL: Final = r"[A-Za-z](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
 _KEY: Final = (
     rf"(?:{_LABEL}(?:\.{_LABEL})*/)?(?:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)?"
@@ -210,7 +209,7 @@ _KEY: Final = (
 
 
 def is_meta_key(key: str) -> bool:
-    """Tell whether a key has the form that `_meta` demands: [prefix/]name."""
+    """Return whether a key has the format of `_meta` keys: [prefix/]name."""
     return re.fullmatch(_KEY, key) is not None
 
 
@@ -218,14 +217,14 @@ def is_meta_key(key: str) -> bool:
 
 
 class WireObject(WireType):
-    """A wire type that keeps what it does not know."""
+    """A wire type that keeps unknown members."""
 
     extra: JsonObject | None = attrs.field(default=None, kw_only=True, metadata=SHARED)
-    """The members that the type does not know, ``None`` when there are none."""
+    """The unknown members, or ``None``."""
 
 
 class WithMeta(WireObject):
-    """What results consist of."""
+    """An object with `_meta`, such as a tool or a content block."""
 
     meta: Annotated[JsonObject | None, Spec("2025-06-18")] = attrs.field(
         default=None, kw_only=True, metadata=SHARED
@@ -233,7 +232,7 @@ class WithMeta(WireObject):
 
 
 class AnnotatedType(WithMeta):
-    """What has hints on how to use or show it."""
+    """An object with hints on its use or display."""
 
     annotations: Annotations | None = attrs.field(
         default=None, kw_only=True, metadata=SHARED
@@ -257,12 +256,12 @@ class ResourceFields(AnnotatedType):
 
     @property
     def display_name(self) -> str:
-        """The name to show to people."""
+        """The name for display."""
         return self.title or self.name
 
 
 class RequestParams(WireObject):
-    """The parameters of a request, and all that some requests have."""
+    """The parameters of a request; some requests have no others."""
 
     meta: RequestMeta = attrs.field(default=None, kw_only=True, metadata=SHARED)
 
@@ -274,13 +273,13 @@ class PlainParams(WireObject):
 
 
 class BareResult(WireObject):
-    """A result that does not say of what kind it is."""
+    """A result without `result_type`."""
 
     meta: Meta = attrs.field(default=None, kw_only=True, metadata=SHARED)
     raw: JsonObject | None = attrs.field(
         default=None, eq=False, kw_only=True, metadata=SHARED
     )
-    """The decoded JSON object itself; ``None`` when the result was made here."""
+    """The decoded JSON object; ``None`` if the result was not decoded."""
 
 
 class Result(BareResult):
@@ -290,32 +289,32 @@ class Result(BareResult):
     result_type: ResultType = attrs.field(
         default="complete", kw_only=True, metadata=SHARED
     )
-    """What kind of result this is."""
+    """The kind of the result, such as ``complete`` or ``input_required``."""
 
 
 class CacheableResult(Result):
-    """A result that may be used again."""
+    """A result that may be cached."""
 
-    # 2026-07-28 server/utilities/caching: absent means stale at once.
+    # 2026-07-28 server/utilities/caching: absent means immediately stale.
     ttl_ms: Annotated[int | None, Spec("2026-07-28", required=("2026-07-28",))] = (
         attrs.field(default=None, kw_only=True, metadata=SHARED)
     )
-    """For how many milliseconds the result may be used again."""
+    """How long the result stays fresh, in milliseconds."""
 
     cache_scope: Annotated[
         KnownScope | str | None, Spec("2026-07-28", required=("2026-07-28",))
     ] = attrs.field(default=None, kw_only=True, metadata=SHARED)
-    """What kind of cache may keep it: ``public`` ones, or the caller's own."""
+    """The caches that may store it: shared ones (``public``) or the caller's own."""
 
 
 class ListResult(CacheableResult):
     """One page of a list."""
 
     next_cursor: str | None = attrs.field(default=None, kw_only=True, metadata=SHARED)
-    """Where the next page starts; any string, even an empty one, means there is one."""
+    """The cursor of the next page; any string, even an empty one, means more pages."""
 
 
-# --- one readable line
+# --- representation
 
 _LONGEST_STRING: Final = 60
 _MOST_ITEMS: Final = 4
@@ -353,7 +352,7 @@ def _enclosed(
     start: str, parts: Iterable[str], length: int, end: str, depth: int
 ) -> str:
     if depth > _DEEPEST and length:
-        # The parts are made on demand, so what lies deeper is not even looked at.
+        # The parts are generated on demand, so deeper values are never visited.
         return f"{start}…{end}"
     shown = list(parts)
     if length > len(shown):

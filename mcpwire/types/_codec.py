@@ -1,36 +1,36 @@
-"""Decode and encode wire types: the annotations of a class are its specification.
+"""Codec of wire types: the annotations of a class define its decoder and encoder.
 
 ::
 
     annotations, leniency ──> TypeSpec ─┬─> decoder ──────────────────> an instance
                                         └─> encoder of a revision ────> a JSON object
 
-Leniency is two tables, `DEFAULTED` and `LOSABLE`: members of a peer's messages that may
-be missing or wrong without the message being refused.
+Two tables define the leniency: `DEFAULTED` and `LOSABLE` name members that may be
+missing or malformed in a peer's message without an error.
 
-Both are straight-line functions, written and compiled when a type is first used. The
-source holds the names of our classes and fields only, nothing from a peer.
+Decoders and encoders are generated straight-line functions, compiled at the first use
+of a type. Their source contains names of our classes and fields only, no peer data.
 
 ===========================  ========================================================
 annotation                   kind
 ===========================  ========================================================
-``str int float bool Any``   a leaf; ``float`` is JSON's number, ``int`` its integer
+``str int float bool Any``   a leaf; ``float`` is a JSON number, ``int`` an integer
 ``int | str``                a leaf of several types
 ``Literal["a", "b"]``        a closed set of strings
-``Literal["a"] | str``       an open set of strings: unknown ones survive
-``dict[str, Any]``           an object that the specification leaves open
-``dict[str, X]``             an object of values of that kind
+``Literal["a"] | str``       an open set of strings: unknown ones are kept
+``dict[str, Any]``           an object with undefined members
+``dict[str, X]``             an object with values of that kind
 ``list[X]``                  an array
 ``Tool``                     an object of that wire type
-``TextContent | ...``        told apart by the members' common constant, or by `Pick`
-``X | list[X]``              one, or an array of them
-``X | None``                 without a default: ``null`` is a value, else absent
-``ClassVar[Literal["a"]]``   a constant on the wire, no constructor argument
+``TextContent | ...``        a union, chosen by its members' constant or by `Pick`
+``X | list[X]``              one value or an array
+``X | None``                 nullable if it has no default, else optional
+``ClassVar[Literal["a"]]``   a constant member, no constructor argument
 ===========================  ========================================================
 
-Three attribute names are special: `meta` is ``_meta`` on the wire, `extra` takes the
-unknown members, and `raw` keeps the decoded object itself. A class that demands `raw`
-is opaque: it is encoded as what it was.
+Three attribute names are special: `meta` is ``_meta`` in JSON, `extra` takes unknown
+members, and `raw` keeps the decoded object. A class with a required `raw` is opaque: it
+is encoded as `raw`.
 """
 
 from __future__ import annotations
@@ -72,48 +72,48 @@ __all__ = ["decode", "decoder", "encode", "encoder"]
 T = TypeVar("T", bound="WireType")
 
 
-# --- leniency: deviations that are read without complaint
+# --- leniency: deviations that are accepted
 #
-# Everywhere: ``null`` for a field that may be absent, as dumps of models have it for
-# what is unset; and 5.0 for an integer, as JSON Schema counts it as one. What else
-# deviates is refused with its path.
+# All optional fields accept ``null``, as serialised models contain it for unset fields,
+# and integers accept 5.0, as in JSON Schema. All other deviations raise an error with
+# their path.
 
 DEFAULTED: Final = frozenset(
     {
-        "CallToolResult.content",  # some send structuredContent alone
-        "ToolResultContent.content",  # it is a CallToolResult in a message
-        "Tool.inputSchema",  # one tool must not cost the whole list
-        "InitializeResult.serverInfo",  # identity is for display only
-        "InitializeResult.capabilities",  # nothing said, nothing offered
+        "CallToolResult.content",  # some servers send structuredContent only
+        "ToolResultContent.content",  # the content of such a CallToolResult
+        "Tool.inputSchema",  # one malformed tool must not fail the whole list
+        "InitializeResult.serverInfo",  # for display only
+        "InitializeResult.capabilities",  # missing means no capabilities
         "DiscoverResult.capabilities",
         "InitializeRequestParams.capabilities",
     }
 )
-"""Required fields that are read as their default where they are missing or ``null``."""
+"""Required fields that decode to their default if missing or ``null``."""
 
 LOSABLE: Final = frozenset(
     {
-        "Tool.annotations",  # a tool's hints must not cost the whole list
-        "ToolAnnotations.title",  # the default of each hint is the safe one
+        "Tool.annotations",  # malformed hints must not fail the whole list
+        "ToolAnnotations.title",  # the default of each hint is the safe value
         "ToolAnnotations.readOnlyHint",
         "ToolAnnotations.destructiveHint",
         "ToolAnnotations.idempotentHint",
         "ToolAnnotations.openWorldHint",
     }
 )
-"""Fields that `decode` leaves out where they are malformed, if it may."""
+"""Fields that `decode` may omit if malformed; see its `lost`."""
 
 
-# --- what a class says of itself
+# --- specifications of types
 
 
 class Leaf(NamedTuple):
-    """A value without structure of ours: its exact Python types, none for any."""
+    """A value that is not decoded further, with its exact Python types; none: any."""
 
     types: tuple[type, ...]
     name: str
     known: tuple[str, ...] = ()
-    """The members of an open set of strings that are known by now."""
+    """The known members of an open set of strings."""
 
 
 class Closed(NamedTuple):
@@ -129,7 +129,7 @@ class Array(NamedTuple):
 
 
 class Map(NamedTuple):
-    """A JSON object with open names of members."""
+    """A JSON object with arbitrary member names."""
 
     item: Kind
 
@@ -141,12 +141,12 @@ class Nested(NamedTuple):
 
 
 class Tagged(NamedTuple):
-    """A union of wire types that a constant member tells apart."""
+    """A union of wire types that a constant member distinguishes."""
 
     key: str
     members: Mapping[str, type[WireType]]
     fallback: type[WireType] | None
-    """What an unknown constant decodes to; without one it is refused."""
+    """The type for an unknown constant; ``None``: refuse it."""
 
     @property
     def classes(self) -> tuple[type[WireType], ...]:
@@ -155,14 +155,14 @@ class Tagged(NamedTuple):
 
 
 class Picked(NamedTuple):
-    """A union of wire types that a function tells apart."""
+    """A union of wire types that a function distinguishes."""
 
     pick: Pick
     classes: tuple[type[WireType], ...]
 
 
 class Either(NamedTuple):
-    """One value, or an array of them."""
+    """One value or an array."""
 
     one: Kind
     item: Kind
@@ -177,23 +177,23 @@ class FieldSpec(NamedTuple):
     """One field of a wire type."""
 
     name: str
-    """The type's and the field's, such as ``Tool.inputSchema``."""
+    """The names of type and member, such as ``Tool.inputSchema``."""
 
     attribute: str
     wire: str
     kind: Kind
     default: Any
-    """What absence decodes to; `attrs.NOTHING` where the constructor asks for it."""
+    """The value if absent; `attrs.NOTHING` if the constructor requires the field."""
 
     nullable: bool
-    """Whether ``null`` is a value of its own."""
+    """Whether ``null`` is a value and does not mean absent."""
 
     accepts_missing: bool
     spec: Spec
 
     @property
     def absent(self) -> Unset | None:
-        """What a missing member reads as: ``None`` where ``null`` counts as missing."""
+        """The value that means a missing member: ``None`` if ``null`` counts as one."""
         return None if self.accepts_missing and self.default is not UNSET else UNSET
 
     def exists_in(self, revision: str) -> bool:
@@ -202,7 +202,7 @@ class FieldSpec(NamedTuple):
 
 
 class TypeSpec(NamedTuple):
-    """A wire type as the codec sees it."""
+    """The specification of a wire type for the codec."""
 
     constants: Mapping[str, str]
     fields: tuple[FieldSpec, ...]
@@ -214,10 +214,10 @@ class TypeSpec(NamedTuple):
 
 
 class _Scope(dict[str, Any]):
-    """The names that annotations may use; those of `mcpwire.types` load on demand."""
+    """The names that annotations may use; `mcpwire.types` is imported on demand."""
 
     def __missing__(self, name: str) -> Any:
-        # KeyError lets the interpreter look into the module and the builtins.
+        # After a KeyError, `eval` searches the module and the builtins.
         if name not in public_names.__all__:
             raise KeyError(name)
         return getattr(public_names, name)
@@ -227,7 +227,7 @@ _SCOPE: Final = _Scope(vars(_base))
 
 
 def wire_name(attribute: str) -> str:
-    """Return an attribute's name on the wire: camel case, and ``_meta``."""
+    """Return the JSON name of an attribute: in camel case, or ``_meta``."""
     if attribute == "meta":
         return "_meta"
     head, *tail = attribute.split("_")
@@ -235,7 +235,7 @@ def wire_name(attribute: str) -> str:
 
 
 def _constants(cls: type[WireType]) -> dict[str, str]:
-    # `from __future__ import annotations` keeps them as text in every types module.
+    # `from __future__ import annotations` makes them strings in every types module.
     return {
         wire_name(name): getattr(cls, name)
         for name, annotation in cls.__annotations__.items()
@@ -244,12 +244,12 @@ def _constants(cls: type[WireType]) -> dict[str, str]:
 
 
 def _unmarked(hint: Any) -> tuple[Any, Spec]:
-    """Return an annotation without its `Spec`, and that."""
+    """Return an annotation without its `Spec`, and the `Spec`."""
     marks = getattr(hint, "__metadata__", ())
     spec = next((mark for mark in marks if isinstance(mark, Spec)), None)
     if spec is None:
         return hint, Spec()
-    # Annotated flattens, so the Pick of a union's alias stands beside the Spec.
+    # Nested Annotated types are flattened: a union's Pick is next to the Spec.
     others = tuple(mark for mark in marks if mark is not spec)
     plain = hint.__origin__
     return (Annotated[plain, *others] if others else plain), spec
@@ -314,7 +314,7 @@ def _union(members: tuple[Any, ...]) -> Kind:
     )
 
 
-# --- saying what is wrong
+# --- error messages
 
 _SHOWN: Final = 40
 _PLAIN: Final = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*\Z")
@@ -331,12 +331,12 @@ _JSON_NAMES: Final[Mapping[type, str]] = {
 
 
 def describe(value: object) -> str:
-    """Name a value's JSON type."""
+    """Return the name of a value's JSON type."""
     return _JSON_NAMES.get(type(value), type(value).__name__)
 
 
 def member(path: str, name: str) -> str:
-    """Return the path of an object's member."""
+    """Return the path of a member of the object at a path."""
     return f"{path}.{name}" if _PLAIN.match(name) else f"{path}[{json.dumps(name)}]"
 
 
@@ -361,23 +361,23 @@ def _expected(kind: Kind) -> str:
     return "object"
 
 
-# --- writing functions
+# --- code generation
 
 
 class Refused(Exception):
-    """The value does not fit; the outermost decoder makes an `InvalidMessage` of it."""
+    """The value is invalid; `decode` converts this error to `InvalidMessage`."""
 
     def __init__(self, path: str, expected: str, got: str) -> None:
         self.path, self.expected, self.got = path, expected, got
 
     def below(self, path: str) -> Refused:
-        """Return it as an error of the object that holds the value at that path."""
+        """Return this error with a path of the enclosing object prepended."""
         self.path = path + self.path
         return self
 
 
 class _Source:
-    """The source of one function, and the values that it has names for."""
+    """The source of a generated function, and its global names."""
 
     def __init__(self, label: str, head: str, **names: Any) -> None:
         self.label = label
@@ -386,7 +386,7 @@ class _Source:
         self.depth = 1
 
     def line(self, text: str, *inside: str) -> None:
-        """Add a line, and lines one step deeper."""
+        """Add a line and, indented, the lines inside it."""
         self.lines.append("    " * self.depth + text)
         self.lines += ["    " * (self.depth + 1) + each for each in inside]
 
@@ -398,25 +398,25 @@ class _Source:
         self.depth -= 1
 
     def name(self, prefix: str, value: Any = None) -> str:
-        """Return a new name, for a variable or for that value."""
+        """Return a new name for a variable or a global value."""
         name = f"{prefix}{len(self.names)}"
         self.names[name] = value
         return name
 
     def default(self, default: Any) -> str:
-        """Return an expression that makes a field's default."""
+        """Return an expression for the default of a field."""
         factory = getattr(default, "factory", None)
         return repr(default) if factory is None else f"{self.name('make', factory)}()"
 
     def compile(self) -> Any:
-        """Return the function."""
+        """Return the compiled function."""
         source = "\n".join(self.lines)
-        exec(compile(source, f"<mcpwire {self.label}>", "exec"), self.names)  # noqa: S102 - straight-line code is what makes a decode cost 1 us; it holds our names only
+        exec(compile(source, f"<mcpwire {self.label}>", "exec"), self.names)  # noqa: S102 - generated code decodes in about 1 us; it contains our names only
         return self.names["function"]
 
 
 class _DecoderSource(_Source):
-    """Writes a decoder of a value and a list for the names of what is lost, or None."""
+    """Source of a decoder; it takes a value and a list for lost members, or None."""
 
     def __init__(self, cls: type[WireType]) -> None:
         self.spec = spec = spec_of(cls)
@@ -460,7 +460,7 @@ class _DecoderSource(_Source):
         self.require(f"type({value}) is {kind}", path, expected, f"describe({value})")
 
     def demand(self, field: FieldSpec) -> None:
-        """Write a field without which the object is refused."""
+        """Add the code for a required field."""
         value, path = self.name("v"), repr(member("", field.wire))
         self.line(f"{value} = d.get({field.wire!r}, UNSET)")
         if isinstance(field.kind, Tagged | Either):
@@ -474,7 +474,7 @@ class _DecoderSource(_Source):
         self.line(f"o.{field.attribute} = {value}")
 
     def accept(self, field: FieldSpec) -> None:
-        """Write a field that may be absent; ``n`` members have no field so far."""
+        """Add the code for an optional field; ``n`` counts the remaining members."""
         value, default = self.name("v"), self.default(field.default)
         self.line(f"{value} = {field.absent!r}")
         self.line("if n:", f"{value} = d.get({field.wire!r}, {field.absent!r})")
@@ -498,7 +498,7 @@ class _DecoderSource(_Source):
             self.line(f"{value} = {default}")
 
     def check(self, kind: Kind, value: str, path: str, expected: str = "") -> None:
-        """Write what checks a value and turns it into its wire type."""
+        """Add the code that checks a value and decodes it to its wire type."""
         expected = expected or _expected(kind)
         match kind:
             case Leaf():
@@ -577,10 +577,10 @@ class _DecoderSource(_Source):
 
 
 class _EncoderSource(_Source):
-    """Writes an encoder: constants and demanded fields, what is set, unknown members.
+    """Source of an encoder: constants, required and set fields, then unknown members.
 
-    Leaves and open objects are shared with the value. Given a revision, it leaves out
-    the fields that the revision does not have.
+    Leaves and open objects are shared with the value. With a revision, the encoder
+    omits the fields that the revision lacks.
     """
 
     def __init__(self, cls: type[WireType], revision: str | None) -> None:
@@ -610,7 +610,7 @@ class _EncoderSource(_Source):
         self.line(f"d = {{{inside}}}")
         for field in rest:
             self.write_if_set(field)
-        self.line("if o.extra:", "d = d | o.extra | d")  # the type's own fields win
+        self.line("if o.extra:", "d = d | o.extra | d")  # own fields take precedence
         self.line("return d")
 
     def write_if_set(self, field: FieldSpec) -> None:
@@ -619,7 +619,7 @@ class _EncoderSource(_Source):
         if default is None or default is UNSET:
             condition = f"{value} is not {self.default(default)}"
         else:
-            # A default that is a value is written, unless the peer left it out.
+            # Other defaults are written, unless the peer omitted the member.
             assert self.spec.keeps_raw, f"{field.attribute}: only results know that"
             raw = f"o.raw is None or {field.wire!r} in o.raw"
             condition = f"{value} != {default!r} or {raw}"
@@ -632,7 +632,7 @@ class _EncoderSource(_Source):
             case Nested(cls):
                 return f"E[{self.name('C', cls)}]({value})"
             case Tagged() | Picked():
-                # Others than the members are no keys.
+                # A value of another type raises KeyError; `encode` handles that.
                 table = self.name("T", {cls: cls for cls in kind.classes})
                 return f"E[{table}[type({value})]]({value})"
             case Array(item):
@@ -652,7 +652,7 @@ class _EncoderSource(_Source):
         return value
 
 
-# --- reading a class
+# --- from a class to its specification
 
 
 def _field(cls: type[WireType], attribute: attrs.Attribute[Any]) -> FieldSpec:
@@ -694,7 +694,7 @@ def read_class(cls: type[WireType]) -> TypeSpec:
 
 
 class _Cache(dict[Any, Any]):
-    """Makes a value when its key is first asked for."""
+    """Creates a value at the first access to its key."""
 
     def __init__(self, make: Callable[[Any], Any]) -> None:
         super().__init__()
@@ -713,18 +713,18 @@ _encoders: Final = _Cache(
 
 
 def decode(cls: type[T], value: Json, lost: list[str] | None = None) -> T:
-    """Make a wire type from a decoded JSON value.
+    """Decode a wire type from a JSON value that is already parsed.
 
     Open objects, leaves and `raw` are shared with the value, not copied.
 
     Args:
         cls: The type.
         value: The value.
-        lost: Where given, malformed members that are `LOSABLE` are left out, and their
-            names are added to it.
+        lost: If given, malformed members that are `LOSABLE` are omitted, and their
+            names are appended to this list.
 
     Raises:
-        InvalidMessage: The value breaks the type's specification; `path` says where.
+        InvalidMessage: The value is not valid for the type; `path` is the place.
     """
     try:
         return _decoders[cls](value, lost)  # type: ignore[no-any-return]  # the table is shared by all types
@@ -734,19 +734,19 @@ def decode(cls: type[T], value: Json, lost: list[str] | None = None) -> T:
 
 
 def decoder(cls: type[T]) -> Callable[[Json], T]:
-    """Return the function that decodes a type, as `decode` does."""
+    """Return a function that decodes a type like `decode`."""
     return functools.partial(decode, cls)
 
 
 def encode(value: WireType, revision: Revision | None = None) -> JsonObject:
-    """Make the JSON object of a wire type; absent fields are left out, never null.
+    """Encode a wire type as a JSON object; absent fields are omitted, never null.
 
-    With a revision it leaves out the fields that the revision does not have. Open
-    objects and leaves are shared with the value, not copied.
+    With a revision, fields that the revision lacks are omitted, too. Open objects and
+    leaves are shared with the value, not copied.
 
     Raises:
-        LocalProtocolError: A field holds something that is not the wire type it asks
-            for. Leaves are not checked here but when the message is written.
+        LocalProtocolError: A field has a value of another type than its wire type.
+            Leaves are only checked when the message is written.
     """
     encoders = _encoders[None if revision is None else revision.name]
     try:
@@ -763,12 +763,12 @@ def encoder(
     cls: type[T],  # noqa: ARG001 - for type checkers
     revision: Revision | None = None,
 ) -> Callable[[T], JsonObject]:
-    """Return the function that encodes a type, as `encode` does."""
+    """Return a function that encodes a type like `encode`."""
     return functools.partial(encode, revision=revision)
 
 
 def _check_own(kind: Kind, value: Any, path: str) -> None:
-    """Check that a value is of the wire types that a kind asks for; leaves pass."""
+    """Check that a value consists of the wire types of a kind; ignore leaves."""
     match kind:
         case Nested(cls):
             _check_fields((cls,), value, path)

@@ -1,8 +1,8 @@
-"""Make the caller's own type from structured content.
+"""Conversion of structured content to a type of the caller.
 
-Dataclasses, attrs classes, TypedDicts and the containers of the standard library are
-built here; pydantic models and msgspec structs build themselves. Members that a class
-does not name are left out, as a newer server may send more.
+This module constructs dataclasses, attrs classes, TypedDicts and containers of the
+standard library; pydantic and msgspec construct their own classes. Unknown members are
+ignored, because a newer server may send more.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _LEAVES: Final[Mapping[Any, tuple[tuple[type, ...], str]]] = {
 
 
 def convert_result(result: CallToolResult, kind: Any) -> Any:
-    """Make a type from what a call gave; see `CallToolResult.as_`."""
+    """Convert the structured content of a result; see `CallToolResult.as_`."""
     path = "CallToolResult.structuredContent"
     if result.structured_content is UNSET:
         _wrong(path, _name(kind), "nothing")
@@ -78,7 +78,7 @@ def _class(kind: Any, value: Json, path: str) -> Any:
     if hasattr(kind, "model_validate"):  # pydantic
         return _foreign(kind.model_validate, ValueError, kind, value, path)
     if hasattr(kind, "__struct_fields__"):
-        msgspec: Any = sys.modules["msgspec"]  # or there would be no struct
+        msgspec: Any = sys.modules["msgspec"]  # imported: a struct class exists
         build = functools.partial(msgspec.convert, type=kind)
         return _foreign(build, msgspec.ValidationError, kind, value, path)
     if issubclass(kind, enum.Enum):
@@ -183,9 +183,9 @@ _GENERIC: Final[Mapping[Any, Callable[[Any, tuple[Any, ...], Json, str], Any]]] 
 
 
 def _members(kind: Any) -> list[tuple[str, str, bool]]:
-    """Return the members of a class: name on the wire, parameter, required."""
+    """Return the members of a class: JSON name, constructor parameter, required."""
     if typing.is_typeddict(kind):
-        # `__required_keys__` does not see NotRequired in annotations that are text.
+        # `__required_keys__` ignores NotRequired in annotations that are strings.
         marks = {name: typing.get_origin(hint) for name, hint in _hints(kind).items()}
         required = kind.__required_keys__
         return [
@@ -241,7 +241,7 @@ def _foreign(
     value: Json,
     path: str,
 ) -> Any:
-    """Let a type build itself, and translate its refusal."""
+    """Construct a type by its own function; raise `InvalidMessage` if that fails."""
     try:
         return build(value)
     except refusal as exc:

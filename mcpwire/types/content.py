@@ -1,4 +1,4 @@
-"""Content blocks and resource contents, the parts of results and messages."""
+"""Content blocks and resource contents of results and messages."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ Role: TypeAlias = Literal["user", "assistant"]
 """The sender of a message."""
 
 Theme: TypeAlias = Literal["light", "dark"]
-"""The background that an icon is made for."""
+"""The background for which an icon is designed."""
 
 _SCHEME_MARKS: Final = str.maketrans("", "", "+-.")
-"""The characters of a URI scheme beside letters and digits."""
+"""Translation table that removes the punctuation of a URI scheme."""
 
 _Bytes: TypeAlias = bytes  # the properties below are called `bytes`
 
@@ -39,34 +39,34 @@ def _from_base64(text: str, path: str) -> bytes:
 
 
 class Annotations(WireObject):
-    """Hints on how to use or show an object."""
+    """Hints on the use or display of an object."""
 
     audience: list[Role | str] | None = None
-    """The intended readers; unknown names survive, as this is a hint."""
+    """The intended readers; unknown names are kept."""
 
     priority: float | None = None
     """From 0 (optional) to 1 (required)."""
 
     last_modified: Annotated[str | None, Spec("2025-06-18")] = None
-    """When it was last changed, in ISO 8601."""
+    """The time of the last change in ISO 8601."""
 
 
 class Icon(WireObject):
-    """A picture for user interfaces; untrusted, like every URI from a peer."""
+    """An image for user interfaces; untrusted, like every URI from a peer."""
 
     src: str
     """An `https:` or `data:` URI."""
 
     mime_type: str | None = None
     sizes: list[str] | None = None
-    """Such as ``48x48``, or ``any`` for one that scales."""
+    """Sizes such as ``48x48``, or ``any`` for a scalable image."""
 
     theme: Theme | str | None = None
-    """The background that it is drawn for."""
+    """The background for which the icon is designed."""
 
 
 class TextContent(AnnotatedType):
-    """Text."""
+    """A block of text."""
 
     type: ClassVar[Literal["text"]] = "text"
     text: str
@@ -82,7 +82,7 @@ class _Base64Content(AnnotatedType):
 
     @property
     def bytes(self) -> _Bytes:
-        """The bytes themselves.
+        """The decoded bytes.
 
         Raises:
             InvalidMessage: `data` is not Base64.
@@ -97,7 +97,7 @@ class ImageContent(_Base64Content):
 
 
 class AudioContent(_Base64Content):
-    """Sound."""
+    """An audio recording."""
 
     type: ClassVar[Literal["audio"]] = "audio"
 
@@ -106,13 +106,13 @@ class ResourceLink(ResourceFields):
     """A link to a resource; `resources/list` need not contain it.
 
     Raises:
-        LocalProtocolError: `uri` has no scheme, as where `uri` and `name` are swapped.
+        LocalProtocolError: `uri` has no scheme; maybe `uri` and `name` are swapped.
     """
 
     type: ClassVar[Literal["resource_link"]] = "resource_link"
 
     def __attrs_post_init__(self) -> None:
-        # RFC 3986, 3.1. What another side sends is decoded without this.
+        # RFC 3986, 3.1. The decoder does not call this for links from a peer.
         scheme, colon, _ = str(self.uri).partition(":")
         plain = scheme.translate(_SCHEME_MARKS)
         if not (colon and scheme[:1].isalpha() and plain.isascii() and plain.isalnum()):
@@ -125,7 +125,7 @@ class ResourceLink(ResourceFields):
 
 
 class TextResourceContents(WithMeta):
-    """The text of a resource, or of a part of one."""
+    """The text of a resource or of one of its parts."""
 
     uri: str
     text: str
@@ -133,7 +133,7 @@ class TextResourceContents(WithMeta):
 
 
 class BlobResourceContents(WithMeta):
-    """The binary data of a resource, or of a part of one."""
+    """The binary data of a resource or of one of its parts."""
 
     uri: str
     blob: str
@@ -143,7 +143,7 @@ class BlobResourceContents(WithMeta):
 
     @property
     def bytes(self) -> _Bytes:
-        """The bytes themselves.
+        """The decoded bytes.
 
         Raises:
             InvalidMessage: `blob` is not Base64.
@@ -154,7 +154,7 @@ class BlobResourceContents(WithMeta):
 def _pick_contents(
     members: JsonObject,
 ) -> type[TextResourceContents | BlobResourceContents] | None:
-    """Tell text from binary contents by the member that carries them."""
+    """Choose the class by the member that is present: `text` or `blob`."""
     if members.get("text") is not None:
         return TextResourceContents
     if members.get("blob") is not None:
@@ -166,18 +166,18 @@ ResourceContents: TypeAlias = Annotated[
     TextResourceContents | BlobResourceContents,
     Pick(_pick_contents, "text or blob"),
 ]
-"""The contents of a resource, or of a part of one."""
+"""The contents of a resource or of one of its parts."""
 
 
 class EmbeddedResource(AnnotatedType):
-    """The contents of a resource inside a result or message."""
+    """The contents of a resource in a result or message."""
 
     type: ClassVar[Literal["resource"]] = "resource"
     resource: ResourceContents
 
 
 class UnknownContent(WireType):
-    """A content block of a type that this version does not know, kept as it is."""
+    """A content block of an unknown type; `raw` is the unchanged object."""
 
     type: str
     raw: JsonObject

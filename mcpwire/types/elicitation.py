@@ -1,6 +1,6 @@
-"""What a server asks of a client: a form, a URL, its roots; and input requests.
+"""Requests of a server to a client: elicitation, roots, and input requests.
 
-Elicitation asks the client's user, in a form or at a URL.
+Elicitation requests input from the client's user, by a form or at a URL.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ElicitAction: TypeAlias = Literal["accept", "decline", "cancel"]
 """The decision of the user."""
 
 StringFormat: TypeAlias = Literal["date", "date-time", "email", "uri"]
-"""The format of a text."""
+"""The format of a text field."""
 
 
 # --- the fields of a form
@@ -59,7 +59,7 @@ class NumberSchema(WireObject):
 
 
 class BooleanSchema(WireObject):
-    """A field for yes or no."""
+    """A field for true or false."""
 
     type: ClassVar[Literal["boolean"]] = "boolean"
     title: str | None = None
@@ -95,7 +95,7 @@ class TitledSingleSelectEnumSchema(WireObject):
 
 
 class LegacyTitledEnumSchema(WireObject):
-    """A field for one of several values; their titles stand in a second list."""
+    """A field for one of several values, with their titles in a second list."""
 
     type: ClassVar[Literal["string"]] = "string"
     enum: list[str]
@@ -106,14 +106,14 @@ class LegacyTitledEnumSchema(WireObject):
 
 
 class EnumItems(WireObject):
-    """The values of a multiple choice."""
+    """The values of a multiple-choice field."""
 
     type: ClassVar[Literal["string"]] = "string"
     enum: list[str]
 
 
 class TitledEnumItems(WireObject):
-    """The titled options of a multiple choice."""
+    """The titled options of a multiple-choice field."""
 
     any_of: list[EnumOption]
 
@@ -143,13 +143,13 @@ class TitledMultiSelectEnumSchema(WireObject):
 
 
 class UnknownSchema(WireType):
-    """A field of a kind that no revision knows; a client may decline to show it."""
+    """A field of an unknown kind; a client may decline such a form."""
 
     raw: JsonObject
 
 
 def _pick_schema(members: JsonObject) -> type[PrimitiveSchemaDefinition]:
-    """Choose the class of a form's field; several share their `type`."""
+    """Choose the class of a form field; several classes have the same `type`."""
     found: type[PrimitiveSchemaDefinition] = UnknownSchema
     match members:
         case {"type": "string", "oneOf": _}:
@@ -187,7 +187,7 @@ PrimitiveSchemaDefinition: TypeAlias = Annotated[
 
 
 class RequestedSchema(WireObject):
-    """The form: a flat object of simple fields."""
+    """The schema of a form: a flat object of simple fields."""
 
     type: ClassVar[Literal["object"]] = "object"
     properties: dict[str, PrimitiveSchemaDefinition]
@@ -195,14 +195,14 @@ class RequestedSchema(WireObject):
     dialect: Annotated[str | None, Spec("2025-11-25", wire="$schema")] = None
 
 
-# --- the request and its answer
+# --- the request and its result
 
 
 class ElicitRequestFormParams(WireObject):
     """Parameters of `elicitation/create` for a form."""
 
     message: str
-    """What the user is told."""
+    """The message to the user."""
 
     requested_schema: RequestedSchema
     mode: Annotated[Literal["form"] | None, Spec("2025-11-25")] = None
@@ -215,7 +215,7 @@ class ElicitRequestURLParams(WireObject):
 
     mode: ClassVar[Literal["url"]] = "url"
     message: str
-    """What the user is told."""
+    """The message to the user."""
 
     url: str
     elicitation_id: Annotated[
@@ -229,7 +229,7 @@ class ElicitRequestURLParams(WireObject):
 def _pick_mode(
     members: JsonObject,
 ) -> type[ElicitRequestFormParams | ElicitRequestURLParams] | None:
-    """Choose the class of the parameters; without a mode it is a form."""
+    """Choose the class of the parameters by their mode."""
     # 2025-11-25 client/elicitation, "Elicitation Requests": no mode means form.
     mode = members.get("mode")
     if mode is None or mode == "form":
@@ -249,7 +249,7 @@ class ElicitResult(BareResult):
 
     action: ElicitAction
     content: dict[str, str | float | bool | list[str]] | None = None
-    """The fields of the form; only when it was accepted."""
+    """The values of the form's fields; only if the user accepted."""
 
     meta: Annotated[Meta, Spec(until="2025-11-25")] = attrs.field(
         default=None, kw_only=True, metadata=SHARED
@@ -266,7 +266,7 @@ class ElicitationCompleteNotificationParams(PlainParams):
 
 
 class Root(WithMeta):
-    """A folder or file that servers may work in."""
+    """A folder or file in which servers may work."""
 
     uri: str
     """A `file://` URI."""
@@ -289,12 +289,12 @@ class ListRootsResult(BareResult):
 
 # --- input requests
 #
-# Since 2026-07-28 a server sends no requests; it answers with an `InputRequiredResult`
-# that holds them, and the client asks again with the responses.
+# Since 2026-07-28 a server sends no requests; it returns an `InputRequiredResult` with
+# input requests, and the client repeats its request with the responses.
 
 
 class CreateMessageRequest(WireObject):
-    """A request for an answer of the client's model."""
+    """A request for a message of the client's model."""
 
     method: ClassVar[Literal["sampling/createMessage"]] = "sampling/createMessage"
     params: CreateMessageRequestParams
@@ -308,14 +308,14 @@ class ListRootsRequest(WireObject):
 
 
 class ElicitRequest(WireObject):
-    """A question to the client's user."""
+    """A request for input from the client's user."""
 
     method: ClassVar[Literal["elicitation/create"]] = "elicitation/create"
     params: ElicitRequestParams
 
 
 class UnknownInputRequest(WireType):
-    """A request with a method that this version does not know."""
+    """A request with an unknown method."""
 
     method: str
     raw: JsonObject
@@ -327,17 +327,17 @@ InputRequest: TypeAlias = (
 """A request to the client."""
 
 InputRequests: TypeAlias = dict[str, InputRequest]
-"""Requests to the client, each under a key of its own."""
+"""Requests to the client by their keys."""
 
 
 class UnknownInputResponse(WireType):
-    """A response of a kind that this version does not know."""
+    """A response of an unknown kind."""
 
     raw: JsonObject
 
 
 def _pick_response(members: JsonObject) -> type[InputResponse]:
-    """Choose the class of a response by its members; it names no method."""
+    """Choose the class of a response by its members, as it contains no method."""
     match members:
         case {"action": _}:
             return ElicitResult
@@ -355,7 +355,7 @@ InputResponse: TypeAlias = Annotated[
 """A response of the client."""
 
 InputResponses: TypeAlias = dict[str, InputResponse]
-"""Responses of the client, under the keys of the requests."""
+"""Responses of the client by the keys of the requests."""
 
 
 class InputRequiredResult(BareResult):
@@ -363,6 +363,6 @@ class InputRequiredResult(BareResult):
 
     input_requests: InputRequests | None = None
     request_state: str | None = None
-    """Handed back as it came; its meaning is the server's."""
+    """Opaque state that the client returns unchanged with the responses."""
 
     result_type: ResultType = "input_required"

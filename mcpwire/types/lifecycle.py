@@ -1,4 +1,4 @@
-"""Capabilities, and the messages that open a connection."""
+"""Capabilities, and the messages that initialize a connection."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mcpwire.types.content import Icon
 
 
-# --- capabilities; the sets are open on purpose
+# --- capabilities; unknown ones are kept in `extra`
 
 
 class RootsCapability(WireObject):
@@ -28,14 +28,14 @@ class RootsCapability(WireObject):
 
 
 class SamplingCapability(WireObject):
-    """The client can ask its model."""
+    """The client can request messages from its model."""
 
     context: Annotated[JsonObject | None, Spec("2025-11-25")] = None
     tools: Annotated[JsonObject | None, Spec("2025-11-25")] = None
 
 
 class ElicitationCapability(WireObject):
-    """The client can ask its user; without a mode, in forms only."""
+    """The client can request input from its user; without a mode, by forms only."""
 
     form: Annotated[JsonObject | None, Spec("2025-11-25")] = None
     url: Annotated[JsonObject | None, Spec("2025-11-25")] = None
@@ -57,7 +57,7 @@ class ClientTasksCapability(WireObject):
 
 
 class ClientCapabilities(WireObject):
-    """The features of a client; an absent one is not supported."""
+    """The features of a client; absent ones are not supported."""
 
     roots: RootsCapability | None = None
     sampling: SamplingCapability | None = None
@@ -67,7 +67,7 @@ class ClientCapabilities(WireObject):
     ] = None
     experimental: dict[str, JsonObject] | None = None
     extensions: Annotated[dict[str, JsonObject] | None, Spec("2026-07-28")] = None
-    """The settings of each extension that is switched on, by its identifier."""
+    """The settings of the enabled extensions by their identifiers."""
 
 
 class ToolsCapability(WireObject):
@@ -104,7 +104,7 @@ class ServerTasksCapability(WireObject):
 
 
 class ServerCapabilities(WireObject):
-    """The features of a server; an absent one is not supported."""
+    """The features of a server; absent ones are not supported."""
 
     tools: ToolsCapability | None = None
     resources: ResourcesCapability | None = None
@@ -116,14 +116,14 @@ class ServerCapabilities(WireObject):
     ] = None
     experimental: dict[str, JsonObject] | None = None
     extensions: Annotated[dict[str, JsonObject] | None, Spec("2026-07-28")] = None
-    """The settings of each extension that is offered, by its identifier."""
+    """The settings of the supported extensions by their identifiers."""
 
 
-# --- opening a connection
+# --- initialization
 
 
 class Implementation(WireObject):
-    """The name and version of a program; for display, never for decisions."""
+    """The name and version of a program, for display only."""
 
     name: str
     version: str

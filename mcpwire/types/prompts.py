@@ -25,7 +25,7 @@ class PromptArgument(WireObject):
     title: Title = None
     description: str | None = None
     required: bool | None = None
-    """Whether it must be given; absent means it need not."""
+    """Whether the argument is required; absent means false."""
 
 
 class Prompt(WithMeta):
@@ -39,7 +39,7 @@ class Prompt(WithMeta):
 
     @property
     def display_name(self) -> str:
-        """The name to show to people."""
+        """The name for display."""
         return self.title or self.name
 
 
@@ -51,7 +51,7 @@ class PromptMessage(WireObject):
 
     @property
     def text(self) -> str:
-        """The text of the message, empty where it is something else."""
+        """The text of the message; empty if its content is not text."""
         from mcpwire.types.content import TextContent
 
         return self.content.text if isinstance(self.content, TextContent) else ""

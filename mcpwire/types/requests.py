@@ -1,4 +1,4 @@
-"""Progress, logging, completion, cancellation, paging, subscriptions."""
+"""Progress, logging, completion, cancellation, pagination, subscriptions."""
 
 from __future__ import annotations
 
@@ -38,28 +38,28 @@ ProgressToken: TypeAlias = int | str
 LoggingLevel: TypeAlias = Literal[
     "debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"
 ]
-"""The severity of a message, as in RFC 5424."""
+"""The severity of a message according to RFC 5424."""
 
 
-# --- what has nothing of its own
+# --- types without own members
 
 
 class NotificationParams(PlainParams):
-    """Parameters of a notification that has none of its own."""
+    """Parameters of a notification without members of its own."""
 
 
 class PaginatedRequestParams(RequestParams):
     """Parameters of a request for one page of a list."""
 
     cursor: str | None = None
-    """Where the page starts, as the page before it said; absent for the first one."""
+    """The `next_cursor` of the previous page; absent for the first page."""
 
 
 class EmptyResult(Result):
     """A result without members of its own."""
 
 
-# --- progress, logging, cancelling
+# --- progress, logging, cancellation
 
 
 class ProgressNotificationParams(PlainParams):
@@ -67,7 +67,7 @@ class ProgressNotificationParams(PlainParams):
 
     progress_token: ProgressToken
     progress: float
-    """Grows with each notification, even where the total is unknown."""
+    """The progress so far; it increases with each notification."""
 
     total: float | None = None
     message: Annotated[str | None, Spec("2025-03-26")] = None
@@ -77,7 +77,7 @@ class LoggingMessageNotificationParams(PlainParams):
     """Parameters of `notifications/message`: one log record of a server."""
 
     level: LoggingLevel | str
-    """How grave it is; unknown levels survive, as a log must not stop the rest."""
+    """The severity; unknown levels are kept, so that a log record never fails."""
 
     data: Json
     """Any JSON value, ``None`` included."""
@@ -94,7 +94,7 @@ class SetLevelRequestParams(PlainParams):
 class CancelledNotificationParams(PlainParams):
     """Parameters of `notifications/cancelled`."""
 
-    # 2025-11-25 alone lets it be absent, for tasks, which are cancelled otherwise.
+    # Only 2025-11-25 allows its absence, for tasks, which `tasks/cancel` cancels.
     request_id: Annotated[
         RequestId | None,
         Spec(required=("2024-11-05", "2025-03-26", "2025-06-18", "2026-07-28")),
@@ -102,7 +102,7 @@ class CancelledNotificationParams(PlainParams):
     reason: str | None = None
 
 
-# --- `_meta`; everywhere else it is a plain dict, open to everybody
+# --- `_meta`; in all other types it is a plain dict
 
 
 class RequestMetaObject(WireObject):
@@ -148,7 +148,7 @@ class SubscriptionsListenResultMetaObject(WireObject):
 
 
 class PromptReference(WireObject):
-    """The prompt that the argument belongs to."""
+    """The prompt of the argument."""
 
     type: ClassVar[Literal["ref/prompt"]] = "ref/prompt"
     name: str
@@ -156,28 +156,28 @@ class PromptReference(WireObject):
 
 
 class ResourceTemplateReference(WireObject):
-    """The resource or template that the variable belongs to."""
+    """The resource or template of the variable."""
 
     type: ClassVar[Literal["ref/resource"]] = "ref/resource"
     uri: str
 
 
 CompletionReference: TypeAlias = PromptReference | ResourceTemplateReference
-"""The owner of the argument to complete."""
+"""The prompt or template of the argument to complete."""
 
 
 class CompletionArgument(WireObject):
-    """The argument to complete, and its value so far."""
+    """The argument to complete, with its current value."""
 
     name: str
     value: str
 
 
 class CompletionContext(WireObject):
-    """The values of other arguments."""
+    """The context of a completion."""
 
     arguments: dict[str, str] | None = None
-    """The other arguments that have a value."""
+    """The values of other arguments by their names."""
 
 
 class CompleteRequestParams(RequestParams):
@@ -204,11 +204,11 @@ class CompleteResult(Result):
     completion: Completion
 
 
-# --- listening
+# --- subscriptions
 
 
 class SubscriptionFilter(WireObject):
-    """The notifications that a subscription is for (2026-07-28)."""
+    """The notifications that a subscription selects (2026-07-28)."""
 
     tools_list_changed: bool | None = None
     prompts_list_changed: bool | None = None
@@ -217,7 +217,7 @@ class SubscriptionFilter(WireObject):
     """The URIs of resources."""
 
     task_ids: list[str] | None = None
-    """Tasks; of the extension `io.modelcontextprotocol/tasks`."""
+    """The ids of tasks of the extension `io.modelcontextprotocol/tasks`."""
 
 
 class SubscriptionsListenRequestParams(RequestParams):
@@ -233,6 +233,6 @@ class SubscriptionsAcknowledgedNotificationParams(PlainParams):
 
 
 class SubscriptionsListenResult(Result):
-    """The end of a subscription (2026-07-28); `meta` has its id."""
+    """The result that ends a subscription (2026-07-28); `meta` has its id."""
 
     meta: RequestMeta = attrs.field(default=None, kw_only=True, metadata=SHARED)

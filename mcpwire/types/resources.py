@@ -1,4 +1,4 @@
-"""Resources: their lists, their contents, their subscriptions."""
+"""Resources: lists, contents and subscriptions."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class Resource(ResourceFields):
 
 
 class ResourceTemplate(AnnotatedType):
-    """A family of resources, as a template of their URIs (RFC 6570)."""
+    """A URI template (RFC 6570) for a set of resources."""
 
     uri_template: str
     name: str
     title: Title = None
     description: str | None = None
     mime_type: str | None = None
-    """What all resources of the family are, where they are the same."""
+    """The MIME type of the resources, if all have the same."""
 
     icons: Annotated[list[Icon] | None, Spec("2025-11-25")] = attrs.field(
         default=None, kw_only=True, metadata=SHARED
@@ -44,7 +44,7 @@ class ResourceTemplate(AnnotatedType):
 
     @property
     def display_name(self) -> str:
-        """The name to show to people."""
+        """The name for display."""
         return self.title or self.name
 
 
@@ -75,7 +75,7 @@ class ReadResourceResult(CacheableResult):
 
     @property
     def text(self) -> str:
-        """All parts that are text, joined by newlines."""
+        """All text parts, joined by newlines."""
         from mcpwire.types.content import TextResourceContents
 
         return "\n".join(
@@ -84,7 +84,7 @@ class ReadResourceResult(CacheableResult):
 
     @property
     def bytes(self) -> _Bytes:
-        """All parts one after the other; text is encoded as UTF-8.
+        """The concatenated bytes of all parts, with text encoded as UTF-8.
 
         Raises:
             InvalidMessage: A binary part is not Base64.
@@ -113,4 +113,4 @@ class ResourceUpdatedNotificationParams(PlainParams):
     """Parameters of `notifications/resources/updated`."""
 
     uri: str
-    """The resource, which may lie below the one that was subscribed to."""
+    """The changed resource; possibly a sub-resource of the subscribed one."""

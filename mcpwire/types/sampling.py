@@ -1,4 +1,4 @@
-"""Sampling: a server's request for an answer of the client's model."""
+"""Sampling: requests of a server for messages of the client's model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mcpwire.types.tools import Tool
 
 IncludeContext: TypeAlias = Literal["none", "thisServer", "allServers"]
-"""The context of MCP servers that the client should add."""
+"""The MCP servers from which the client should add context."""
 
 ToolChoiceMode: TypeAlias = Literal["auto", "required", "none"]
 """Whether the model may, must or must not use tools."""
@@ -32,7 +32,7 @@ class ToolUseContent(PlainParams):
 
     type: ClassVar[Literal["tool_use"]] = "tool_use"
     id: str
-    """What the result refers to."""
+    """The id of the call, for the `tool_use_id` of its result."""
 
     name: str
     input: JsonObject
@@ -47,7 +47,7 @@ class ToolResultContent(PlainParams):
         factory=list
     )
     structured_content: Json = UNSET
-    """The result as data; `UNSET` when there is none, as ``None`` is a value."""
+    """The result as any JSON value, ``None`` included; `UNSET` if absent."""
 
     is_error: bool | None = None
 
@@ -74,21 +74,21 @@ class SamplingMessage(WireObject):
 
     @property
     def blocks(self) -> list[SamplingContent]:
-        """The content as a list, however it came."""
+        """The content as a list, also if it is a single block."""
         return self.content if isinstance(self.content, list) else [self.content]
 
 
 class ModelHint(WireObject):
-    """A preferred model: part of its name, or of its family's."""
+    """A preferred model: part of the name of the model or its family."""
 
     name: str | None = None
 
 
 class ModelPreferences(WireObject):
-    """A server's preferences for the model; priorities are from 0 to 1."""
+    """A server's preferences for the model; priorities range from 0 to 1."""
 
     hints: list[ModelHint] | None = None
-    """In order; the first that matches counts."""
+    """Hints in order of preference; the first match counts."""
 
     cost_priority: float | None = None
     speed_priority: float | None = None
@@ -96,7 +96,7 @@ class ModelPreferences(WireObject):
 
 
 class ToolChoice(WireObject):
-    """The use of tools that the server asks for."""
+    """The use of tools that the server requests."""
 
     mode: ToolChoiceMode | str | None = None
 
@@ -112,7 +112,7 @@ class CreateMessageRequestParams(WireObject):
     temperature: float | None = None
     stop_sequences: list[str] | None = None
     metadata: JsonObject | None = None
-    """Passed to the model's provider."""
+    """Data for the provider of the model."""
 
     tools: Annotated[list[Tool] | None, Spec("2025-11-25")] = None
     tool_choice: Annotated[ToolChoice | None, Spec("2025-11-25")] = None
@@ -121,7 +121,7 @@ class CreateMessageRequestParams(WireObject):
 
 
 class CreateMessageResult(BareResult):
-    """The model's answer."""
+    """The result of `sampling/createMessage`: a message of the model."""
 
     role: Role
     content: SamplingContent | list[SamplingContent]
@@ -133,7 +133,7 @@ class CreateMessageResult(BareResult):
 
     @property
     def blocks(self) -> list[SamplingContent]:
-        """The content as a list, however it came."""
+        """The content as a list, also if it is a single block."""
         return self.content if isinstance(self.content, list) else [self.content]
 
     @property

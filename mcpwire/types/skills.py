@@ -25,34 +25,34 @@ class SkillResource(WithMeta):
     """``sha256:`` and 64 lower-case hexadecimal digits."""
 
     size: int
-    """In bytes, before any encoding."""
+    """The size in bytes, before any encoding."""
 
 
 class Skill(WithMeta):
-    """A server's description of a skill; loading it checks what it says."""
+    """A server's description of a skill; it is verified when the skill is loaded."""
 
     uri: str
-    """The URI of its `SKILL.md`; its other files lie beside and below that."""
+    """The URI of `SKILL.md`; the other files are in the same folder or below it."""
 
     frontmatter: JsonObject
-    """The YAML at the head of its `SKILL.md`, as JSON."""
+    """The YAML front matter of `SKILL.md` as JSON."""
 
     resources: Literal["dynamic"] | list[SkillResource]
-    """All its files, or ``dynamic`` where they are not known beforehand."""
+    """All files of the skill, or ``dynamic`` if they are not known in advance."""
 
     @property
     def name(self) -> str:
-        """Its name; empty where the server gave none."""
+        """The name of the skill; empty if the server gave none."""
         return self._text("name")
 
     @property
     def description(self) -> str:
-        """What it is for; empty where the server did not say."""
+        """The purpose of the skill; empty if the server gave none."""
         return self._text("description")
 
     @property
     def is_dynamic(self) -> bool:
-        """Whether its files are not known beforehand, so that none can be verified."""
+        """Whether the files are not known in advance and cannot be verified."""
         return self.resources == "dynamic"
 
     def _text(self, key: str) -> str:
@@ -86,10 +86,10 @@ class ReadResourceDirectoryRequestParams(RequestParams):
 
 
 class ReadResourceDirectoryResult(Result):
-    """One page of the entries of a directory, subdirectories not opened."""
+    """One page of the entries of a directory, without those of subdirectories."""
 
     resources: list[Resource]
-    """Those that are directories have the MIME type ``inode/directory``."""
+    """The entries; directories have the MIME type ``inode/directory``."""
 
     next_cursor: str | None = None
-    """Where the next page starts; any string, even an empty one, means there is one."""
+    """The cursor of the next page; any string, even an empty one, means more pages."""

@@ -1,17 +1,17 @@
-"""Tasks, in both dialects.
+"""Tasks in both dialects: the experimental tasks of 2025-11-25, and the extension.
 
-The experimental one is part of 2025-11-25 and of no other revision. The extension
-`io.modelcontextprotocol/tasks` goes with 2026-07-28; it uses some names again for
-other shapes, so its types have names of ours here: `CreatedTask`, `DetailedTask`.
+The experimental tasks exist in 2025-11-25 only. The extension
+`io.modelcontextprotocol/tasks` for 2026-07-28 reuses some of their names for other
+structures, so two of its types have other names here: `CreatedTask`, `DetailedTask`.
 
 =================  ==========================  =====================================
-what               2025-11-25                  the extension
+subject            2025-11-25                  the extension
 =================  ==========================  =====================================
-answer to a call   `CreateTaskResult`, nested  `CreatedTask`, flat
+result of a call   `CreateTaskResult`, nested  `CreatedTask`, flat
 `tasks/get`        `GetTaskResult`             `DetailedTask`
 times              ``ttl``, ``pollInterval``   ``ttlMs``, ``pollIntervalMs``
-the result         `tasks/result`              inside `DetailedTask`
-input              a request of its own        `UpdateTaskRequestParams`
+final result       `tasks/result`              in `DetailedTask`
+input              a separate request          `UpdateTaskRequestParams`
 =================  ==========================  =====================================
 """
 
@@ -40,10 +40,10 @@ TaskStatus: TypeAlias = Literal[
 
 
 class TaskMetadata(WireObject):
-    """The request to run a call as a task (2025-11-25 only)."""
+    """The parameter that makes a call run as a task (2025-11-25 only)."""
 
     ttl: int | None = None
-    """For how many milliseconds the task should be kept."""
+    """The requested lifetime of the task in milliseconds."""
 
 
 class RelatedTaskMetadata(WireObject):
@@ -60,14 +60,14 @@ class Task(WireObject):
     created_at: str
     last_updated_at: str
     ttl: int | None
-    """For how many milliseconds it is kept; ``None`` is for ever."""
+    """The lifetime of the task in milliseconds; ``None``: unlimited."""
 
     status_message: str | None = None
     poll_interval: int | None = None
 
 
 class CreateTaskResult(BareResult):
-    """The answer to a call that runs as a task (2025-11-25 only)."""
+    """The result of a call that runs as a task (2025-11-25 only)."""
 
     task: Task
 
@@ -96,7 +96,7 @@ class ListTasksResult(BareResult):
 
     tasks: list[Task]
     next_cursor: str | None = None
-    """Where the next page starts; any string, even an empty one, means there is one."""
+    """The cursor of the next page; any string, even an empty one, means more pages."""
 
 
 class GetTaskRequestParams(RequestParams):
@@ -118,9 +118,7 @@ class GetTaskPayloadRequestParams(PlainParams):
 
 
 class GetTaskPayloadResult(BareResult):
-    """The result of `tasks/result`, of the call's own type (2025-11-25 only)."""
-
-    """The members of that type; decode `raw` as it."""
+    """The result of `tasks/result` (2025-11-25 only); `raw` is the call's result."""
 
 
 # --- the extension
@@ -134,14 +132,14 @@ class _ExtensionTask(BareResult):
     created_at: str
     last_updated_at: str
     ttl_ms: int | None
-    """For how many milliseconds it is kept; ``None`` is for ever."""
+    """The lifetime of the task in milliseconds; ``None``: unlimited."""
 
     status_message: str | None = None
     poll_interval_ms: int | None = None
 
 
 class CreatedTask(_ExtensionTask):
-    """The answer to a call that runs as a task (the extension's CreateTaskResult)."""
+    """The result of a call that runs as a task (CreateTaskResult of the extension)."""
 
     result_type: ResultType = "task"
 
@@ -150,20 +148,20 @@ class DetailedTask(_ExtensionTask):
     """The state of a task, with its result, error or requests (the extension)."""
 
     input_requests: InputRequests | None = None
-    """All that is still to be answered, when the status is ``input_required``."""
+    """The pending input requests, if the status is ``input_required``."""
 
     result: JsonObject | None = None
-    """What the call gave, when the status is ``completed``."""
+    """The result of the call, if the status is ``completed``."""
 
     error: JsonObject | None = None
-    """The JSON-RPC error, when the status is ``failed``."""
+    """The JSON-RPC error, if the status is ``failed``."""
 
     result_type: Annotated[str | None, Spec("2026-07-28")] = None
-    """``complete`` in an answer to `tasks/get`; absent in a notification."""
+    """``complete`` in the result of `tasks/get`; absent in a notification."""
 
 
 class UpdateTaskRequestParams(RequestParams):
-    """Parameters of `tasks/update`: responses that a task waits for (the extension)."""
+    """Parameters of `tasks/update`: responses to input requests (the extension)."""
 
     task_id: str
     input_responses: InputResponses

@@ -1,4 +1,4 @@
-"""Tools: their descriptions, their calls, their results."""
+"""Tools: descriptions, calls and results."""
 
 from __future__ import annotations
 
@@ -33,31 +33,31 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 TaskSupport: TypeAlias = Literal["forbidden", "optional", "required"]
-"""Whether calls of a tool may be tasks."""
+"""Whether calls of a tool may run as tasks."""
 
 
 class ToolAnnotations(WireObject):
-    """Hints on the effects of a tool; to be trusted only if the server is."""
+    """Hints on the effects of a tool; only as trustworthy as the server."""
 
     title: str | None = None
     read_only_hint: bool | None = None
-    """Whether it changes nothing; absent means it may."""
+    """Whether the tool changes nothing; absent means false."""
 
     destructive_hint: bool | None = None
-    """Whether what it changes may be lost; absent means so."""
+    """Whether a change may destroy data; absent means true."""
 
     idempotent_hint: bool | None = None
-    """Whether calling it again changes nothing more; absent means it may."""
+    """Whether a repeated call has no further effect; absent means false."""
 
     open_world_hint: bool | None = None
-    """Whether it reaches beyond a closed domain; absent means so."""
+    """Whether the tool interacts with external entities; absent means true."""
 
 
 class ToolExecution(WireObject):
-    """The ways to run a tool (2025-11-25 only)."""
+    """The supported ways to run a tool (2025-11-25 only)."""
 
     task_support: TaskSupport | str | None = None
-    """Whether calls may, must or must not be tasks; absent means not."""
+    """Whether calls may, must or must not run as tasks; absent means must not."""
 
 
 class Tool(WithMeta):
@@ -67,7 +67,7 @@ class Tool(WithMeta):
     input_schema: Annotated[JsonObject, Spec(required=True)] = attrs.field(
         factory=lambda: {"type": "object"}
     )
-    """The JSON Schema of the arguments, with every keyword as it came."""
+    """The JSON Schema of the arguments, with all received keywords."""
 
     title: Title = None
     description: str | None = None
@@ -82,7 +82,7 @@ class Tool(WithMeta):
 
     @property
     def display_name(self) -> str:
-        """The name to show to people."""
+        """The name for display."""
         # 2026-07-28 schema, Tool: title, then annotations.title, then name.
         hint = self.annotations.title if self.annotations else None
         return self.title or hint or self.name
@@ -111,7 +111,7 @@ class CallToolResult(Result):
         factory=list
     )
     structured_content: Annotated[Json, Spec("2025-06-18")] = UNSET
-    """The result as data; `UNSET` when there is none, as ``None`` is a value."""
+    """The result as any JSON value, ``None`` included; `UNSET` if absent."""
 
     is_error: bool = False
 
@@ -131,15 +131,15 @@ class CallToolResult(Result):
     def as_(self, kind: Any) -> Any: ...
 
     def as_(self, kind: Any) -> Any:
-        """Make the caller's own type from the structured content.
+        """Convert the structured content to a type of the caller.
 
         The type may be a dataclass, an attrs class, a TypedDict, a pydantic model, a
-        msgspec struct, or anything that these are built of.
+        msgspec struct, or a type that their fields may have, such as `list[int]`.
 
         Raises:
             ToolError: The tool reported failure.
-            InvalidMessage: There is no structured content, or it does not fit.
-            TypeError: The type is none that can be made from JSON.
+            InvalidMessage: There is no structured content, or it does not match.
+            TypeError: The type cannot be constructed from JSON.
         """
         from mcpwire.types._convert import convert_result
 
@@ -149,8 +149,8 @@ class CallToolResult(Result):
         """Return the result itself.
 
         Raises:
-            ToolError: The tool reported failure; the error carries the result, and
-                ``str`` shows the first 2,000 characters of its text.
+            ToolError: The tool reported failure; the error has the result, and its
+                ``str`` is the first 2,000 characters of the text.
         """
         if self.is_error:
             from mcpwire.errors import MESSAGE_SHOWN, ToolError, shorten

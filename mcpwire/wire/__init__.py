@@ -1,5 +1,5 @@
-"""Bytes to messages and back: JSON, JSON-RPC, line framing, SSE, headers, URLs.
+"""Codecs between bytes and messages: JSON, JSON-RPC, line framing, SSE, headers, URLs.
 
-Nothing in here reads a socket, a clock or a random number, and nothing knows a method
-of the protocol.
+These modules do no I/O, read no clock and no random numbers, and do not depend on any
+MCP method.
 """

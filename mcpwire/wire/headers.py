@@ -1,6 +1,6 @@
 """HTTP header names and values.
 
-At 2026-07-28 a value that is not plain header text travels as ``=?base64?...?=``.
+In revision 2026-07-28 a value that is not valid header text becomes ``=?base64?...?=``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = [
     "parse_retry_after",
 ]
 
-# 2026-07-28 streamable-http, "Case Sensitivity": names in any case, values exactly.
+# 2026-07-28 streamable-http, "Case Sensitivity": only the values are case-sensitive.
 PROTOCOL_VERSION: Final = "MCP-Protocol-Version"
 METHOD: Final = "Mcp-Method"
 NAME: Final = "Mcp-Name"
@@ -46,32 +46,32 @@ _NUMBER: Final = re.compile(r"-?[0-9]{1,17}(?:\.[0-9]{0,17})?")
 
 _OPENING: Final = "=?base64?"
 _CLOSING: Final = "?="
-_ENCODED: Final = re.compile(r"=\?base64\?(.*)\?=")  # the marks do not overlap
+_ENCODED: Final = re.compile(r"=\?base64\?(.*)\?=")  # no match for "=?base64?="
 
 
 def is_token(text: str) -> bool:
-    """Tell whether the text can be a header's name, or the variable part of one."""
+    """Return whether a text is a valid header name or a valid part of one."""
     return _TOKEN.fullmatch(text) is not None
 
 
 def is_field_value(text: str) -> bool:
-    """Tell whether the text can be a header's value exactly as it stands."""
+    """Return whether a text is a valid header value without encoding."""
     return _FIELD_VALUE.fullmatch(text) is not None
 
 
 def is_session_id(text: str) -> bool:
-    """Tell whether the text can be a session id: visible ASCII, at least one of it."""
+    """Return whether a text is a session id: one or more visible ASCII characters."""
     # 2025-11-25 basic/transports, "Session Management": 0x21 to 0x7E only.
     return _VISIBLE.fullmatch(text) is not None
 
 
 def media_type(content_type: str | None) -> str:
-    """Return a Content-Type's media type in lower case, without its parameters."""
+    """Return the media type of a Content-Type in lower case, without parameters."""
     return (content_type or "").partition(";")[0].strip(" \t").lower()
 
 
 def encode_value(text: str) -> str:
-    """Return the text as a header's value, in the Base64 form where it needs one."""
+    """Return the header value for a text, Base64-encoded if necessary."""
     is_plain = text.isascii() and text.isprintable() and text == text.strip(" ")
     if is_plain and not (text.startswith(_OPENING) and text.endswith(_CLOSING)):
         return text
@@ -85,8 +85,8 @@ def encode_value(text: str) -> str:
 
 
 def decode_value(value: str, *, header: str = "header") -> str:
-    """Return the text that a header's value stands for, or raise `InvalidMessage`."""
-    # RFC 9110, 5.5: optional white space around it is not part of the value.
+    """Decode a header value; raise `InvalidMessage` if it is malformed."""
+    # RFC 9110, 5.5: surrounding whitespace is not part of the value.
     value = value.strip(" \t")
     if not is_field_value(value):
         raise InvalidMessage(header, expected="visible ASCII", got=repr(value[:80]))
@@ -102,9 +102,9 @@ def decode_value(value: str, *, header: str = "header") -> str:
 
 
 def header_matches(value: str | None, body: Json, *, header: str = "header") -> bool:
-    """Tell whether a received header (``None``: absent) equals the body's value.
+    """Return whether a received header (``None``: absent) equals the value in the body.
 
-    A body without the value must have no header: it may have misrouted the request.
+    A header without a value in the body is a mismatch: it may have affected routing.
     """
     if value is None or body is None:
         return value is None and body is None
@@ -116,20 +116,20 @@ def header_matches(value: str | None, body: Json, *, header: str = "header") -> 
     return bool(text == body)
 
 
-# Some thirty years: a harmless number in place of a larger one.
+# About thirty years; larger values are capped to avoid overflow.
 RETRY_AFTER_MAX_S: Final = 1e9
 
 _SECONDS: Final = re.compile(r"[0-9]+(?:\.[0-9]*)?")
-# RFC 9110, 5.6.7, in its three forms: a date, and a time in hours, minutes, seconds.
+# RFC 9110, 5.6.7: any of the three formats, with a time in hours, minutes, seconds.
 _DATE: Final = re.compile(r"[A-Z][a-z]{2}[A-Za-z0-9,: -]*:[0-9]{2}:[A-Za-z0-9 ]*")
 _RETRY_AFTER_LENGTH: Final = 40
 
 
 def parse_retry_after(value: str | None, now_wall: float) -> float | None:
-    """Return the seconds that a `Retry-After` asks to wait; ``None``: it is unreadable.
+    """Return the delay of a `Retry-After` header in seconds; ``None`` if malformed.
 
-    It holds seconds or a date (RFC 9110, 10.2.3), which is compared with `now_wall`, a
-    Unix time. A fraction of a second is accepted.
+    The header holds seconds or a date (RFC 9110, 10.2.3); a date is compared with
+    `now_wall`, a Unix time. Fractional seconds are accepted.
     """
     text = (value or "").strip(" \t")
     if _SECONDS.fullmatch(text):
@@ -141,7 +141,7 @@ def parse_retry_after(value: str | None, now_wall: float) -> float | None:
 
     try:
         date = parsedate_to_datetime(text)
-    except (IndexError, TypeError, ValueError):  # its parser is not sure how to fail
+    except (IndexError, TypeError, ValueError):  # the parser's errors are undocumented
         return None
     if date.tzinfo is None:
         date = date.replace(tzinfo=UTC)

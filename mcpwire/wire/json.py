@@ -1,18 +1,18 @@
-"""JSON text to values and back; the only module that knows orjson.
+"""JSON encoding and decoding; the only module that imports orjson.
 
 orjson writes NaN and infinity as ``null``. `encode` and `encode_line` write standard
-JSON or raise, and name the place of the offence in the value.
+JSON or raise an error that contains the path of the invalid value.
 
-orjson writes ``dict``, ``list``, ``tuple``, ``str``, ``int``, ``float``, ``bool`` and
-``None``; subclasses of ``dict``, ``list``, ``str`` and ``int``; `Fragment`, which is
-trusted to be JSON on one line. An enum member is written as its value and a UUID as its
-text: orjson has no switch for them. Dataclasses, dates, ``bytes``, sets, named tuples
-and subclasses of ``float`` are refused, and so are keys of another type than ``str``.
+Encoded types: ``dict``, ``list``, ``tuple``, ``str``, ``int``, ``float``, ``bool`` and
+``None``; subclasses of ``dict``, ``list``, ``str`` and ``int``; `Fragment`, which must
+be JSON on one line and is not checked. An enum member is written as its value and a
+UUID as its text: orjson has no option to refuse them. Dataclasses, dates, ``bytes``,
+sets, named tuples and subclasses of ``float`` are refused, and so are non-``str`` keys.
 
-When it reads, integers beyond 64 bit become floats, and the last of several members
-with one name counts. Short text can stand for many values (60 MB of ``{}`` for 1.8 GB
-of objects): a peer's message that is `LARGE` goes through `check_values` first.
-`outline` finds the id of a message that is not decoded.
+When decoding, integers beyond 64 bits become floats, and the last of duplicate members
+wins. Short text can hold many values (60 MB of ``{}`` for 1.8 GB of objects):
+`check_values` checks a `LARGE` message of a peer first. `outline` finds the id of a
+message that is not decoded.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ Json: TypeAlias = Any
 
 _PLAIN: Final = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
 
-_DEPTH_OUT: Final = 254  # dicts and lists within each other; orjson's own bound
+_DEPTH_OUT: Final = 254  # nesting of dicts and lists; the limit of orjson
 
-_PATH_SPELLED: Final = 16  # levels of a path that an error message spells out
+_PATH_SPELLED: Final = 16  # levels of a path that an error message contains
 
 _dumps: Final = orjson.dumps
 
@@ -73,26 +73,26 @@ encode: Final = _encoder(_PLAIN)
 """Return a value as JSON text.
 
 Raises:
-    LocalProtocolError: Something in the value has no JSON form; names its path.
+    LocalProtocolError: Part of the value has no JSON form; the message has its path.
 """
 
 encode_sorted: Final = _encoder(_PLAIN | orjson.OPT_SORT_KEYS)
-"""Return the one JSON text of a value, whatever the order of its objects' members."""
+"""Return a value as canonical JSON text: the members of objects are sorted by name."""
 
 encode_line: Final = _encoder(_PLAIN | orjson.OPT_APPEND_NEWLINE)
-"""As `encode`, with a newline at the end; the text itself contains none."""
+"""Return a value as one line of JSON text with a newline at its end; see `encode`."""
 
 
 def compact(text: bytes) -> bytes:
-    """Return a copy that is as large as the text, to be kept.
+    """Return a copy of encoded text without spare memory, for long-term storage.
 
-    What orjson writes stays in the buffer that it wrote to, of 4 KiB and more.
+    The bytes that orjson returns keep its output buffer, at least 4 KiB, allocated.
     """
     return bytes(memoryview(text))
 
 
 def _has_non_finite(value: Json) -> bool:
-    """Tell whether orjson wrote a NaN or an infinity of the value as ``null``."""
+    """Return whether a value holds NaN or infinity, which orjson writes as ``null``."""
     pending = [value]
     while pending:
         item = pending.pop()
@@ -114,7 +114,7 @@ def _refusal(value: Json, reason: str) -> LocalProtocolError:
 def _find_offence(
     value: Json, path: str = "$", level: int = 1
 ) -> tuple[str, str] | None:
-    """Return path and description of the first thing that has no JSON form."""
+    """Return path and description of the first item that has no JSON form."""
     while isinstance(value, Enum):
         value = value.value
     offence = _offence(value, level)
@@ -146,7 +146,7 @@ def _examine_key(key: object) -> tuple[str, str | None]:
 
 
 def _offence(item: object, level: int) -> str | None:
-    """Say what keeps this value itself, not its members, from being JSON."""
+    """Return why a value has no JSON form, regardless of its members, or ``None``."""
     if level > _DEPTH_OUT and isinstance(item, (dict, list, tuple)):
         return f"nested deeper than {_DEPTH_OUT} levels"
     if isinstance(item, str):
@@ -172,18 +172,18 @@ def _str_offence(text: str) -> str | None:
 
 
 LARGE: Final = slice(1024 * 1024, 1024 * 1024 + 1)
-"""``text[LARGE]`` is empty unless the text needs `check_values`."""
+"""A slice: if ``text[LARGE]`` is not empty, `check_values` must check the text."""
 
-_WINDOW: Final = 64 * 1024  # bytes looked at in one step; they stay in the cache
+_WINDOW: Final = 64 * 1024  # bytes scanned per step; fits the processor cache
 
 
 def check_values(text: bytes | bytearray, most: int) -> None:
-    """Raise `MessageTooLarge` if JSON text holds more than so many values.
+    """Raise `MessageTooLarge` if JSON text holds more than `most` values.
 
-    Each value but the first stands behind a comma or an opening bracket. Those in
-    strings do not count; they are only told apart where there are too many in all.
+    Each value but the first follows a comma or an opening bracket. Such characters in
+    strings are excluded by a second scan, only if the total exceeds `most`.
     """
-    # A text that is no longer than that cannot hold more.
+    # A text of at most `most` bytes cannot hold more values.
     marks = 0
     for start in range(0, len(text) if len(text) > most else 0, _WINDOW):
         marks += _marks(text[start : start + _WINDOW])
@@ -200,27 +200,27 @@ def check_values(text: bytes | bytearray, most: int) -> None:
 
 
 def _has_more_outside_strings(text: bytes | bytearray, most: int) -> bool:
-    # Without escapes, what follows an odd number of quotes stands in a string.
+    # Without escapes, a character after an odd number of quotes is in a string.
     text = text.replace(b"\\\\", b"").replace(b'\\"', b"")
     marks = quotes = 0
     for start in range(0, len(text), _WINDOW):
         parts = text[start : start + _WINDOW].split(b'"')
         marks += _marks(b"".join(parts[quotes & 1 :: 2]))
         quotes += len(parts) - 1
-        # With its name, a value has four quotes at most.
+        # A value and its member name have at most four quotes.
         if marks > most or quotes > 4 * (most + 1):
             return True
     return False
 
 
 def _marks(text: bytes | bytearray) -> int:
-    # Base64 has none: images and the like are searched at the speed of memory.
+    # Base64 contains none of them: `in` scans images faster than `translate`.
     if b"," in text or b"[" in text or b"{" in text:
         return len(text) - len(text.translate(None, b",[{"))
     return 0
 
 
-_EDGE: Final = 1_000  # bytes at each end of a message
+_EDGE: Final = 1_000  # bytes that `outline` reads at each end of a message
 _MEMBER: Final = (
     rb'"[^"\\]*+"\s*+:\s*+(?:"[^"\\]*+"|-?[0-9][0-9.eE+-]*+|true|false|null)\s*+'
 )
@@ -231,9 +231,9 @@ _TAIL: Final = re.compile(rb"[]}]\s*+((?:,\s*+" + _MEMBER + rb")*+\})\s*+\Z")
 
 
 def outline(text: bytes | bytearray) -> dict[str, Json]:
-    """Return the members around the first long one of an object, it as ``None``.
+    """Return the short members at both ends of an object, with a long one as ``None``.
 
-    For a message that cannot be decoded, or must not be; ``{}``: it cannot be read.
+    For a message that cannot or must not be decoded; ``{}`` if its ends are unreadable.
     """
     head = _HEAD.match(text[:_EDGE])
     tail = _TAIL.search(text[-_EDGE:])

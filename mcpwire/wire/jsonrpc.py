@@ -1,10 +1,10 @@
-"""JSON-RPC 2.0 messages: their kinds, their ids, and one message per line of a stream.
+"""JSON-RPC 2.0 messages, their ids, and newline-delimited framing.
 
-A message is classified by which members it has, never by what they hold. Ids are
-compared by type and value: ``7`` and ``"7"`` are two ids.
+A message is classified by the names of its members, never by their values. Ids are
+compared by type and value: ``7`` and ``"7"`` are different ids.
 
-A line ends at byte 0x0A and nowhere else: U+2028, U+2029 and U+0085 are legal inside
-JSON strings, and so is a carriage return between JSON tokens.
+Only byte 0x0A ends a line: U+2028, U+2029 and U+0085 are legal inside JSON strings, and
+so is a carriage return between JSON tokens.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ RequestId: TypeAlias = int | str
 
 
 def is_request_id(value: object) -> TypeGuard[RequestId]:
-    """Tell whether a value can be the id of a request: an integer or a string."""
-    # By exact type: bool is an int to Python, and 1.0 is equal to 1.
+    """Return whether a value is a valid request id: an integer or a string."""
+    # Exact types: bool is a subclass of int, and 1.0 equals 1.
     return type(value) is int or type(value) is str
 
 
 @attrs.frozen
 class Request:
-    """A call that wants an answer."""
+    """A request, which requires a response."""
 
     id: RequestId
     method: str
@@ -59,7 +59,7 @@ class Request:
 
 @attrs.frozen
 class Notification:
-    """A message that gets no answer."""
+    """A notification, which gets no response."""
 
     method: str
     params: dict[str, Any] | None = None
@@ -67,7 +67,7 @@ class Notification:
 
 @attrs.frozen
 class Success:
-    """An answer that holds a result."""
+    """A response with a result."""
 
     id: RequestId
     result: dict[str, Any]
@@ -75,10 +75,10 @@ class Success:
 
 @attrs.frozen
 class Failure:
-    """An answer that holds an error."""
+    """A response with an error."""
 
     id: RequestId | None
-    """``None`` where the peer could not read which request it answers."""
+    """The id of the request; ``None`` if the peer could not read it."""
 
     error: RPCError
 
@@ -87,13 +87,13 @@ Message: TypeAlias = Request | Notification | Success | Failure
 
 
 def parse_message(value: Json) -> Message:
-    """Return the one message that a decoded JSON value is.
+    """Return the message that a decoded JSON value represents.
 
-    Members that JSON-RPC does not know are tolerated; arrays are refused: whether they
-    may be batches depends on the revision.
+    Unknown members are ignored. Arrays are refused: only some revisions of the protocol
+    allow batches.
 
     Raises:
-        InvalidMessage: It is malformed, or no message.
+        InvalidMessage: The value is not a valid JSON-RPC message.
     """
     if type(value) is not dict:
         raise InvalidMessage("message", expected="object", got=_kind(value))
@@ -111,7 +111,7 @@ def parse_message(value: Json) -> Message:
 
 
 def _parse_call(value: dict[str, Any]) -> Request | Notification:
-    # Another parser may take this for an answer.
+    # Other parsers may take such a message for a response.
     if "result" in value or "error" in value:
         raise InvalidMessage(
             "message", expected="one of method, result and error", got="several of them"
@@ -146,8 +146,8 @@ def _parse_failure(value: dict[str, Any]) -> Failure:
         raise _invalid(error, "code", "int", path="message.error.")
     if type(error.get("message")) is not str:
         raise _invalid(error, "message", "str", path="message.error.")
-    # 2026-07-28 basic/index, "Error Responses": an id that could not be read is left
-    # out; peers of older revisions, and JSON-RPC itself, write null.
+    # 2026-07-28 basic/index, "Error Responses": an id that could not be read is
+    # omitted; older revisions and the JSON-RPC specification use null.
     reply_to = None if value.get("id") is None else _parse_id(value)
     return Failure(
         reply_to, rpc_error(error["code"], error["message"], data=error.get("data"))
@@ -200,12 +200,12 @@ def notification(
 
 
 def success(id: RequestId, result: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an answer that holds a result, as a JSON value."""
+    """Return a response with a result as a JSON value."""
     return {"jsonrpc": "2.0", "id": id, "result": result}
 
 
 def failure(id: RequestId | None, error: RPCError) -> dict[str, Any]:
-    """Return an answer that holds an error, as a JSON value."""
+    """Return a response with an error as a JSON value."""
     body = {"code": error.code, "message": error.message}
     if error.data is not None:
         body["data"] = error.data
@@ -214,34 +214,34 @@ def failure(id: RequestId | None, error: RPCError) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": id, "error": body}
 
 
-_CANONICAL_INT: Final = re.compile(r"0|-?[1-9][0-9]{0,19}")  # up to 64 bit
+_CANONICAL_INT: Final = re.compile(r"0|-?[1-9][0-9]{0,19}")  # holds all of 64 bits
 
 
 def intended_id(id: object) -> int | None:
-    """Return the integer that a peer with loose types wrote as ``"7"`` or ``7.0``."""
+    """Return the integer id that a peer wrote as ``"7"`` or ``7.0``, or ``None``."""
     if type(id) is str and _CANONICAL_INT.fullmatch(id):
         return int(id)
     return int(id) if type(id) is float and id.is_integer() else None
 
 
-# Messages in a stream of bytes...
+# Line framing
 
 Line: TypeAlias = bytes | bytearray
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
-_LINE_FEED: Final = 0x0A  # bytes look for a number far faster than for bytes
+_LINE_FEED: Final = 0x0A  # `int in bytes` is far faster than `bytes in bytes`
 
 
 class LineDecoder:
-    """Cuts a byte stream into lines, each at most `limit` bytes before its newline.
+    """Splits a byte stream into lines of at most `limit` bytes, newline excluded.
 
-    A carriage return before the newline is left on; a byte order mark at the start is
-    dropped. A line from several chunks is returned as the bytearray that it was
-    gathered in, which saves a copy.
+    A carriage return before the newline is kept; a byte order mark at the start is
+    dropped. A line from several chunks is returned as the bytearray that collected it,
+    which saves a copy.
 
     Attributes:
-        overflow: Whether a line passed the limit: nothing more is returned.
-        taken: How many bytes came, without the mark.
+        overflow: Whether a line exceeded the limit; no further line is returned.
+        taken: The number of received bytes, without the byte order mark.
     """
 
     __slots__ = ("_at_start", "_limit", "_partial", "overflow", "taken")
@@ -254,7 +254,7 @@ class LineDecoder:
         self._at_start = True
 
     def feed(self, data: bytes) -> Sequence[Line]:
-        """Take the next bytes and return the lines that they complete."""
+        """Add received bytes and return the lines that they complete."""
         if self.overflow:
             return ()
         if self._at_start:
@@ -262,7 +262,7 @@ class LineDecoder:
         longest = len(data)
         self.taken += longest
         lines: list[Line] = []
-        # Splitting looks at each byte by itself: long lines come in many chunks.
+        # Splitting is slow and most chunks of a long line contain no newline.
         if _LINE_FEED in data:
             *complete, data = data.split(b"\n")
             lines += complete
@@ -273,16 +273,16 @@ class LineDecoder:
                 lines[0], self._partial = self._partial, bytearray()
         if data:
             self._partial += data
-        # No line is longer than `longest`: mostly that proves that all keep the limit.
+        # No line is longer than `longest`: usually no line needs its own check.
         return self._stop_at_overflow(lines) if longest > self._limit else lines
 
     def finish(self) -> Sequence[Line]:
-        """Return the last line, at the end of the stream, if it lacks its newline."""
+        """Return the unterminated last line, if any, at the end of the stream."""
         line, self._partial = self._partial, bytearray()
         return (line,) if line else ()
 
     def _skip_mark(self, data: bytes) -> bytes:
-        """Return the stream so far without its mark; nothing while that is open."""
+        """Return the received bytes without a byte order mark; wait for all of it."""
         data = bytes(self._partial) + data
         self.taken -= len(self._partial)
         self._partial.clear()
@@ -302,6 +302,6 @@ class LineDecoder:
         return lines
 
     def close(self) -> None:
-        """Take nothing more, as after an overflow."""
+        """Ignore all further bytes, as after an overflow."""
         self.overflow = True
         self._partial = bytearray()

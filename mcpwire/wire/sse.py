@@ -1,14 +1,14 @@
-"""Server-sent events, both ways, exactly as the HTML standard reads them.
+"""Server-sent events: decoder and encoder according to the HTML standard.
 
-The decoder works on bytes. A line ends at LF, CR or CRLF, wherever the chunks are cut;
-an event ends at an empty line and not before, so what the end of the stream cuts off is
-lost on purpose: its data may be incomplete.
+The decoder works on bytes. A line ends at LF, CR or CRLF, also across chunks. Only an
+empty line ends an event: an event that the end of the stream cuts off is discarded, as
+the standard requires, because its data may be incomplete.
 
 ::
 
-    bytes ──▶ lines ──▶ field buffers ──empty line──▶ event, if there is a data line
-                         data, event     and reset
-                         id              and kept: it persists
+    bytes ──▶ lines ──▶ field buffers ──empty line──▶ event, if it has a data line
+                         data, event     are reset
+                         id              is kept
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from mcpwire.wire.jsonrpc import LineDecoder
 
 __all__ = ["SSEDecoder", "SSEEvent", "encode_comment", "encode_event"]
 
-_CARRIAGE_RETURN: Final = 0x0D  # bytes look for a number far faster than for bytes
+_CARRIAGE_RETURN: Final = 0x0D  # `int in bytes` is far faster than `bytes in bytes`
 _DATA_PREFIX_LENGTH: Final = len(b"data: ")
-_RETRY_MAX_MS: Final = 10**12  # beyond any clock, so that it stays a harmless number
+_RETRY_MAX_MS: Final = 10**12  # about thirty years; larger values are capped
 
 
 @attrs.frozen
@@ -32,29 +32,29 @@ class SSEEvent:
     """One event of a stream."""
 
     event: str
-    """Its type; ``message`` where the stream named none."""
+    """The event type; ``message`` if the stream named none."""
 
     data: bytes
-    """Its data lines, joined by LF; empty in a priming event."""
+    """The data lines, joined by LF; empty in a priming event."""
 
     id: str
     """The last event id of the stream as of this event; ``""`` means none."""
 
     retry: int | None = None
-    """The reconnection time in milliseconds that came with this event."""
+    """The reconnection time in milliseconds that this event set."""
 
 
 class SSEDecoder:
-    """Cuts a byte stream into events of at most `limit` bytes of data each.
+    """Splits a byte stream into events of at most `limit` bytes of data each.
 
     A byte order mark at the start is dropped, unless the stream `is_begun` already.
 
     Attributes:
-        overflow: Whether an event, or one endless line, passed the limit. Events before
-            it have been returned; the decoder returns nothing more.
-        last_event_id: The id to resume from: the newest that a complete event or a
+        overflow: Whether an event or a line exceeded the limit. The events before it
+            are returned, and no further ones.
+        last_event_id: The id to resume from: the last id that a complete event or a
             complete block without data has set; ``""`` means none.
-        retry: The newest reconnection time of the stream, in milliseconds.
+        retry: The last reconnection time of the stream, in milliseconds.
     """
 
     __slots__ = (
@@ -77,7 +77,7 @@ class SSEDecoder:
         self._limit = limit
         self._lines = LineDecoder(limit + _DATA_PREFIX_LENGTH)
         if is_begun:
-            self._lines.feed(b"\n")  # what follows is no start
+            self._lines.feed(b"\n")  # leaves the start, where a mark is dropped
         self._after_return = False
         self._data: bytes | bytearray | None = None
         self._event = ""
@@ -85,7 +85,7 @@ class SSEDecoder:
         self._event_retry: int | None = None
 
     def feed(self, data: bytes) -> list[SSEEvent]:
-        """Take the next bytes and return the events that they complete."""
+        """Add received bytes and return the events that they complete."""
         events: list[SSEEvent] = []
         if self._after_return or _CARRIAGE_RETURN in data:
             data = self._unify_newlines(data)
@@ -102,7 +102,7 @@ class SSEDecoder:
 
     def _unify_newlines(self, data: bytes) -> bytes:
         if self._after_return and data:
-            # The second half of a CRLF: the first half has ended the line already.
+            # The LF of a split CRLF: its CR has already ended the line.
             data = data.removeprefix(b"\n")
             self._after_return = False
         if _CARRIAGE_RETURN in data:
@@ -114,10 +114,10 @@ class SSEDecoder:
         if line.startswith(b"data: "):
             if type(line) is bytes:
                 self._take_data(line[_DATA_PREFIX_LENGTH:])
-            else:  # copied once: it may be most of the memory there is
+            else:  # a memoryview avoids a second copy of a large line
                 self._take_data(bytes(memoryview(line)[_DATA_PREFIX_LENGTH:]))
             return
-        # A comment is a field without a name, and unknown fields are ignored.
+        # A comment has an empty field name; unknown fields are ignored.
         name, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
         if name == b"data":
@@ -127,7 +127,7 @@ class SSEDecoder:
         elif name == b"id":
             if b"\0" not in value:
                 self._id = value.decode("utf-8", "replace")
-        elif name == b"retry" and value.isdigit():  # of bytes: ASCII digits only
+        elif name == b"retry" and value.isdigit():  # bytes.isdigit: ASCII only
             digits = value.lstrip(b"0") or b"0"
             is_long = len(digits) > len(str(_RETRY_MAX_MS))
             milliseconds = _RETRY_MAX_MS if is_long else int(digits)
@@ -137,7 +137,7 @@ class SSEDecoder:
         if self._data is None:
             self._data = value
         else:
-            # A list of lines would cost eight bytes for each empty line.
+            # A list of lines would use eight bytes per empty line.
             if isinstance(self._data, bytes):
                 self._data = bytearray(self._data)
             self._data += b"\n"
@@ -173,7 +173,7 @@ def encode_event(
     id: str | None = None,
     retry: int | None = None,
 ) -> bytes:
-    """Return one event as bytes; without data it is a priming event."""
+    """Return an event as bytes; with empty data it is a priming event."""
     if b"\r" in data:
         raise LocalProtocolError("an event's data cannot contain a carriage return")
     lines = []
@@ -190,7 +190,7 @@ def encode_event(
 
 
 def encode_comment(text: str = "") -> bytes:
-    """Return a comment, which keeps a quiet stream alive and yields no event."""
+    """Return a comment, which keeps an idle stream open and is not an event."""
     return b": " + _encode_field("comment", text) + b"\n\n"
 
 

@@ -1,24 +1,24 @@
-"""URI templates (RFC 6570): read, and matched with a URI.
+"""URI templates (RFC 6570): parser, and matcher of URIs.
 
-All four levels are read. The RFC does not define matching. `UriMatcher` does it for the
-templates where one answer is the right one; any other is refused when the
-matcher is made, with the place and what to write instead::
+The parser reads all four levels. The RFC does not define matching. `UriMatcher` takes
+the templates that match in one way only; it refuses all others at construction with an
+error that contains the position and the remedy::
 
-    {x}         one segment: no slash, also none encoded
+    {x}         one segment without slashes, plain or encoded
     {/x} {.x}   the same after that sign
-    {x*} {/x*}  segments, with the slashes between them
-    {+x} {#x}   anything at all
-    {?x,y}      parameters of the query, in any order, none of them needed
-    {&x}        the same behind a query that the template begins
+    {x*} {/x*}  segments and the slashes between them
+    {+x} {#x}   any characters
+    {?x,y}      optional parameters of the query, in any order
+    {&x}        the same after a query that the template begins
 
-A value is decoded once, as UTF-8, and before the query it is never empty. One that
-could lead out of a folder (``..``, an absolute path, an encoded separator, NUL) matches
-nothing, unless its variable was named as unchecked.
+A value is percent-decoded once, as UTF-8; a value before the query is never empty. A
+value that could lead out of a folder (``..``, an absolute path, an encoded separator,
+NUL) does not match, unless its variable is `unchecked`.
 
-URIs come from the peer, so there is no backtracking: each literal is looked for once,
-from the left up to the one variable that takes slashes, and from the right down to it.
-All other variables take the same characters, so the nearest place for a literal leaves
-the most to those behind it, and no place farther away could do better.
+URIs come from the peer, so there is no backtracking: each literal is searched once,
+from the left up to the one variable that takes slashes, then from the right down to it.
+All other variables take the same characters, so the nearest position of a literal
+leaves the most text to the remaining variables: no other position matches more URIs.
 """
 
 from __future__ import annotations
@@ -45,27 +45,27 @@ __all__ = [
 ]
 
 MAX_LENGTH: Final = 64 * 1024
-"""Characters of a URI or template; a longer one is not looked at."""
+"""Maximum length of a URI or template in characters; longer ones are refused."""
 
 MAX_PARAMETERS: Final = 1_000
-"""How many parameters of one query are looked at."""
+"""Maximum number of parameters in a query; a longer query does not match."""
 
 _NAME: Final = re.compile(
     r"(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})+(?:\.(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})+)*"
 )
 _PREFIX: Final = re.compile(r"[1-9][0-9]{0,3}")
-# RFC 6570, 2.1, and the apostrophe, which its erratum 6937 gives back.
+# RFC 6570, 2.1; its erratum 6937 allows the apostrophe.
 _NO_LITERAL: Final = re.compile(r"[\x00-\x20\"<>\\^`|}\x7f]|%(?![0-9A-Fa-f]{2})")
 _TRIPLET: Final = re.compile(r"(%[0-9A-Fa-f]{2})")
 _RESERVED: Final = ":/?#[]@!$&'()*+,;="
-# RFC 3986: a scheme, and then nothing outside its alphabet.
+# RFC 3986: a scheme, then characters of its alphabet.
 _URI: Final = re.compile(
     r"[A-Za-z][A-Za-z0-9+.\-]*:(?:[!#$&-;=?-Z\[\]_a-z~]|%[0-9A-Fa-f]{2})*"
 )
 
 
 class TemplateError(ValueError):
-    """A template that cannot be read or matched, with the position in it."""
+    """The template is malformed or cannot be matched; `position` is the place."""
 
     def __init__(self, problem: str, template: str, position: int) -> None:
         shown = template if len(template) <= _SHOWN else f"{template[:_SHOWN]}…"
@@ -78,20 +78,20 @@ _SHOWN: Final = 100
 
 
 def is_uri(text: str) -> bool:
-    """Tell whether a text is a URI with a scheme, spelled as RFC 3986 has it."""
+    """Return whether a text is a URI with a scheme according to RFC 3986."""
     return len(text) <= MAX_LENGTH and _URI.fullmatch(text) is not None
 
 
-# Reading a template...
+# Parsing of templates
 
 
 @attrs.frozen
 class Variable:
-    """One variable within an expression."""
+    """A variable of an expression."""
 
     name: str
-    prefix: int | None = None  # how many characters of its value are taken
-    explode: bool = False  # each member of a list or mapping stands by itself
+    prefix: int | None = None  # number of characters of the value that are used
+    explode: bool = False  # expand each member of a list or mapping separately
 
 
 @attrs.frozen
@@ -100,11 +100,11 @@ class Expression:
 
     operator: str
     variables: tuple[Variable, ...]
-    position: int = attrs.field(eq=False)  # where its brace opens
+    position: int = attrs.field(eq=False)  # index of the opening brace
 
 
 class UriTemplate:
-    """A template, read: its text, its parts, and the names of its variables."""
+    """A parsed template: its text, its parts, and the names of its variables."""
 
     __slots__ = ("names", "parts", "text")
 
@@ -118,7 +118,7 @@ class UriTemplate:
 
     @property
     def expressions(self) -> list[Expression]:
-        """Its expressions in their order."""
+        """The expressions in the order of the template."""
         return [part for part in self.parts if isinstance(part, Expression)]
 
     def __repr__(self) -> str:
@@ -166,13 +166,13 @@ def _variable(text: str, at: int, spelled: str) -> Variable:
 
 
 def encode_literal(text: str) -> str:
-    """Percent-encode what no URI may hold; keep reserved characters and triplets."""
+    """Percent-encode text, except for reserved characters and percent triplets."""
     pieces = _TRIPLET.split(text)
     pieces[::2] = [quote(piece, safe=_RESERVED) for piece in pieces[::2]]
     return "".join(pieces)
 
 
-# Matching...
+# Matching of URIs
 
 _BEHIND_QUERY: Final = "nothing may follow a query"
 _BAD_PERCENT: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
@@ -183,23 +183,23 @@ class _PathVariable:
     """A variable before the query."""
 
     name: str
-    stop: re.Pattern[str] | None  # matches the characters that end its value
-    is_wide: bool  # it may hold slashes
+    stop: re.Pattern[str] | None  # matches the characters that its value cannot contain
+    is_wide: bool  # its value may contain slashes
 
 
 _SEGMENT: Final = re.compile(r"[/?#]")
 _SEGMENTS: Final = re.compile(r"[?#]")
 _LEADING: Final = {"": "", "+": "", "#": "#", ".": ".", "/": "/"}
-"""The text that a matchable operator puts before its first variable."""
+"""The text before the first variable, by operator; others cannot be matched."""
 
 _ENCODED_SEPARATOR: Final = re.compile(r"%(?:2[Ff]|5[Cc])")
 _ABSOLUTE: Final = re.compile(r"[/\\]|[A-Za-z]:(?:[/\\]|\Z)")
 
 
 class UriMatcher:
-    """Finds the values with which a template gives a URI; see the module's text.
+    """Finds the values of a template's variables in a URI; see the module's text.
 
-    `unchecked` names the variables that may hold any path.
+    `unchecked` names the variables with values that may be any path.
     """
 
     def __init__(self, template: UriTemplate, unchecked: Iterable[str] = ()) -> None:
@@ -240,7 +240,7 @@ class UriMatcher:
         self._literals[-1] += encode_literal(literal)
 
     def _add_variable(self, part: Expression) -> str | None:
-        """Add the variable of a path, or say why it cannot be matched."""
+        """Add the variable of a path; return why it cannot be matched, or ``None``."""
         variable = part.variables[0]
         is_open = part.operator in {"+", "#"}
         is_wide = is_open or variable.explode
@@ -265,7 +265,7 @@ class UriMatcher:
         return problem
 
     def _add_parameters(self, part: Expression) -> str | None:
-        """Add the parameters of a query, or say why they cannot be matched."""
+        """Add query parameters; return why they cannot be matched, or ``None``."""
         if any(variable.explode or variable.prefix for variable in part.variables):
             return "a parameter of a query is matched as a whole"
         has_begun = self._parameters is not None or any(
@@ -274,7 +274,7 @@ class UriMatcher:
         if part.operator == "?" and has_begun:
             return "the query has begun: write {&…}"
         if self._parameters is None and part.operator == "&":
-            # The template spells out the beginning of the query.
+            # The beginning of the query is literal text of the template.
             path, mark, query = self._literals[-1].partition("?")
             if not mark:
                 return "a query that is plain text must stand before it"
@@ -286,7 +286,7 @@ class UriMatcher:
         return None
 
     def match(self, uri: str) -> dict[str, str] | None:
-        """Return the values by name, or ``None`` where the URI does not match."""
+        """Return the values by name, or ``None`` if the URI does not match."""
         if len(uri) > MAX_LENGTH:
             return None
         path, query = uri, ""
@@ -306,7 +306,7 @@ class UriMatcher:
         return values
 
     def _split(self, path: str) -> dict[str, str] | None:
-        """Cut a path at the literals; ``None``: they are not all there."""
+        """Split a path at the literals; return ``None`` if a literal is missing."""
         first, last = self._literals[0], self._literals[-1]
         if not self._variables:
             return {} if path == first else None
@@ -338,14 +338,14 @@ class UriMatcher:
             return None
         if "%" not in raw:
             return self._decoded(variable.name, raw)
-        # Decoded, an encoded separator could not be told from one that separates.
+        # After decoding, an encoded separator looks the same as a plain one.
         is_free = variable.is_wide and variable.name in self._unchecked
         if not is_free and _ENCODED_SEPARATOR.search(raw):
             return None
         return self._decoded(variable.name, raw)
 
     def _decoded(self, name: str, raw: str) -> str | None:
-        """Return a value, decoded once; ``None``: no text, or one that leads away."""
+        """Return the decoded value; ``None`` if it is malformed or an unsafe path."""
         if "%" not in raw and raw.isascii():
             value = raw
         elif _BAD_PERCENT.search(raw):
@@ -353,14 +353,14 @@ class UriMatcher:
         else:
             try:
                 value = unquote_to_bytes(raw).decode()
-            except UnicodeError:  # half a letter, or half a surrogate pair
+            except UnicodeError:  # not UTF-8
                 return None
         return value if name in self._unchecked or _is_safe(value) else None
 
     def _add_query(self, query: str, values: dict[str, str]) -> bool:
-        """Add the parameters that the template names; tell whether they fit it.
+        """Add the values of known parameters; return whether the query matches.
 
-        One that comes twice is refused: two readers may choose differently.
+        A duplicate parameter does not match: programs disagree on which value counts.
         """
         if "#" in query or query.count("&") >= MAX_PARAMETERS:
             return False
@@ -380,7 +380,7 @@ class UriMatcher:
 
 
 def _is_safe(value: str) -> bool:
-    """Tell whether a value, put behind a folder, stays in it on every system."""
+    """Return whether a value, appended to a folder, stays in it on all platforms."""
     if _ABSOLUTE.match(value) or "\x00" in value:
         return False
     return ".." not in value or ".." not in re.split(r"[/\\]", value)

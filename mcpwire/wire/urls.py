@@ -1,12 +1,12 @@
-"""URL rules: one strict reading of http(s) URLs, and what kind of address a host is.
+"""URLs: a strict parser for http(s), and the classification of host addresses.
 
-If two programs read a URL differently, a request may reach the wrong server. So nothing
-is repaired here: a URL that RFC 3986 does not allow is refused. Only the host is
-rewritten, to the spelling that all programs read alike (``0x7f.1`` is ``127.0.0.1``);
-connections go to that spelling.
+If two programs parse a URL differently, a request may reach the wrong server. So the
+parser repairs nothing: it refuses every URL that RFC 3986 does not allow. It only
+normalises the host to the spelling that all programs parse alike (``0x7f.1`` becomes
+``127.0.0.1``); connections use that spelling.
 
-Nothing here asks DNS: a name is ``name``, and the caller classifies the addresses that
-it resolves to. No message, ``str`` or ``repr`` shows userinfo, query or fragment.
+No function uses DNS: the class of a name is ``name``, and the caller classifies its
+resolved addresses. No message, ``str`` or ``repr`` shows userinfo, query or fragment.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ AddressClass: TypeAlias = Literal[
     "name",
     "invalid",
 ]
-"""The kind of a host; ``name`` is for DNS, ``invalid`` is not a host."""
+"""The class of a host; ``name``: a DNS name, ``invalid``: not a host."""
 
 _Entry = TypeVar("_Entry")
 
@@ -52,20 +52,20 @@ _DEFAULT_PORTS: Final[Mapping[str, int]] = {"http": 80, "https": 443}
 _HIDDEN: Final = "***"
 _SHOWN_MAX: Final = 200
 
-# RFC 3986: what is not in its alphabet, and percent signs that encode nothing.
+# RFC 3986: characters outside its alphabet, and incomplete percent triplets.
 _FOREIGN: Final = re.compile(r"[^!#-;=?-Z\[\]_a-z~]|%(?![0-9A-Fa-f]{2})")
 _URL: Final = re.compile(
     r"([A-Za-z][A-Za-z0-9+.\-]*)://([^/?#]*)([^?#]*)(?:\?([^#]*))?(?:#(.*))?"
 )
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:")
 _HOST_AND_PORT: Final = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*)(?::([0-9]{0,5}))?")
-_NAME_MAX: Final = 254  # 253, and a dot behind them
+_NAME_MAX: Final = 254  # 253 and a trailing dot
 _NAME: Final = re.compile(
     rf"(?=.{{1,{_NAME_MAX}}}\Z)(?:[a-z0-9_](?:[a-z0-9_-]{{0,61}}[a-z0-9_])?\.)*"
     r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.?"
 )
-# A URL with its userinfo, if any, in the right place; what follows it is one group.
-# Where a query with an @ follows the host at once, that may be a password cut short.
+# A URL: scheme, userinfo if any, and the rest. No match for a query with an @ directly
+# after the host: the text before the @ may be a password that contains a "?" or "#".
 _READABLE: Final = re.compile(
     r"([A-Za-z][A-Za-z0-9+.\-]*://)([^/?#@]*@)?"
     r"((?:\[[0-9A-Fa-f:.]*\]|[A-Za-z0-9_.\-]*)(?::[0-9]*)?(?:/.*|[?#][^@]*)?)",
@@ -78,19 +78,19 @@ _OCTAL: Final = re.compile(r"[0-7]+")
 
 @attrs.frozen(repr=False)
 class Url:
-    """An http or https URL in parts; shows no secrets as text."""
+    """A parsed http or https URL; ``str`` and ``repr`` mask its secrets."""
 
     scheme: str  # http or https
     userinfo: str | None  # the part before the @, undecoded
-    host: str  # in lower case and in its one spelling; IPv6 without brackets
-    port: int  # the port to connect to, also where the URL names none
+    host: str  # normalised and in lower case; IPv6 without brackets
+    port: int  # the default port if the URL has none
     path: str  # as given; at least "/"
     query: str | None
     fragment: str | None
 
     @property
     def authority(self) -> str:
-        """Host and port as a Host header has them."""
+        """Host and port in the format of a Host header."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         is_default = self.port == _DEFAULT_PORTS[self.scheme]
         return host if is_default else f"{host}:{self.port}"
@@ -102,19 +102,19 @@ class Url:
 
     @property
     def target(self) -> str:
-        """Path and query as a request line has them."""
+        """Path and query in the format of a request line."""
         return self.path if self.query is None else f"{self.path}?{self.query}"
 
     @property
     def unmasked(self) -> str:
-        """The whole URL with its secrets, to be used and not to be shown."""
+        """The whole URL with its secrets, for use and not for display."""
         user = "" if self.userinfo is None else f"{self.userinfo}@"
         fragment = "" if self.fragment is None else f"#{self.fragment}"
         return f"{self.scheme}://{user}{self.authority}{self.target}{fragment}"
 
     @property
     def is_secure(self) -> bool:
-        """Whether it is encrypted or stays on this machine."""
+        """Whether the connection is encrypted or local to this machine."""
         return self.scheme == "https" or is_loopback(self.host)
 
     def __str__(self) -> str:
@@ -125,11 +125,11 @@ class Url:
 
 
 def parse_url(text: str, *, allow_userinfo: bool = False) -> Url:
-    """Return the parts of an absolute http or https URL.
+    """Parse an absolute http or https URL.
 
     Raises:
-        ValueError: It is not a URL, or programs read it differently; says why without
-            showing its secrets.
+        ValueError: The text is not a URL, or is ambiguous; the message has the reason
+            and no secrets.
     """
     foreign = _FOREIGN.search(text)
     if foreign is not None:
@@ -146,7 +146,7 @@ def parse_url(text: str, *, allow_userinfo: bool = False) -> Url:
     if "@" in userinfo or (at_sign and not allow_userinfo):
         raise _refused(text, "it must not hold a user name or password")
     if not path and "@" in f"{query or ''}{fragment or ''}":
-        # Or the password holds a character that cuts it off.
+        # The text may be a password that contains "?" or "#".
         raise _refused(text, "an @ behind a host needs a path between them")
     host, port = _parse_host_and_port(text, host_and_port, _DEFAULT_PORTS[scheme])
     return Url(
@@ -173,9 +173,9 @@ def _refused(text: str, reason: str) -> ValueError:
 
 
 def _spell_host(host: str) -> str | None:
-    """Return the one spelling of a URL's host, or ``None``."""
+    """Return the normalised host of a URL, or ``None`` if it is malformed."""
     if host.startswith("["):
-        # A zone names an interface of this machine: no peer can know one.
+        # A zone names an interface of this machine: it is invalid in a peer's URL.
         address = None if "%" in host else _parse_ipv6(host[1:-1])
         return None if address is None else str(address)
     name = host.lower()
@@ -186,12 +186,12 @@ def _spell_host(host: str) -> str | None:
 
 
 def resolve_url(base: Url, reference: str) -> Url:
-    """Return where a reference leads from a URL, as for a Location header."""
+    """Resolve a URL reference, as in a Location header, against a base URL."""
     if _SCHEME.match(reference):
         return parse_url(reference)
     if reference.startswith("//"):
         return parse_url(f"{base.scheme}:{reference}")
-    # urljoin drops tabs and newlines, and backslashes are slashes to some: judge first.
+    # Check first: urljoin drops tabs and newlines, and some programs read "\" as "/".
     if _FOREIGN.search(reference):
         raise _refused(reference, "it holds characters that must be percent-encoded")
     from urllib.parse import urljoin
@@ -200,15 +200,15 @@ def resolve_url(base: Url, reference: str) -> Url:
 
 
 def same_origin(a: Url, b: Url) -> bool:
-    """Tell whether scheme, host and port are the same."""
+    """Return whether scheme, host and port are equal."""
     return (a.scheme, a.host, a.port) == (b.scheme, b.host, b.port)
 
 
 def mask_url(text: str) -> str:
-    """Return a text that may be a URL without its secrets and in printable ASCII.
+    """Return a text that may be a URL as printable ASCII with its secrets masked.
 
-    Never raises. In a text that is no URL, all before its last ``@`` is hidden. One
-    with variables is shown as it was `written`.
+    Never raises. If the text is not a URL, everything before its last ``@`` is masked.
+    A configured URL is shown as `written`, before its variables were expanded.
     """
     text = getattr(text, "written", text)
     match = _READABLE.fullmatch(text)
@@ -225,12 +225,12 @@ def mask_url(text: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether the host is this machine, in any spelling."""
+    """Return whether a host, in any spelling, is this machine."""
     return address_class(host) == "loopback"
 
 
 def network_of(address: str) -> str:
-    """Return a client's network: the /64 of an IPv6 address, else the text itself."""
+    """Return the network of a client: the /64 of an IPv6 address, else the address."""
     try:
         found = IPv6Address(address.partition("%")[0])
     except AddressValueError:
@@ -240,16 +240,16 @@ def network_of(address: str) -> str:
 
 
 def address_class(host: str) -> AddressClass:
-    """Return what kind of host this is, in any spelling.
+    """Return the class of a host in any spelling.
 
-    Reads what connecting would read: decimal, octal, hexadecimal and shortened IPv4,
-    brackets, zones, a trailing dot, IPv4 inside IPv6. Never raises.
+    Accepts the spellings that `connect` accepts: decimal, octal, hexadecimal and
+    shortened IPv4, brackets, zones, a trailing dot, IPv4 in IPv6. Never raises.
     """
     name = host.lower()
     if ":" in name:
         ipv6 = _parse_ipv6(name.removeprefix("[").removesuffix("]"))
         return "invalid" if ipv6 is None else _classify_ipv6(int(ipv6))
-    # Lower-casing turns one letter outside ASCII, the Kelvin sign, into one inside.
+    # `lower` turns the Kelvin sign into an ASCII letter: check the original.
     if not host.isascii():
         return "invalid"
     if _ends_in_number(name):
@@ -257,19 +257,19 @@ def address_class(host: str) -> AddressClass:
         return "invalid" if ipv4 is None else _classify_ipv4(int(ipv4))
     if not _NAME.fullmatch(name):
         return "invalid"
-    # RFC 6761, 6.3: localhost and all names below it are this machine.
+    # RFC 6761, 6.3: localhost and all its subdomains are this machine.
     bare = "." + name.removesuffix(".")
     return "loopback" if bare.endswith(".localhost") else "name"
 
 
 def _ends_in_number(name: str) -> bool:
-    """Tell whether URL readers take the name for an IPv4 address, right or wrong."""
+    """Return whether URL parsers treat a name as an IPv4 address, valid or not."""
     last = name.removesuffix(".").rpartition(".")[2]
     return _NUMBER.fullmatch(last) is not None
 
 
 def _parse_ipv4(name: str) -> IPv4Address | None:
-    """Read an IPv4 address as inet_aton does: one to four numbers in any base."""
+    """Parse an IPv4 address as inet_aton does: one to four numbers in any base."""
     parts = name.removesuffix(".").split(".")
     if len(name) > _NAME_MAX or len(parts) > 4:
         return None
@@ -278,7 +278,7 @@ def _parse_ipv4(name: str) -> IPv4Address | None:
     fits = all(number < 256 for number in leading) and last < 256 ** (5 - len(parts))
     if len(numbers) < len(parts) or not fits:
         return None
-    # The last number fills all the bytes that are left.
+    # The last number fills all remaining bytes.
     for position, number in enumerate(leading):
         last += number << 8 * (3 - position)
     return IPv4Address(last)
@@ -312,7 +312,7 @@ def _classify_ipv6(address: int) -> AddressClass:
     shift = _look_up(_IPV4_IN_IPV6, address)
     if shift is not None:
         return _classify_ipv4(address >> shift & 0xFFFF_FFFF)
-    # IANA has given out nothing else for use between networks.
+    # IANA has allocated no other range for global unicast.
     return "public" if address >> 125 == 0b001 else "reserved"
 
 
@@ -322,7 +322,7 @@ def _look_up(table: list[tuple[int, int, _Entry]], address: int) -> _Entry | Non
 
 
 def _compile(table: dict[str, _Entry]) -> list[tuple[int, int, _Entry]]:
-    # Each row: the network, its mask, and what it means.
+    # Each row: network, mask, entry.
     return [
         (int(network.network_address), int(network.netmask), entry)
         for network, entry in ((ip_network(text), table[text]) for text in table)
@@ -336,8 +336,8 @@ _IPV4: Final[list[tuple[int, int, AddressClass]]] = _compile(
         "10.0.0.0/8": "private",
         "100.64.0.0/10": "cgnat",
         "127.0.0.0/8": "loopback",
-        "168.63.129.16/32": "reserved",  # inside Azure, the host of the machine
-        "169.254.0.0/16": "link-local",  # metadata of most clouds
+        "168.63.129.16/32": "reserved",  # in Azure, the host of a virtual machine
+        "169.254.0.0/16": "link-local",  # metadata services of most clouds
         "172.16.0.0/12": "private",
         "192.0.0.0/24": "reserved",
         "192.0.2.0/24": "reserved",
@@ -356,7 +356,7 @@ _IPV6: Final[list[tuple[int, int, AddressClass]]] = _compile(
         "::1/128": "loopback",
         "64:ff9b:1::/48": "private",
         "100::/64": "reserved",
-        "2001::/23": "reserved",  # Teredo is in here
+        "2001::/23": "reserved",  # contains Teredo
         "2001:db8::/32": "reserved",
         "3fff::/20": "reserved",
         "fc00::/7": "private",
@@ -365,7 +365,7 @@ _IPV6: Final[list[tuple[int, int, AddressClass]]] = _compile(
         "ff00::/8": "multicast",
     }
 )
-# How far the IPv4 address stands from the right.
+# Bits to the right of the embedded IPv4 address.
 _IPV4_IN_IPV6: Final[list[tuple[int, int, int]]] = _compile(
     {
         "::/96": 0,
