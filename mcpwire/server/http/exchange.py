@@ -70,9 +70,10 @@ logger = LimitedLogger("mcpwire")
 JSON: Final = "application/json"
 
 # 2026-07-28 streamable-http, "Receiving Messages": proxies must not hold it back.
+# Those that compress do, unless it is not to be transformed (RFC 9111, 5.2.2.6).
 STREAM_FIELDS: Final = (
     (b"content-type", b"text/event-stream"),
-    (b"cache-control", b"no-cache"),
+    (b"cache-control", b"no-cache, no-transform"),
     (b"x-accel-buffering", b"no"),
 )
 
