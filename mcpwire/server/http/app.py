@@ -43,6 +43,7 @@ from mcpwire.protocol.request_validation import (
 from mcpwire.server.auth.resource_server import CREDENTIALS, client_address
 from mcpwire.server.dispatcher import HttpRefusal
 from mcpwire.server.http.exchange import (
+    CLIENT_LEFT,
     ClientGone,
     Exchange,
     HttpProblem,
@@ -221,7 +222,7 @@ class AsgiApp:
         try:
             await self._serve(exchange, access)
         except ClientGone:
-            pass
+            await exchange.end_unanswered()
         except HttpProblem as problem:
             await _refuse(exchange, problem)
         except UnreadableMessage as problem:
@@ -610,8 +611,6 @@ REASON_SHOWN: Final = 200
 LINE_SHOWN: Final = 2_000
 """Characters of a line; below `PIPE_BUF`, the bytes a pipe takes without blocking."""
 
-_NOT_ANSWERED: Final = 499  # nginx's status for a client that disconnected
-
 
 @contextlib.contextmanager
 def access_log_on_stderr() -> Iterator[None]:
@@ -699,7 +698,7 @@ class AccessRecord:
             exchange.verb,
             _show(exchange.path),
             self._about,
-            exchange.status or _NOT_ANSWERED,
+            exchange.status or CLIENT_LEFT,
             (time.perf_counter() - self._started) * 1000,
             _reason(exchange.refusal),
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from contextlib import suppress
 from contextvars import Context
 from itertools import takewhile
 from math import inf
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     Fields = Iterable[tuple[str, str]]
 
 __all__ = [
+    "CLIENT_LEFT",
     "JSON",
     "UNREAD",
     "ClientGone",
@@ -68,14 +70,18 @@ logger = LimitedLogger("mcpwire")
 JSON: Final = "application/json"
 
 # 2026-07-28 streamable-http, "Receiving Messages": proxies must not buffer the stream.
+# Compressing proxies do, without `no-transform` (RFC 9111, 5.2.2.6).
 STREAM_FIELDS: Final = (
     (b"content-type", b"text/event-stream"),
-    (b"cache-control", b"no-cache"),
+    (b"cache-control", b"no-cache, no-transform"),
     (b"x-accel-buffering", b"no"),
 )
 
 UNREAD: Final = "mcpwire.unread"
 """The ASGI extension by which our web server passes its `UnreadAccount`."""
+
+CLIENT_LEFT: Final = 499
+"""The status for a client that disconnected, as in the logs of other web servers."""
 
 _LENGTH_DIGITS_MAX: Final = 15  # a longer number exceeds every limit
 
@@ -410,6 +416,15 @@ class Exchange:
         await self._tell(
             {"type": "http.response.body", "body": data, "more_body": not is_last}
         )
+
+    async def end_unanswered(self) -> None:
+        """Answer a client that has left: middleware around this waits for an answer."""
+        if self.status is None:
+            self.status = CLIENT_LEFT
+            start = {"type": "http.response.start", "status": CLIENT_LEFT}
+            with suppress(OSError):
+                await self._send({**start, "headers": []})
+                await self._send({"type": "http.response.body", "body": b""})
 
     def _start(self, status: int, fields: list[tuple[bytes, bytes]]) -> Event:
         assert self.status is None

@@ -47,7 +47,7 @@ async def test_what_is_said_before_the_answer_makes_it_a_stream_that_ends():
     async with in_session(progress(2)) as (_, hand):
         visit = await hand.post(with_token("a")).done()
         assert visit.status == 200
-        assert visit.headers["cache-control"] == "no-cache"
+        assert visit.headers["cache-control"] == "no-cache, no-transform"
         first, *rest = visit.events
         assert (first.data, first.retry) == (b"", 1_000)
         assert first.id

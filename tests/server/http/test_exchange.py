@@ -193,7 +193,7 @@ async def test_a_stream_is_neither_cached_nor_held_back():
     assert visit.status == 200
     assert visit.headers == {
         "content-type": "text/event-stream",
-        "cache-control": "no-cache",
+        "cache-control": "no-cache, no-transform",
         "x-accel-buffering": "no",
         "x-more": "1",
     }

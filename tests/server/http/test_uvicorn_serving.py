@@ -49,6 +49,12 @@ def test_other_addresses_are_refused(address):
         read_address(address)
 
 
+@pytest.mark.parametrize("option", ["workers", "reload", "port", "uds"])
+async def test_options_of_uvicorn_that_would_do_nothing_are_refused(option):
+    with pytest.raises(ValueError, match=f"{option!r} has no effect here"):
+        await serve_http(Small(), "127.0.0.1:0", uvicorn={option: 3})
+
+
 def test_all_addresses_have_no_name():
     assert serving._name("Box.example") == "box.example"
     assert serving._name("0.0.0.0") is None

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 from asgi_driver import Visit, scope
-from hosted import app, call, fields
+from hosted import app, call, fields, posted
 from ports import kept_port
 from wired import PATHS, PATIENCE, raw, spoken, tells
 
@@ -100,3 +100,25 @@ async def test_starlette_mounts_it():
         visit = Visit(scope(path=path, headers=fields(call())), body)
         await visit.begin(outer).done()
         assert visit.json()["result"]["content"]
+
+
+async def test_middleware_of_starlette_sees_an_answer_to_a_client_that_has_left():
+    # Without one it raises, and the server logs a traceback for each such client.
+    middleware = pytest.importorskip("starlette.middleware.base")
+    statuses = []
+    began = asyncio.Event()
+
+    async def slow(params, request):
+        began.set()
+        await asyncio.Event().wait()
+
+    async def watch(request, call_next):
+        answer = await call_next(request)
+        statuses.append(answer.status_code)
+        return answer
+
+    made = app(slow, json_only=True, stream_after=0.0)
+    visit = posted(call()).begin(middleware.BaseHTTPMiddleware(made, watch))
+    await began.wait()
+    await visit.left()
+    assert statuses == [499]
