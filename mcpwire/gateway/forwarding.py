@@ -177,15 +177,15 @@ async def _across(sending: Sending) -> Json:
     suspended = upstream.downstream.suspended
     spec = available(sending.method, LATEST, "client")
     may_ask = spec is not None and spec.may_need_input
-    if may_ask and "requestState" in request.params:
-        return await suspended.go_on(request)
-    if may_ask and _turned_down(request.params.get("inputResponses")):
-        raise ToolError("the user did not visit the URL that the call needs")
-    wanted = request.meta.get(LOG_LEVEL)
-    if wanted is not None:
-        await upstream.set_level(wanted)
-    work = _send_across(sending)
     try:
+        if may_ask and "requestState" in request.params:
+            return await suspended.go_on(request)
+        if may_ask and _turned_down(request.params.get("inputResponses")):
+            raise ToolError("the user did not visit the URL that the call needs")
+        wanted = request.meta.get(LOG_LEVEL)
+        if wanted is not None:
+            await upstream.set_level(wanted)
+        work = _send_across(sending)
         if may_ask and can_be_asked(request.client_capabilities):
             return await suspended.perform(sending.call, work)
         return await work
@@ -205,8 +205,7 @@ def _visits(
     visits = visits_of(error.data)
     declared = capability_declared(request.client_capabilities, "elicitation.url")
     if not (may_ask and declared and visits):
-        # 2026-07-28 has no such code: an error may say it, and no more.
-        raise InternalError(error.message, data=error.data) from error
+        raise error
     return {
         "resultType": INPUT_REQUIRED,
         "inputRequests": {

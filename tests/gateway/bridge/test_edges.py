@@ -114,6 +114,43 @@ async def test_a_visit_that_a_call_fails_for_is_an_error_to_who_cannot_be_asked(
         assert answer["error"] == {"code": -32042, "message": "sign in", "data": data}
 
 
+async def test_a_visit_that_a_call_fails_for_after_a_question_is_asked_for_too():
+    visit = {"mode": "url", "message": "go", "url": "https://a/", "elicitationId": "1"}
+    server = AskingServer()
+
+    def refuse(_):
+        error = {"code": -32042, "message": "go", "data": {"elicitations": [visit]}}
+        server.send({"jsonrpc": "2.0", "id": server.current["id"], "error": error})
+
+    server.answered = refuse
+    async with raw(server, "2026-07-28", **CAN) as client:
+        asked = (await client.ask("tools/call", ASK))["result"]
+        answers = {key: {"action": "decline"} for key in asked["inputRequests"]}
+        state = asked["requestState"]
+        again = {**ASK, "inputResponses": answers, "requestState": state}
+        visits = (await client.ask("tools/call", again))["result"]
+    assert list(visits["inputRequests"]) == ["visit-1"]
+    assert "requestState" not in visits
+
+
+@pytest.mark.parametrize("code", [-32055, -32001, 7, -32602])
+async def test_a_servers_error_is_told_with_its_words_in_both_eras(code):
+    server = AskingServer()
+
+    def refuse(*_):
+        error = {"code": code, "message": "no luck", "data": {"why": 1}}
+        server.send({"jsonrpc": "2.0", "id": server.current["id"], "error": error})
+        return SILENCE
+
+    server.methods["tools/call"] = refuse
+    for down in ("2025-11-25", "2026-07-28"):
+        async with raw(server, down) as client:
+            error = (await client.ask("tools/call", {"name": "up_t"}))["error"]
+        assert (error["message"], error["data"]) == ("no luck", {"why": 1})
+        is_unknown = down == "2026-07-28" and code in {-32055, -32001}
+        assert error["code"] == (-32603 if is_unknown else code)
+
+
 async def test_sessions_that_share_hear_the_log_of_their_own_calls():
     server = AskingServer()
 
