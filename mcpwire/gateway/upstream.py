@@ -183,8 +183,11 @@ class Upstream:
         put = question_across(
             method, params, revision, new_id=secrets.token_urlsafe(16)
         )
+        tasks = downstream.tasks
+        if put is not None:
+            put = tasks.outside(self.name, put)
         answer = await downstream.ask(method, put, call)
-        return answer_across(method, answer, asks)
+        return answer_across(method, tasks.inside(self.name, answer), asks)
 
     # Its notifications...
 
@@ -243,6 +246,7 @@ class Upstream:
     def _log(self, method: str, params: dict[str, Any], handle: object | None) -> None:
         call = self._call_of(handle)
         session = self.downstream.session
+        params = self.downstream.tasks.outside(self.name, params)
         if session is not None:
             if not reaches(params.get("level"), session.log_level):
                 return
