@@ -55,6 +55,7 @@ from mcpwire.protocol.multistep import (
     Sleep,
     input_rounds,
 )
+from mcpwire.server.log_limit import LimitedLogger
 from mcpwire.transports.http.target import Http
 from mcpwire.types import UNSET
 from mcpwire.types._base import CLIENT_CAPABILITIES, LOG_LEVEL
@@ -79,6 +80,8 @@ __all__ = [
     "take_headers",
     "with_forwarded_headers",
 ]
+
+logger = LimitedLogger("mcpwire")
 
 VISIT: Final = "visit-"
 """How the keys of visits to URLs begin that a call failed for (-32042)."""
@@ -285,6 +288,15 @@ class Sending:
                 raise
             raise passed_error(upstream.name, method, error) from error
         except MCPError as error:
+            if isinstance(error, TransportError):
+                logger.warning(
+                    "the server %r failed %s: %s",
+                    upstream.name,
+                    method,
+                    error,
+                    kind=upstream.name,
+                    extra={"server": upstream.name, "error": error},
+                )
             raise passed_error(upstream.name, method, error) from error
         finally:
             in_flight.finish(call)

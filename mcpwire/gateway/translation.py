@@ -24,6 +24,7 @@ from mcpwire.errors import (
     MethodNotFound,
     RequestTimeout,
     RPCError,
+    TransportError,
     rpc_error,
 )
 from mcpwire.protocol.input_requests import is_supported
@@ -63,6 +64,7 @@ __all__ = [
     "passed_error",
     "passed_meta",
     "passed_result",
+    "public_text",
     "question_across",
     "reaches",
     "refusal",
@@ -327,8 +329,13 @@ def passed_error(server: str, method: str, error: MCPError) -> RPCError:
     else:
         if isinstance(error, ConnectionClosed):
             data["sent"] = error.sent
-        sentence = f"{server!r} failed {method}: {error}"
+        sentence = f"{server!r} failed {method}: {public_text(error)}"
     return InternalError(sentence, data=data)
+
+
+def public_text(error: Exception) -> str:
+    """Return an error's text without what a child wrote, which is for the log alone."""
+    return str(error.args[0] if isinstance(error, TransportError) else error)
 
 
 CANCEL_GRACE_S: Final = 5.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 
 import attrs
 import pytest
@@ -20,6 +21,7 @@ from bridged import (
 from clocks import on_a_virtual_clock
 from fakes import SILENCE, FakeServer
 
+import mcpwire
 from mcpwire.errors import InternalError, rpc_error
 from mcpwire.gateway import Gateway
 from mcpwire.gateway.downstream import RelayedCall
@@ -149,6 +151,32 @@ async def test_a_servers_error_is_told_with_its_words_in_both_eras(code):
         assert (error["message"], error["data"]) == ("no luck", {"why": 1})
         is_unknown = down == "2026-07-28" and code in {-32055, -32001}
         assert error["code"] == (-32603 if is_unknown else code)
+
+
+DYING = """
+import json, sys
+
+for line in sys.stdin:
+    message = json.loads(line)
+    if message["method"] == "tools/call":
+        sys.exit("a key of the server")
+    if "id" not in message:
+        continue
+    info = {"name": "up", "version": "1"}
+    about = {"protocolVersion": "2025-11-25", "serverInfo": info}
+    tool = {"name": "t", "inputSchema": {"type": "object"}}
+    result = {**about, "capabilities": {"tools": {}}, "tools": [tool]}
+    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}))
+    sys.stdout.flush()
+"""
+
+
+async def test_what_a_server_wrote_at_its_end_is_logged_and_no_client_reads_it(caplog):
+    up = mcpwire.Stdio(sys.executable, ["-S", "-c", DYING])
+    async with joined(Gateway({"up": up})) as client:
+        error = (await client.ask("tools/call", {"name": "up_t"}))["error"]
+    assert error["message"] == "'up' failed tools/call: the server exited with code 1"
+    assert "last line of stderr: 'a key of the server'" in caplog.text
 
 
 async def test_sessions_that_share_hear_the_log_of_their_own_calls():
