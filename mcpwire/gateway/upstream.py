@@ -22,7 +22,13 @@ from mcpwire.client import Client
 from mcpwire.client.connection import Connection
 from mcpwire.client.inbound import ClientInbound
 from mcpwire.client.requests import Requests
-from mcpwire.errors import InvalidRequest, LocalProtocolError, MCPError, TransportError
+from mcpwire.errors import (
+    InvalidRequest,
+    LocalProtocolError,
+    MCPError,
+    RPCError,
+    TransportError,
+)
 from mcpwire.gateway.downstream import RelayedCall
 from mcpwire.gateway.forwarding import with_forwarded_headers
 from mcpwire.gateway.translation import (
@@ -460,6 +466,12 @@ QUESTIONS: Final = 256
 """Requests of a server that wait for their answers at once; people take time."""
 
 
+LISTEN_AGAIN_S: Final = 1.0
+"""How soon a server is asked to tell again that has ended it; doubled each time."""
+
+LISTEN_AGAIN_MOST_S: Final = 30.0
+
+
 class RelayClient(Client):
     """A connection to a server behind the gateway; options as for `Client`."""
 
@@ -478,6 +490,7 @@ class RelayClient(Client):
         inbound.upstream = upstream
         inbound.renewed.append(self._renewed)
         self._subscriptions.hear_lists()
+        self._subscriptions.on_end = self._ended
 
     def _client_features(self, **_: Any) -> ClientFeatures:
         return RelayFeatures(self._upstream)
@@ -490,6 +503,24 @@ class RelayClient(Client):
     def _renewed(self) -> None:
         if self._connection.serial:  # not the first one
             self._upstream.renewed()
+
+    def _ended(self) -> None:
+        self._connection.spawn(self._listen_again(), "relay")
+
+    async def _listen_again(self) -> None:
+        """Have a server tell again that has ended it, as one that restarts does."""
+        delay = LISTEN_AGAIN_S
+        while self.is_connected:
+            await self._connection.sleep(delay)
+            delay = min(2 * delay, LISTEN_AGAIN_MOST_S)
+            try:
+                if await self._subscriptions.listen_again():
+                    self._upstream.renewed()
+            except RPCError as error:
+                logger.debug("%r tells nothing more: %s", self._upstream.name, error)
+            except MCPError:
+                continue
+            return
 
     @property
     def connection(self) -> RelayConnection:
