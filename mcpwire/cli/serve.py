@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from types import ModuleType, TracebackType
 
     from mcpwire.cli.options import Options
+    from mcpwire.config import Configuration
     from mcpwire.gateway import Gateway
+    from mcpwire.group import Member
     from mcpwire.server.auth.resource_server import ResourceServer
     from mcpwire.server.http.uvicorn import App
     from mcpwire.server.server import Server
@@ -322,12 +324,36 @@ def _gateway(options: Options) -> Gateway:
     for warning in configuration.warnings:
         sys.stderr.write(f"mcpwire: {one_line(warning)}\n")
 
-    def servers() -> Mapping[str, Any]:
-        return {**read_configuration(options).members(), **named}
+    may_ask = options.http is None
 
-    made = Gateway({**configuration.members(), **named}, **settings)
-    made.watched = Watched(files=configuration.files, load=servers)
+    def servers(configuration: Configuration) -> Mapping[str, Any]:
+        members = configuration.members().items()
+        return {n: _with_login(each, may_ask=may_ask) for n, each in members} | named
+
+    made = Gateway(servers(configuration), **settings)
+    made.watched = Watched(
+        files=configuration.files, load=lambda: servers(read_configuration(options))
+    )
     return made
+
+
+def _with_login(member: Member, *, may_ask: bool) -> Member:
+    """Return a server that tells where to log in, and opens a browser only on stdio."""
+    import attrs
+
+    from mcpwire import OAuth
+
+    target = member.target
+    grant = getattr(target, "grant", None)
+    if not isinstance(grant, OAuth):
+        return member
+    may_ask = may_ask and grant.interactive
+    auth = attrs.evolve(grant, interactive=may_ask, on_url=_show_login)
+    return attrs.evolve(member, target=attrs.evolve(target, auth=auth))
+
+
+def _show_login(url: str) -> None:
+    sys.stderr.write(f"mcpwire: log in at {url}\n")
 
 
 def _named(word: str) -> tuple[str, str]:

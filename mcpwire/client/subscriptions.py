@@ -27,7 +27,7 @@ from mcpwire.types import UNSET
 from mcpwire.versions import Era
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Callable, Mapping
 
     from mcpwire.client.connection import Connection
     from mcpwire.client.requests import Options, Requests
@@ -88,6 +88,8 @@ class Listening:
         if isinstance(outcome, RPCError):
             logger.info("the server does not let us listen: %s", outcome)
         self._connection.inbound.wake()
+        if self._channel.lost is None:
+            self._connection.subscriptions.has_ended(self)
 
     async def settle(self, deadline: Deadline | None) -> Filter:
         """Wait for the acknowledgement and return it."""
@@ -128,6 +130,7 @@ class Subscriptions:
         callback, cache = connection.settings.on_notification, requests.cache
         self._always = Filter() if callback is None and cache is None else EVERY_LIST
         self.counts = SubscriptionCounts()
+        self.on_end: Callable[[], None] | None = None  # the server ended it by itself
         connection.subscriptions = self
 
     def hear_lists(self) -> None:
@@ -174,6 +177,21 @@ class Subscriptions:
         ):
             raise outcome.with_traceback(None)
         return isinstance(outcome, dict)
+
+    def has_ended(self, listening: Listening) -> None:
+        """Tell of the end of the subscription, unless the server refuses any."""
+        is_refused = isinstance(listening.outcome, RPCError)
+        if listening is self._listening and not is_refused and self.on_end is not None:
+            self.on_end()
+
+    async def listen_again(self) -> bool:
+        """Ask for everything anew that the server has ended; tell whether it had."""
+        options = self._requests.options({})
+        async with self._change(options.deadline):
+            if self._listening is None or self._listening.is_open:
+                return False
+            await self._listen(options.deadline)
+            return True
 
     # Changing what is wanted...
 

@@ -16,6 +16,7 @@ from mcpwire.errors import (
     MCPError,
     NameCollision,
     RemoteProtocolError,
+    RequestTimeout,
 )
 from mcpwire.gateway.forwarding import forward
 from mcpwire.gateway.merging import (
@@ -234,6 +235,7 @@ class ServerList:
         self.wanted = 0  # counts its changes
         self.got = -1  # the change after which it was fetched
         self.found: Listed | None = None  # None: that failed
+        self._is_slow = False  # it failed because it took too long
 
     @property
     def is_fresh(self) -> bool:
@@ -245,7 +247,10 @@ class ServerList:
         return asyncio.get_running_loop().time() < self._retry_at
 
     async def refresh(self) -> None:
-        """Have it as it was when this was called, or later."""
+        """Have it as it was when this was called, or later.
+
+        Nobody waits for a list that took too long: clients are told when it is there.
+        """
         if self.got >= self.wanted:
             self.wanted += 1  # it failed, and may go better now
         wanted = self.wanted
@@ -254,16 +259,19 @@ class ServerList:
                 self._task = asyncio.get_running_loop().create_task(
                     self._fetch(), name="mcpwire-list"
                 )
+            if self._is_slow:
+                return
             # One caller may be cancelled; the others still want it.
             await asyncio.wait((self._task,))
 
     async def _fetch(self) -> None:
         upstream, version = self.upstream, self.wanted
+        was_slow = self._is_slow
         try:
-            async with asyncio.timeout(upstream.timeout):
-                found = await self._pages()
+            found = await self._in_time()
         except (MCPError, OSError) as error:
             self.found = None
+            self._is_slow = isinstance(error, RequestTimeout)
             self._retry_at = asyncio.get_running_loop().time() + LIST_RETRY_S
             upstream.problems[self._method] = error
             logger.warning(
@@ -275,10 +283,25 @@ class ServerList:
                 extra={"server": upstream.name, "error": error},
             )
         else:
-            self.found = found
+            self.found, self._is_slow = found, False
             upstream.problems.pop(self._method, None)
         finally:
             self.got, self._task = version, None
+        if was_slow and self.found is not None:
+            upstream.changes.tell(f"notifications/{self._capability}/list_changed")
+
+    async def _in_time(self) -> Listed:
+        timeout = self.upstream.timeout
+        try:
+            async with asyncio.timeout(timeout):
+                return await self._pages()
+        except RequestTimeout:
+            raise
+        except TimeoutError as error:  # all pages together took too long
+            assert timeout is not None
+            raise RequestTimeout(
+                method=self._method, timeout=timeout, elapsed=timeout
+            ) from error
 
     async def _pages(self) -> Listed:
         """Fetch all pages, as they come; none where it has extra tools alone."""

@@ -15,7 +15,7 @@ import secrets
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from mcpwire.errors import InvalidRequest
+from mcpwire.errors import InternalError, InvalidRequest, ResourceNotFound, RPCError
 from mcpwire.gateway.catalog import Descriptions
 from mcpwire.gateway.downstream import Downstream
 from mcpwire.gateway.forwarding import take_headers
@@ -32,6 +32,7 @@ from mcpwire.server.dispatcher import (
     Dispatcher,
     HttpRefusal,
     capabilities_at,
+    is_stateless_code,
     wrap,
 )
 from mcpwire.server.request import IN_MEMORY, RequestInfo, Session, check_retained
@@ -188,6 +189,11 @@ class GatewayDispatcher(Dispatcher):
             if self._gateway.forward_headers:
                 take_headers(upstreams, request)
             return await answer(params, request, upstreams)
+        except RPCError as error:
+            if is_stateless_code(error.code) or isinstance(error, ResourceNotFound):
+                raise
+            # What a session's own code says is told with one that both eras have.
+            raise InternalError(error.message, data=error.data) from error
         finally:
             upstreams.users -= 1
             self._gateway.pool.left(upstreams)

@@ -55,6 +55,7 @@ from mcpwire.protocol.multistep import (
     Sleep,
     input_rounds,
 )
+from mcpwire.server.log_limit import LimitedLogger
 from mcpwire.transports.http.target import Http
 from mcpwire.types import UNSET
 from mcpwire.types._base import CLIENT_CAPABILITIES, LOG_LEVEL
@@ -79,6 +80,8 @@ __all__ = [
     "take_headers",
     "with_forwarded_headers",
 ]
+
+logger = LimitedLogger("mcpwire")
 
 VISIT: Final = "visit-"
 """How the keys of visits to URLs begin that a call failed for (-32042)."""
@@ -177,15 +180,15 @@ async def _across(sending: Sending) -> Json:
     suspended = upstream.downstream.suspended
     spec = available(sending.method, LATEST, "client")
     may_ask = spec is not None and spec.may_need_input
-    if may_ask and "requestState" in request.params:
-        return await suspended.go_on(request)
-    if may_ask and _turned_down(request.params.get("inputResponses")):
-        raise ToolError("the user did not visit the URL that the call needs")
-    wanted = request.meta.get(LOG_LEVEL)
-    if wanted is not None:
-        await upstream.set_level(wanted)
-    work = _send_across(sending)
     try:
+        if may_ask and "requestState" in request.params:
+            return await suspended.go_on(request)
+        if may_ask and _turned_down(request.params.get("inputResponses")):
+            raise ToolError("the user did not visit the URL that the call needs")
+        wanted = request.meta.get(LOG_LEVEL)
+        if wanted is not None:
+            await upstream.set_level(wanted)
+        work = _send_across(sending)
         if may_ask and can_be_asked(request.client_capabilities):
             return await suspended.perform(sending.call, work)
         return await work
@@ -205,8 +208,7 @@ def _visits(
     visits = visits_of(error.data)
     declared = capability_declared(request.client_capabilities, "elicitation.url")
     if not (may_ask and declared and visits):
-        # 2026-07-28 has no such code: an error may say it, and no more.
-        raise InternalError(error.message, data=error.data) from error
+        raise error
     return {
         "resultType": INPUT_REQUIRED,
         "inputRequests": {
@@ -286,6 +288,15 @@ class Sending:
                 raise
             raise passed_error(upstream.name, method, error) from error
         except MCPError as error:
+            if isinstance(error, TransportError):
+                logger.warning(
+                    "the server %r failed %s: %s",
+                    upstream.name,
+                    method,
+                    error,
+                    kind=upstream.name,
+                    extra={"server": upstream.name, "error": error},
+                )
             raise passed_error(upstream.name, method, error) from error
         finally:
             in_flight.finish(call)

@@ -24,6 +24,7 @@ from mcpwire.errors import (
     MethodNotFound,
     RequestTimeout,
     RPCError,
+    TransportError,
     rpc_error,
 )
 from mcpwire.protocol.input_requests import is_supported
@@ -63,6 +64,7 @@ __all__ = [
     "passed_error",
     "passed_meta",
     "passed_result",
+    "public_text",
     "question_across",
     "reaches",
     "refusal",
@@ -327,8 +329,13 @@ def passed_error(server: str, method: str, error: MCPError) -> RPCError:
     else:
         if isinstance(error, ConnectionClosed):
             data["sent"] = error.sent
-        sentence = f"{server!r} failed {method}: {error}"
+        sentence = f"{server!r} failed {method}: {public_text(error)}"
     return InternalError(sentence, data=data)
+
+
+def public_text(error: Exception) -> str:
+    """Return an error's text without what a child wrote, which is for the log alone."""
+    return str(error.args[0] if isinstance(error, TransportError) else error)
 
 
 CANCEL_GRACE_S: Final = 5.0
@@ -427,6 +434,22 @@ class TaskIds:
             return result
         return with_task_id(result, raw, self.claim(server, raw))
 
+    def outside(self, server: str, fields: dict[str, Any]) -> dict[str, Any]:
+        """Return what belongs to a task with the client's id of it."""
+        raw = _related(fields)
+        name = self.name(server, raw) if raw is not None else None
+        if raw is None or name is None:
+            return fields
+        return with_task_id(fields, raw, name)
+
+    def inside(self, server: str, fields: dict[str, Any]) -> dict[str, Any]:
+        """Return what belongs to a task with the server's id of it."""
+        name = _related(fields)
+        found = self.find(name, (server,))
+        if name is None or found is None:
+            return fields
+        return with_task_id(fields, name, found[1])
+
     def find(self, name: object, servers: Iterable[str]) -> tuple[str, str] | None:
         """Return the server of a task and what it calls it; ``None``: none has it."""
         if type(name) is not str:
@@ -444,6 +467,14 @@ class TaskIds:
         return f"{raw}.{urlsafe_b64encode(signature).rstrip(b'=').decode()}"
 
 
+def _related(fields: dict[str, Any]) -> str | None:
+    """Return the id of the task that a message belongs to."""
+    meta = fields.get("_meta")
+    related = meta.get(RELATED_TASK) if type(meta) is dict else None
+    id = related.get("taskId") if type(related) is dict else None
+    return id if type(id) is str else None
+
+
 def with_task_id(fields: dict[str, Any], raw: str, name: str) -> dict[str, Any]:
     """Return what says something of a task as clients know it; most often the same."""
     if raw == name:
@@ -454,8 +485,8 @@ def with_task_id(fields: dict[str, Any], raw: str, name: str) -> dict[str, Any]:
     task = made.get("task")
     if type(task) is dict and task.get("taskId") == raw:
         made["task"] = {**task, "taskId": name}
-    meta = made.get("_meta")
-    related = meta.get(RELATED_TASK) if type(meta) is dict else None
-    if type(related) is dict and related.get("taskId") == raw:
-        made["_meta"] = {**made["_meta"], RELATED_TASK: {**related, "taskId": name}}
+    if _related(made) == raw:
+        meta = made["_meta"]
+        related = {**meta[RELATED_TASK], "taskId": name}
+        made["_meta"] = {**meta, RELATED_TASK: related}
     return made

@@ -22,7 +22,13 @@ from mcpwire.client import Client
 from mcpwire.client.connection import Connection
 from mcpwire.client.inbound import ClientInbound
 from mcpwire.client.requests import Requests
-from mcpwire.errors import InvalidRequest, LocalProtocolError, MCPError, TransportError
+from mcpwire.errors import (
+    InvalidRequest,
+    LocalProtocolError,
+    MCPError,
+    RPCError,
+    TransportError,
+)
 from mcpwire.gateway.downstream import RelayedCall
 from mcpwire.gateway.forwarding import with_forwarded_headers
 from mcpwire.gateway.translation import (
@@ -183,8 +189,11 @@ class Upstream:
         put = question_across(
             method, params, revision, new_id=secrets.token_urlsafe(16)
         )
+        tasks = downstream.tasks
+        if put is not None:
+            put = tasks.outside(self.name, put)
         answer = await downstream.ask(method, put, call)
-        return answer_across(method, answer, asks)
+        return answer_across(method, tasks.inside(self.name, answer), asks)
 
     # Its notifications...
 
@@ -243,6 +252,7 @@ class Upstream:
     def _log(self, method: str, params: dict[str, Any], handle: object | None) -> None:
         call = self._call_of(handle)
         session = self.downstream.session
+        params = self.downstream.tasks.outside(self.name, params)
         if session is not None:
             if not reaches(params.get("level"), session.log_level):
                 return
@@ -456,6 +466,12 @@ QUESTIONS: Final = 256
 """Requests of a server that wait for their answers at once; people take time."""
 
 
+LISTEN_AGAIN_S: Final = 1.0
+"""How soon a server is asked to tell again that has ended it; doubled each time."""
+
+LISTEN_AGAIN_MOST_S: Final = 30.0
+
+
 class RelayClient(Client):
     """A connection to a server behind the gateway; options as for `Client`."""
 
@@ -474,6 +490,7 @@ class RelayClient(Client):
         inbound.upstream = upstream
         inbound.renewed.append(self._renewed)
         self._subscriptions.hear_lists()
+        self._subscriptions.on_end = self._ended
 
     def _client_features(self, **_: Any) -> ClientFeatures:
         return RelayFeatures(self._upstream)
@@ -486,6 +503,24 @@ class RelayClient(Client):
     def _renewed(self) -> None:
         if self._connection.serial:  # not the first one
             self._upstream.renewed()
+
+    def _ended(self) -> None:
+        self._connection.spawn(self._listen_again(), "relay")
+
+    async def _listen_again(self) -> None:
+        """Have a server tell again that has ended it, as one that restarts does."""
+        delay = LISTEN_AGAIN_S
+        while self.is_connected:
+            await self._connection.sleep(delay)
+            delay = min(2 * delay, LISTEN_AGAIN_MOST_S)
+            try:
+                if await self._subscriptions.listen_again():
+                    self._upstream.renewed()
+            except RPCError as error:
+                logger.debug("%r tells nothing more: %s", self._upstream.name, error)
+            except MCPError:
+                continue
+            return
 
     @property
     def connection(self) -> RelayConnection:

@@ -16,6 +16,7 @@ from mcpwire.gateway.catalog import RETRY_S, Catalog
 from mcpwire.gateway.merging import merged_capabilities, merged_instructions
 from mcpwire.gateway.subscriptions import follow
 from mcpwire.gateway.tasks import task_capabilities
+from mcpwire.gateway.translation import public_text
 from mcpwire.gateway.upstream import Upstream
 from mcpwire.server.dispatcher import HttpRefusal
 from mcpwire.server.fair_pool import FairPool
@@ -95,7 +96,7 @@ class Upstreams:
                     if each.problem is not None:
                         raise InternalError(
                             f"the server {each.name!r} could not be connected to: "
-                            f"{each.problem}"
+                            f"{public_text(each.problem)}"
                         ) from each.problem
         finally:
             for task in tasks:

@@ -299,6 +299,11 @@ def tool_failure(text: str) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": text}], "isError": True}
 
 
+def is_stateless_code(code: int) -> bool:
+    """Tell whether 2026-07-28 lets a server send an error code."""
+    return not -32768 <= code <= -32000 or code in _STATELESS_CODES
+
+
 def _in_era(error: RPCError, request: RequestContext) -> RPCError:
     """Return an error with a code that is valid in the era of the request.
 
@@ -306,12 +311,10 @@ def _in_era(error: RPCError, request: RequestContext) -> RPCError:
     undefined codes of the reserved range MUST NOT be sent.
     """
     code = error.code
-    if request.session is not None or not -32768 <= code <= -32000:
+    if request.session is not None or is_stateless_code(code):
         return error
     if code == RESOURCE_NOT_FOUND:
         return InvalidParams(error.message, data=error.data)
-    if code in _STATELESS_CODES:
-        return error
     logger.error("%r: a server must not send the error code %d", request.method, code)
     return InternalError("the handler failed")
 

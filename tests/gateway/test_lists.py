@@ -186,10 +186,35 @@ async def test_a_list_that_failed_is_not_fetched_again_with_each_request():
     assert len([m for m in bad.received if m["method"] == "tools/list"]) == 1
 
 
-async def test_a_server_that_never_answers_a_list_does_not_keep_the_others():
+async def test_a_server_that_never_answers_a_list_does_not_keep_the_others(caplog):
     silent = Member(fake(methods={"tools/list": lambda p, s: SILENCE}), timeout=0.05)
     async with through({"a": named("a", "x"), "b": silent}) as client:
         assert tool_names(await client.list_tools()) == ["a_x"]
+    [record] = [r for r in caplog.records if "left out" in r.message]
+    assert "tools/list: no answer within 0.05 s" in record.message
+
+
+async def test_nobody_waits_again_for_a_list_that_took_too_long(monkeypatch):
+    monkeypatch.setattr(catalog, "LIST_RETRY_S", 0.0)
+    asked = asyncio.Event()
+    server = fake(methods={"tools/list": lambda p, s: SILENCE})
+    servers = {"a": named("a", "x"), "b": Member(server, timeout=0.05)}
+    heard = asyncio.Event()
+    async with mcpwire.Client(
+        Gateway(servers), on_notification=lambda _: heard.set()
+    ) as client:
+        assert tool_names(await client.list_tools()) == ["a_x"]
+
+        def hold(_, server):
+            asked.set()
+            return SILENCE
+
+        server.methods["tools/list"] = hold
+        assert tool_names(await client.list_tools()) == ["a_x"]
+        await asked.wait()
+        server.send({"jsonrpc": "2.0", "id": server.current["id"], "result": LISTING})
+        await heard.wait()
+        assert tool_names(await client.list_tools()) == ["a_x", "b_y"]
 
 
 # Freshness...

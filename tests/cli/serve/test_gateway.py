@@ -9,6 +9,7 @@ from base64 import b64encode
 
 import pytest
 from cli_servers import MCPWIRE, PATIENCE, serving
+from ports import kept_port
 
 import mcpwire
 from mcpwire.cli.main import main
@@ -125,3 +126,51 @@ async def test_over_http_it_reloads_and_ends_with_sigterm(config):
             assert names == one
         it.process.send_signal(signal.SIGTERM)
         assert await asyncio.to_thread(it.process.wait, PATIENCE) in {0, 128 + 15, -15}
+
+
+@pytest.fixture
+def guarded(tmp_path, monkeypatch):
+    """Serve a demonstration that requires tokens; write a configuration with it."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))  # where no login is stored
+    monkeypatch.setenv("BROWSER", "true")
+    with (
+        kept_port() as port,
+        serving("demo-server", "--http", f":{port}", "--auth") as it,
+    ):
+        url = it.line(r"serving (\S+) ")[1]
+        servers = {"open": SERVER, "guarded": {"url": url, "auth": "oauth"}}
+        path = tmp_path / "mcp.json"
+        path.write_text(json.dumps({"mcpServers": servers}))
+        yield str(path)
+
+
+async def test_over_http_no_client_has_a_browser_opened(guarded):
+    with serving("gateway", "--config", guarded, "--http", ":0") as it:
+        url = (await asyncio.to_thread(it.line, r"serving (\S+) "))[1]
+        async with mcpwire.Client(url) as client:
+            names = [tool.name for tool in await client.list_tools()]
+        assert names
+        assert all(name.startswith("open_") for name in names)
+        said = await asyncio.to_thread(it.line, "'guarded' could not be connected to")
+        assert "somebody has to log in" in said.string
+
+
+async def test_on_stdio_the_address_of_a_login_is_told(guarded):
+    words = ["-m", "mcpwire", "gateway", "--config", guarded]
+    pipes = dict.fromkeys(("stdin", "stderr"), asyncio.subprocess.PIPE)
+    gateway = await asyncio.create_subprocess_exec(
+        sys.executable, *words, **pipes, stdout=asyncio.subprocess.DEVNULL
+    )
+    request = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": PARAMS}
+    gateway.stdin.write(json.dumps(request).encode() + b"\n")
+    line = await gateway.stderr.readline()
+    assert line.startswith(b"mcpwire: log in at http://")
+    gateway.terminate()
+    await gateway.communicate()
+
+
+PARAMS = {
+    "protocolVersion": "2025-11-25",
+    "capabilities": {},
+    "clientInfo": {"name": "c", "version": "1"},
+}

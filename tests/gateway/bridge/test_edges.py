@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 
 import attrs
 import pytest
@@ -20,6 +21,7 @@ from bridged import (
 from clocks import on_a_virtual_clock
 from fakes import SILENCE, FakeServer
 
+import mcpwire
 from mcpwire.errors import InternalError, rpc_error
 from mcpwire.gateway import Gateway
 from mcpwire.gateway.downstream import RelayedCall
@@ -112,6 +114,69 @@ async def test_a_visit_that_a_call_fails_for_is_an_error_to_who_cannot_be_asked(
     async with raw(server, "2025-11-25", **CAN) as client:
         answer = await client.ask("tools/call", {"name": "up_t"})
         assert answer["error"] == {"code": -32042, "message": "sign in", "data": data}
+
+
+async def test_a_visit_that_a_call_fails_for_after_a_question_is_asked_for_too():
+    visit = {"mode": "url", "message": "go", "url": "https://a/", "elicitationId": "1"}
+    server = AskingServer()
+
+    def refuse(_):
+        error = {"code": -32042, "message": "go", "data": {"elicitations": [visit]}}
+        server.send({"jsonrpc": "2.0", "id": server.current["id"], "error": error})
+
+    server.answered = refuse
+    async with raw(server, "2026-07-28", **CAN) as client:
+        asked = (await client.ask("tools/call", ASK))["result"]
+        answers = {key: {"action": "decline"} for key in asked["inputRequests"]}
+        state = asked["requestState"]
+        again = {**ASK, "inputResponses": answers, "requestState": state}
+        visits = (await client.ask("tools/call", again))["result"]
+    assert list(visits["inputRequests"]) == ["visit-1"]
+    assert "requestState" not in visits
+
+
+@pytest.mark.parametrize("code", [-32055, -32001, 7, -32602])
+async def test_a_servers_error_is_told_with_its_words_in_both_eras(code):
+    server = AskingServer()
+
+    def refuse(*_):
+        error = {"code": code, "message": "no luck", "data": {"why": 1}}
+        server.send({"jsonrpc": "2.0", "id": server.current["id"], "error": error})
+        return SILENCE
+
+    server.methods["tools/call"] = refuse
+    for down in ("2025-11-25", "2026-07-28"):
+        async with raw(server, down) as client:
+            error = (await client.ask("tools/call", {"name": "up_t"}))["error"]
+        assert (error["message"], error["data"]) == ("no luck", {"why": 1})
+        is_unknown = down == "2026-07-28" and code in {-32055, -32001}
+        assert error["code"] == (-32603 if is_unknown else code)
+
+
+DYING = """
+import json, sys
+
+for line in sys.stdin:
+    message = json.loads(line)
+    if message["method"] == "tools/call":
+        sys.exit("a key of the server")
+    if "id" not in message:
+        continue
+    info = {"name": "up", "version": "1"}
+    about = {"protocolVersion": "2025-11-25", "serverInfo": info}
+    tool = {"name": "t", "inputSchema": {"type": "object"}}
+    result = {**about, "capabilities": {"tools": {}}, "tools": [tool]}
+    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}))
+    sys.stdout.flush()
+"""
+
+
+async def test_what_a_server_wrote_at_its_end_is_logged_and_no_client_reads_it(caplog):
+    up = mcpwire.Stdio(sys.executable, ["-S", "-c", DYING])
+    async with joined(Gateway({"up": up})) as client:
+        error = (await client.ask("tools/call", {"name": "up_t"}))["error"]
+    assert error["message"] == "'up' failed tools/call: the server exited with code 1"
+    assert "last line of stderr: 'a key of the server'" in caplog.text
 
 
 async def test_sessions_that_share_hear_the_log_of_their_own_calls():

@@ -7,6 +7,7 @@ import asyncio
 import attrs
 import pytest
 from bridged import META, AskingServer, RawClient, joined, raw
+from clocks import on_a_virtual_clock
 from fakes import SILENCE, FakeServer
 from turns import until
 
@@ -99,6 +100,27 @@ async def test_after_a_new_connection_all_lists_count_as_changed():
         assert await client.hears("notifications/resources/list_changed")
         new = await client.ask("tools/list")
     assert [each["name"] for each in new["result"]["tools"]] == ["up_new"]
+
+
+@on_a_virtual_clock
+async def test_a_server_that_ends_its_subscription_is_listened_to_again():
+    up, ids = server("2026-07-28"), []
+
+    def listen(params, _):
+        ids.append(up.current["id"])
+        meta = {"io.modelcontextprotocol/subscriptionId": ids[-1]}
+        told = {"notifications": params["notifications"], "_meta": meta}
+        up.notify("notifications/subscriptions/acknowledged", **told)
+        return SILENCE
+
+    up.methods["subscriptions/listen"] = listen
+    async with raw(up, "2025-11-25") as client:
+        await client.ask("tools/list")
+        assert len(ids) == 1
+        ended = {"resultType": "complete"}
+        up.send({"jsonrpc": "2.0", "id": ids[0], "result": ended})
+        assert await client.hears(CHANGED)
+        assert len(ids) == 2
 
 
 async def test_a_subscription_of_what_stands_alone_hears_of_changed_lists():

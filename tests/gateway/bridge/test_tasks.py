@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from bridged import Downstream, RawClient, joined
-from fakes import FakeServer
+from bridged import AskingServer, Downstream, RawClient, joined
+from fakes import SILENCE, FakeServer
 
 import mcpwire
 from mcpwire import Context
@@ -15,9 +15,19 @@ from mcpwire.versions import LATEST_SESSION
 
 TASKS = "io.modelcontextprotocol/tasks"
 
+RELATED = "io.modelcontextprotocol/related-task"
+
 ERAS = ("2025-11-25", "2026-07-28")
 
 TOOLS = [{"name": "t", "inputSchema": {"type": "object"}}]
+
+TASK = {
+    "taskId": "1",
+    "status": "working",
+    "createdAt": "2026-01-01T00:00:00Z",
+    "lastUpdatedAt": "2026-01-01T00:00:00Z",
+    "ttl": None,
+}
 
 FORM = {"type": "object", "properties": {"name": {"type": "string"}}}
 
@@ -140,13 +150,7 @@ async def test_no_client_hears_of_tasks_that_its_revision_does_not_have():
 
 
 async def test_the_status_of_a_sessions_task_is_told_on_the_session():
-    task = {
-        "taskId": "1",
-        "status": "working",
-        "createdAt": "2026-01-01T00:00:00Z",
-        "lastUpdatedAt": "2026-01-01T00:00:00Z",
-        "ttl": None,
-    }
+    task = TASK
     can = {"tools": {}, "tasks": {"list": {}, "requests": {"tools": {"call": {}}}}}
     servers = {
         name: FakeServer(
@@ -189,16 +193,44 @@ async def test_the_status_of_a_sessions_task_is_told_on_the_session():
         assert told["params"] == {**task, "taskId": of_b}
 
 
+async def test_what_belongs_to_a_task_names_it_as_its_receiver_does():
+    # 2025-11-25 basic/utilities/tasks, "Associating Task-Related Messages".
+    tasks = {"requests": {"tools": {"call": {}}}}
+    up = AskingServer()
+    up.members["capabilities"] = {"tools": {}, "logging": {}, "tasks": tasks}
+    up.methods["tools/call"] = lambda *_: {"task": TASK}
+
+    def meta_of(id):
+        return {"_meta": {RELATED: {"taskId": id}}}
+
+    def show(_, server):
+        form = {"message": "who?", "requestedSchema": FORM, **meta_of("1")}
+        server.begin(server.current["id"], [["elicitation/create", form]], None)
+        log = {"level": "error", "data": "x"}
+        server.notify("notifications/message", **log, **meta_of("1"))
+        server.notify("notifications/message", **log, **meta_of("another's"))
+        return SILENCE
+
+    up.methods["tasks/result"] = show
+    async with joined(Gateway({"up": up}), elicitation={}) as client:
+        called = await client.ask("tools/call", {"name": "up_t", "task": {}})
+        id = called["result"]["task"]["taskId"]
+        reading = client.request("tasks/result", {"taskId": id})
+        question = await client.hears("elicitation/create")
+        assert question["params"]["_meta"][RELATED] == {"taskId": id}
+        for name in (id, "another's"):
+            told = await client.hears("notifications/message")
+            assert told["params"]["_meta"][RELATED] == {"taskId": name}
+        client.send(id=question["id"], result={"action": "decline", **meta_of(id)})
+        await client.answer(reading)
+    (answer,) = up.answers.values()
+    assert answer["result"] == {"action": "decline", **meta_of("1")}
+
+
 @pytest.mark.system("L-O4")
 @pytest.mark.parametrize(("share", "lists"), [("session", True), ("identity", False)])
 async def test_tasks_are_listed_to_none_but_those_whose_they_are(share, lists):
-    task = {
-        "taskId": "of-one-of-them",
-        "status": "working",
-        "createdAt": "2025-11-25T00:00:00Z",
-        "lastUpdatedAt": "2025-11-25T00:00:00Z",
-        "ttl": None,
-    }
+    task = {**TASK, "taskId": "of-one-of-them"}
     can = {"list": {}, "requests": {"tools": {"call": {}}}}
     methods = {
         "tasks/list": lambda *_: {"tasks": [task, {**task, "taskId": "other"}, 5]},
