@@ -454,8 +454,8 @@ class RequestTimeout(MCPError, TimeoutError):
         detail: More information (lines that were not messages, stderr), or ``None``.
     """
 
-    # TimeoutError is an OSError, whose constructor takes positional arguments for
-    # errno and text: so all arguments are keywords, and __str__ makes the text.
+    # TimeoutError is an OSError: its constructor takes positional arguments for errno
+    # and text. So all arguments are keywords, and __str__ makes the text.
     def __init__(
         self,
         *,

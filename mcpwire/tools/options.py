@@ -48,7 +48,7 @@ class ToolOptions(TypedDict, total=False):
     """Matching tools are not offered and cannot be called; wins over `allow`."""
 
     groups: Iterable[str] | None
-    """The groups whose tools are offered; ``None``: all."""
+    """Only the tools of these groups are offered; ``None``: of all."""
 
     confirm: Confirm
     """Which calls need confirmation: ``True``: all; ``"mutating"``: all except those of
@@ -60,7 +60,7 @@ class ToolOptions(TypedDict, total=False):
     any other result, or an exception, raises `NotAllowed`."""
 
     trusted: bool | Patterns
-    """Globs of the servers whose annotations are trusted."""
+    """Globs of the servers with trusted annotations."""
 
     strip_arguments: Patterns
     """Exact names of arguments that are removed from calls, as the host sets them.
