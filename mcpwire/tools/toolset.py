@@ -79,7 +79,7 @@ servers that change at the same time cost no more than a few."""
 
 
 OnChange: TypeAlias = "Callable[[str | None], None]"
-"""Called with a server after its tools may have changed: its list changed, or the server
+"""Called with a server after its tools may have changed: its list changed, or it
 reconnected, joined or left. ``None``: the source was closed. It must not block."""
 
 
