@@ -66,6 +66,15 @@ class Foreign:
         answer = ask(f"{self.issuer}/test/client", "POST", json.dumps(client), **header)
         assert answer[0] == 200
 
+    def register(self, **client):
+        """Register a client by hand; return what it is told."""
+        header = {"content-type": "application/json"}
+        answer = ask(f"{self.issuer}/register", "POST", json.dumps(client), **header)
+        return json.loads(answer[2])
+
+    def redirects_to(self, url):
+        return ask(url)[1]
+
     def seen(self):
         """Return what it has noted since this was last asked."""
         return json.loads(ask(f"{self.issuer}/test/seen")[2])

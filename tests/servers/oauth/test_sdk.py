@@ -43,6 +43,23 @@ async def test_a_login_is_used_refreshed_and_begun_anew(sdk, browser):
     assert len(browser.asked) == 3
 
 
+async def test_a_client_that_is_given_sends_its_secret_as_it_is_registered(sdk):
+    redirect_uri = "http://127.0.0.1/callback"
+    known = sdk.register(redirect_uris=[redirect_uri], scope="mcp:read")
+    assert known["token_endpoint_auth_method"] == "client_secret_post"
+    grant = mcpwire.OAuth(
+        client_id=known["client_id"],
+        client_secret=known["client_secret"],
+        issuer=sdk.issuer,
+        redirect_uri=redirect_uri,
+        ask=sdk.redirects_to,
+        storage=mcpwire.MemoryStorage(),
+    )
+    assert await call(sdk, grant) == "hi"
+    assert await mcpwire.logout(mcpwire.Http(f"{sdk.issuer}/mcp", auth=grant))
+    assert sdk.seen() == [*LOGIN, "revoke"]
+
+
 async def test_a_client_without_a_refresh_token_registers_anew_too(sdk, browser):
     sdk.post("no-refresh-tokens")
     grant = mcpwire.OAuth(open_browser=browser, storage=mcpwire.MemoryStorage())
