@@ -14,7 +14,8 @@ Only the holder of the lease refreshes; the others wait, and look at the store a
 lease is held while a user thinks. A refresh token is sent once: a second time looks
 like theft, and ends the login. The store keeps its content until there are new tokens:
 a login that is given up costs nothing. A registration is stored before the user is
-asked, beside earlier tokens, so that not every attempt registers another client.
+asked, beside earlier tokens, so that not every attempt registers another client. If the
+server has forgotten it, the user is not sent back: so a stored one is tried out first.
 
 A browser can be made to bring back anything: a response counts only if it has the state
 of the request, and none of it is shown, its error included, unless it comes from the
@@ -69,7 +70,7 @@ if TYPE_CHECKING:
     from mcpwire.auth.config import EnterpriseManaged, Grant
     from mcpwire.auth.discovery import Denial
     from mcpwire.auth.records import ResourceMetadata, ServerMetadata, Tokens
-    from mcpwire.auth.steps import Steps
+    from mcpwire.auth.steps import Answer, Steps
     from mcpwire.auth.tokens import Form
     from mcpwire.wire.urls import Url
 
@@ -403,24 +404,30 @@ def log_in(
         key = None
     elif not key:
         key = yield steps.NewKey()
-    identity = yield from identify(
-        grant,
-        metadata,
-        stored,
-        redirect_uri=redirect_uri,
-        scopes=chosen,
-        policy=request.policy,
-    )
+
+    def identified(before: Identity | None) -> Steps[Identity]:
+        return identify(
+            grant,
+            metadata,
+            before,
+            redirect_uri=redirect_uri,
+            scopes=chosen,
+            policy=request.policy,
+        )
+
     fresh = Record(
         resource.resource,
         metadata,
-        identity,
+        (yield from identified(stored)),
         asked_scopes=chosen,
         dpop_key=key,
     )
-    if identity.kind == "registered" and identity != stored:
+    if fresh.identity == stored and (yield from _is_turned_away(fresh, redirect_uri)):
+        with suppress(AuthError):
+            fresh = attrs.evolve(fresh, identity=(yield from identified(None)))
+    is_old = fresh.identity == stored
+    if fresh.identity.kind == "registered" and not is_old:
         yield from _save_registration(fresh)
-    is_old = identity == stored
     return (yield from _ask(grant, request, fresh, redirect_uri, is_old=is_old))
 
 
@@ -436,6 +443,20 @@ def _stored_identity(
         if identity not in {None, forgotten} and identity.issuer == issuer:
             return identity
     return None
+
+
+def _is_turned_away(record: Record, redirect_uri: str) -> Steps[bool]:
+    """Tell whether the user would see an error: the server has forgotten the client."""
+    if record.identity.kind != "registered":
+        return False
+    # RFC 6749 section 4.1.2.1: it does not send the user of such a client back, so only
+    # a look at its answer tells. Any other answer, and none, is for the browser.
+    url = authorization_url((yield from _begun(record, redirect_uri)))
+    try:
+        answer: Answer = yield steps.Fetch("the authorization endpoint", url)
+    except AuthError:
+        return False
+    return answer.status in {400, 401}
 
 
 def _save_registration(fresh: Record) -> Steps[None]:
@@ -569,13 +590,7 @@ def _ask(
     is_old: bool,
 ) -> Steps[Record]:
     """Send the user to log in, and trade the code for tokens."""
-    pending = Pending(
-        record=record,
-        state=base64url((yield steps.RandomBytes(ENTROPY))),
-        verifier=base64url((yield steps.RandomBytes(ENTROPY))),
-        redirect_uri=redirect_uri,
-        begun_at=(yield steps.Now()),
-    )
+    pending = yield from _begun(record, redirect_uri)
     # The user may come back to another place, from which `finish` is called.
     waits = grant.interactive and (grant.listens or grant.ask is not None)
     if not waits:
@@ -594,6 +609,16 @@ def _ask(
             yield from _drop_registration(record.identity)
         raise
     return (yield from _redeem(request, pending, params))
+
+
+def _begun(record: Record, redirect_uri: str) -> Steps[Pending]:
+    return Pending(
+        record=record,
+        state=base64url((yield steps.RandomBytes(ENTROPY))),
+        verifier=base64url((yield steps.RandomBytes(ENTROPY))),
+        redirect_uri=redirect_uri,
+        begun_at=(yield steps.Now()),
+    )
 
 
 def _begun_before(pending: Pending) -> Steps[Pending]:

@@ -2,8 +2,9 @@
 
 RFC 6749 sections 2.3 and 4 to 6, OAuth 2.1, with resource indicators (RFC 8707), JWTs
 as grants and as client authentication (RFC 7523), token exchange (RFC 8693), proofs of
-possession (RFC 9449) and revocation (RFC 7009). A request is sent once, and a second
-time only if the server asks for a nonce in the proof: nothing else allows a repeat.
+possession (RFC 9449) and revocation (RFC 7009). A request is sent once, and again only
+if the server asks for a nonce in the proof, or refuses a client by HTTP Basic that may
+send its secret in the form: it has not looked at the rest then.
 
 Accepted in an answer: an expiry that is a string or a fraction, scopes as a list, a
 blank refresh token. Refused: a token without a type, of an unknown type or another than
@@ -16,6 +17,8 @@ import re
 from base64 import b64encode
 from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import quote
+
+import attrs
 
 from mcpwire.auth import steps
 from mcpwire.auth.errors import (
@@ -200,11 +203,14 @@ def request_tokens(
         answer = yield steps.Fetch(
             _WHAT, url, form=tuple(pairs), headers=tuple(headers)
         )
-        if prover is None or nonce is not None:
+        if prover is not None and nonce is None:
+            nonce = _demanded_nonce(answer)
+            if nonce is not None:
+                continue
+        by_form = _with_secret_in_form(identity, metadata, answer)
+        if by_form is None:
             break
-        nonce = _demanded_nonce(answer)
-        if nonce is None:
-            break
+        identity = by_form
     return read_tokens(answer, record, now=now, secrets=_secrets(identity, form))
 
 
@@ -232,6 +238,24 @@ def exchange_token(
     pairs, headers = authenticate(identity, metadata, form)
     answer = yield steps.Fetch(_WHAT, url, form=tuple(pairs), headers=tuple(headers))
     return read_exchange(answer, now=now, secrets=_secrets(identity, form))
+
+
+def _with_secret_in_form(
+    identity: Identity, metadata: ServerMetadata, answer: Answer
+) -> Identity | None:
+    """Return a client that sends its secret in the form, if HTTP Basic was refused."""
+    # Servers accept what a client is registered for; their metadata lists all of it.
+    error = (steps.read_object(answer.body) or {}).get("error")
+    if (
+        identity.client_secret is None
+        or identity.auth_method is not None
+        or decide_method(identity, metadata) != "client_secret_basic"
+        or "client_secret_post"
+        not in (metadata.token_endpoint_auth_methods_supported or ())
+        or not (answer.status == 401 or error == "invalid_client")
+    ):
+        return None
+    return attrs.evolve(identity, auth_method="client_secret_post")
 
 
 def _demanded_nonce(answer: Answer) -> str | None:
@@ -371,15 +395,19 @@ def revoke_tokens(record: Record, policy: UrlPolicy) -> Steps[None]:
     url, tokens = record.metadata.revocation_endpoint, record.tokens
     if url is None or tokens is None:
         return
-    check_bound(record.identity, record.metadata)
+    identity = record.identity
+    check_bound(identity, record.metadata)
     policy.check(url, _REVOCATION)
     for token, hint in (
         (tokens.refresh_token, "refresh_token"),
         (tokens.access_token, "access_token"),
     ):
-        if token is not None:
-            form = [("token", token), ("token_type_hint", hint)]
-            pairs, headers = authenticate(record.identity, record.metadata, form)
-            yield steps.Fetch(
+        by_form = identity if token is not None else None
+        while by_form is not None:
+            identity = by_form
+            form = [("token", token or ""), ("token_type_hint", hint)]
+            pairs, headers = authenticate(identity, record.metadata, form)
+            answer: Answer = yield steps.Fetch(
                 _REVOCATION, url, form=tuple(pairs), headers=tuple(headers)
             )
+            by_form = _with_secret_in_form(identity, record.metadata, answer)

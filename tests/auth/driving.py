@@ -177,8 +177,9 @@ class World:
     """A net, a clock and a store; what was done there is in `ledger`.
 
     Attributes:
-        answers: By URL: an answer, an exception, a list of those for one request each,
-            or a function of the `Fetch`. Elsewhere there is a 404.
+        answers: By URL, with or without its query: an answer, an exception, a list of
+            those for one request each, or a function of the `Fetch`. Elsewhere there
+            is a 404.
         on: By class of step: a function that is called before the step is performed.
         back: What the user comes back with beside the state; or an exception.
         ledger: Each step of each actor, in order.
@@ -323,7 +324,9 @@ class Actor:
     # The steps...
 
     def _fetch(self, step):
-        answer = self.world.answers.get(step.url, Answer(404, {}, b""))
+        answers = self.world.answers
+        to_all = answers.get(step.url.partition("?")[0], Answer(404, {}, b""))
+        answer = answers.get(step.url, to_all)
         if isinstance(answer, list):
             answer = answer.pop(0)
         if callable(answer):

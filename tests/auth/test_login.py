@@ -44,6 +44,7 @@ from mcpwire.auth.records import Record, Tokens
 from mcpwire.auth.steps import Answer, Ask, Fetch, Forget, Listen, Save
 
 OAUTH = OAuth()
+AUTHORIZE = f"{ISSUER}/authorize"
 TOKEN = f"{ISSUER}/token"
 REGISTER = f"{ISSUER}/register"
 TIMEOUT = ConsentDenied("nobody came back", error="timeout")
@@ -279,6 +280,60 @@ def test_a_registration_of_before_with_which_nobody_comes_back_is_doubted(record
         world.run(log_in(OAUTH, wanted(denial=wants_more("b"))))
     assert world.record == left
     assert REGISTER not in world.asked
+
+
+NO_REFRESH = {"tokens": attrs.evolve(GOOD, refresh_token=None)}
+GONE = {
+    "without tokens": (400, {"tokens": None}),
+    "with tokens": (400, NO_REFRESH),
+    "beside tokens": (
+        401,
+        {
+            "tokens": GOOD,
+            "identity": registered("first"),
+            "registered": registered(),
+        },
+    ),
+}
+
+
+@pytest.mark.rule("REG-10")
+@pytest.mark.parametrize(("status", "members"), GONE.values(), ids=GONE)
+def test_a_client_that_the_server_forgot_registers_before_the_user_is_asked(
+    status, members
+):
+    world = World(stored(**members), {AUTHORIZE: Answer(status, {}, b"who?")})
+    request = wanted(used="access-1", must_log_in=True)
+    record = world.run(obtain(OAUTH, request)).record
+    assert record.identity == newly_registered("new-client-1")
+    [asked] = world.of(Ask)
+    assert query_of(asked.url)["client_id"] == "new-client-1"
+    [looked] = [url for url in world.asked if url.startswith(AUTHORIZE)]
+    assert query_of(looked)["state"] != asked.state
+
+
+KNOWN = {
+    "a page": Answer(200, {}, b"<p>Log in"),
+    "a redirect": Answer(302, {"location": "https://login.example"}, b""),
+    "for browsers only": Answer(403, {}, b""),
+    "broken": Answer(500, {}, b""),
+    "no answer": AuthTemporarilyUnavailable("no"),
+}
+
+
+@pytest.mark.parametrize("answer", KNOWN.values(), ids=KNOWN)
+def test_any_other_answer_is_for_the_browser(answer):
+    world = World(stored(**NO_REFRESH), {AUTHORIZE: answer})
+    record = world.run(obtain(OAUTH, wanted(used="access-1"))).record
+    assert record.identity == registered()
+    assert REGISTER not in world.asked
+
+
+def test_a_client_that_cannot_register_anew_stays_the_one_that_it_is():
+    unable = {AUTHORIZE: Answer(400, {}, b""), REGISTER: Answer(429, {}, b"")}
+    world = World(stored(**NO_REFRESH), unable)
+    record = world.run(obtain(OAUTH, wanted(used="access-1"))).record
+    assert record.identity == registered()
 
 
 @pytest.mark.rule("REG-10")

@@ -48,6 +48,24 @@ def test_whatever_the_server_answers_there_is_nothing_more_to_be_done(status):
     assert len(world.posted) == 2
 
 
+def test_where_http_basic_is_refused_the_secret_goes_into_the_form():
+    known = metadata(
+        token_endpoint_auth_methods_supported=(
+            "client_secret_basic",
+            "client_secret_post",
+        )
+    )
+    identity = Identity("given", "s3cret", ISSUER)
+    answers = [Answer(401, {}, b""), Answer(200, {}, b""), Answer(200, {}, b"")]
+    world = World(None, {REVOKE: answers})
+    revoke(world, stored(tokens=GOOD, metadata=known, identity=identity))
+    assert [(form["token"], form.get("client_secret")) for _, form in world.posted] == [
+        ("refresh-1", None),
+        ("refresh-1", "s3cret"),
+        ("access-1", "s3cret"),
+    ]
+
+
 def test_no_answer_is_said_so():
     world = World(None, {REVOKE: AuthTemporarilyUnavailable("gone")})
     with pytest.raises(AuthTemporarilyUnavailable):

@@ -211,6 +211,58 @@ def test_a_refusal_is_final(error, form):
     assert refused.value.error == error
 
 
+NOT_BASIC = answer(401, {"error": "invalid_client"})
+IN_FORM = (*FORM, ("client_id", "me"), ("client_secret", "a-secret"))
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [NOT_BASIC, answer(400, {"error": "invalid_client"}), answer(401, b"no")],
+)
+def test_a_secret_goes_into_the_form_where_http_basic_is_refused(refusal):
+    tokens, sent = request(SECRET, metadata(BASIC, POST), answers=[refusal, GRANTED])
+    assert tokens.access_token == "tok"
+    [by_basic, by_form] = sent
+    assert (by_basic.form, [name for name, _ in by_basic.headers]) == (
+        tuple(FORM),
+        ["authorization"],
+    )
+    assert (by_form.form, by_form.headers) == (IN_FORM, ())
+
+
+def test_a_proof_is_made_anew_for_it():
+    known = metadata(BASIC, POST)
+    _, sent = request(SECRET, known, answers=[NOT_BASIC, BOUND], dpop_key=DPOP_KEY)
+    one, other = (proof_of(each)["jti"] for each in sent)
+    assert one != other
+
+
+FINAL = {
+    "it does not list the form": (SECRET, (BASIC,), NOT_BASIC),
+    "it lists nothing": (SECRET, (), NOT_BASIC),
+    "it lists the form alone": (SECRET, (POST,), NOT_BASIC),
+    "registered for Basic": (
+        attrs.evolve(SECRET, auth_method=BASIC),
+        (BASIC, POST),
+        NOT_BASIC,
+    ),
+    "no secret": (PUBLIC, (BASIC, POST), NOT_BASIC),
+    "for another reason": (
+        SECRET,
+        (BASIC, POST),
+        answer(400, {"error": "invalid_grant"}),
+    ),
+}
+
+
+@pytest.mark.parametrize(("identity", "methods", "refusal"), FINAL.values(), ids=FINAL)
+def test_otherwise_a_client_that_is_refused_is_not_sent_again(
+    identity, methods, refusal
+):
+    with pytest.raises(TokenError):
+        request(identity, metadata(*methods), answers=[refusal])
+
+
 @pytest.mark.rule("FLOW-25")
 @pytest.mark.case("G13")
 def test_a_description_that_repeats_what_was_sent_is_masked():

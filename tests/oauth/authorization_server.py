@@ -137,7 +137,8 @@ class AuthorizationServer(TokenDesk):
 
     @property
     def authorizations(self) -> list[Recorded]:
-        return self.of("authorize")
+        """Those by a browser; a client only looks whether it is still known."""
+        return [each for each in self.of("authorize") if "accept" not in each.headers]
 
     @property
     def grants(self) -> list[str]:

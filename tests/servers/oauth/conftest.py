@@ -1,4 +1,4 @@
-"""An authorization server of somebody else's, and MCP servers that want its tokens."""
+"""Authorization servers of others, and MCP servers that want their tokens."""
 
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ from real_servers import PEERS  # noqa: E402 - as above
 
 posted_messages_are_checked = checked.posted_messages_are_checked
 
-PYTHON = PEERS / "authlib/bin/python"
-PROGRAM = TESTS / "servers/foreign/authlib_server.py"
+FOREIGN = TESTS / "servers/foreign"
 END_S = 30
 
 
@@ -43,8 +42,8 @@ def ask(url, verb="GET", body=None, **headers):
         connection.close()
 
 
-class Authlib:
-    """That server as the tests see it, and as their MCP servers do."""
+class Foreign:
+    """Such a server as the tests see it, and as their MCP servers do."""
 
     def __init__(self, issuer):
         self.issuer = issuer
@@ -56,17 +55,37 @@ class Authlib:
         status, _, text = ask(f"{self.issuer}/test/token/{token}")
         return tuple(json.loads(text)) if status == 200 else None
 
+    def post(self, what):
+        assert ask(f"{self.issuer}/test/{what}", "POST")[0] == 200
+
     def expire_all(self):
-        assert ask(f"{self.issuer}/test/expire", "POST")[0] == 200
+        self.post("expire")
 
     def add_client(self, **client):
         header = {"content-type": "application/json"}
         answer = ask(f"{self.issuer}/test/client", "POST", json.dumps(client), **header)
         assert answer[0] == 200
 
+    def register(self, **client):
+        """Register a client by hand; return what it is told."""
+        header = {"content-type": "application/json"}
+        answer = ask(f"{self.issuer}/register", "POST", json.dumps(client), **header)
+        return json.loads(answer[2])
+
+    def redirects_to(self, url):
+        return ask(url)[1]
+
+    def seen(self):
+        """Return what it has noted since this was last asked."""
+        return json.loads(ask(f"{self.issuer}/test/seen")[2])
+
+
+class Authlib(Foreign):
+    """Authlib as the tests see it."""
+
     def seen(self):
         """Return the requests since this was last asked, as (path, what it said)."""
-        found = json.loads(ask(f"{self.issuer}/test/seen")[2])
+        found = super().seen()
         return [(each["path"], {**each["query"], **each["form"]}) for each in found]
 
 
@@ -87,7 +106,10 @@ class Browser:
     def visit(self, url):
         asked = parse_qs(urlsplit(url).query)
         self.asked.append({name: text for name, [text] in asked.items()})
-        status, _, page = ask(url)
+        status, location, page = ask(url)
+        if status == 302:  # its user agrees at once
+            self.came_back.append((location, ask(location)))
+            return
         assert (status, "<button>" in page) == (200, True), page
         form = urlencode({"answer": self.answer})
         kind = {"content-type": "application/x-www-form-urlencoded"}
@@ -101,30 +123,42 @@ class Browser:
             assert not thread.is_alive()
 
 
-@pytest.fixture(scope="module")
-def authlib():
-    """Serve it for a module; skip where it is not installed, but fail under CI."""
-    if not PYTHON.exists():
-        reason = f"{PYTHON} is not there: run `make peers`"
+@contextlib.contextmanager
+def serving(peer, program):
+    """Serve it; skip where it is not installed, but fail under CI. Gives its issuer."""
+    python = PEERS / peer / "bin/python"
+    if not python.exists():
+        reason = f"{python} is not there: run `make peers`"
         if os.environ.get("CI"):
             pytest.fail(reason)
         pytest.skip(reason)
-    environment = {**os.environ, "AUTHLIB_INSECURE_TRANSPORT": "1"}
     process = subprocess.Popen(
-        [str(PYTHON), str(PROGRAM)],
-        env=environment,
+        [str(python), str(FOREIGN / program)],
+        env={**os.environ, "AUTHLIB_INSECURE_TRANSPORT": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
     )
     with process:
         try:
-            yield Authlib(process.stdout.readline().strip())
+            yield process.stdout.readline().strip()
         finally:
             process.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(END_S)
             process.kill()
+
+
+@pytest.fixture(scope="module")
+def authlib():
+    with serving("authlib", "authlib_server.py") as issuer:
+        yield Authlib(issuer)
+
+
+@pytest.fixture(scope="module")
+def sdk():
+    with serving("python-sdk", "sdk_authorized_server.py") as issuer:
+        yield Foreign(issuer)
 
 
 @pytest.fixture
