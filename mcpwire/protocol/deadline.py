@@ -29,15 +29,16 @@ class Deadline:
     _spare: float  # seconds after which the clock runs again
     _most: float
 
+    _pauses = 0
+    _left = inf  # of what pauses with a bound may take
+    _cap = inf
+
     def __init__(
         self, now: float, timeout: float | None, *, maximum: float | None = None
     ) -> None:
         self.started = now
         self.timeout = self._timeout = timeout
         self._maximum = maximum
-        self._pauses = 0
-        self._left = inf  # of what pauses with a bound may take
-        self._cap = inf
         self.at = inf if timeout is None else now + timeout
         if maximum is not None:
             self._cap = now + maximum
