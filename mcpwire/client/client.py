@@ -42,7 +42,7 @@ from mcpwire.protocol.output_validation import KnownTools
 from mcpwire.protocol.retry import tool_allows_repeat
 from mcpwire.protocol.subscriptions import Filter
 from mcpwire.transports.targets import opener
-from mcpwire.types import UNSET, decode, decoder, encode
+from mcpwire.types import UNSET, decode, encode
 from mcpwire.types.tools import CallToolResult
 from mcpwire.versions import Era
 
@@ -105,8 +105,6 @@ __all__ = ["CallOptions", "Client", "resolve_links"]
 T = TypeVar("T")
 
 logger = logging.getLogger("mcpwire")
-
-_decode_tool_result: Final = decoder(CallToolResult)
 
 _MCPWIRE: Final = {"name": "mcpwire", "version": __version__}
 
@@ -528,7 +526,7 @@ class Client:
             may_repeat = self._may_repeat(name, idempotent)
             options = Options(deadline, meta, on_progress, headers, None, may_repeat)
             raw = await requests.finish("tools/call", params, raw, options)
-        result = _decode_tool_result(raw)
+        result = decode(CallToolResult, raw)
         if validate != "off":
             await self._validate(name, result, validate)
         return result.raise_for_error() if check else result
@@ -591,7 +589,7 @@ class Client:
             raw = await self._requests.request(
                 "tools/call", params, options, handle=handle
             )
-            result = _decode_tool_result(raw)
+            result = decode(CallToolResult, raw)
             if validate != "off":
                 await self._validate(name, result, validate)
             return result.raise_for_error() if check else result

@@ -29,15 +29,16 @@ class Deadline:
     _spare: float  # maximum length of the pause in seconds
     _most: float
 
+    _pauses = 0
+    _left = inf  # seconds that are left for limited pauses
+    _cap = inf
+
     def __init__(
         self, now: float, timeout: float | None, *, maximum: float | None = None
     ) -> None:
         self.started = now
         self.timeout = self._timeout = timeout
         self._maximum = maximum
-        self._pauses = 0
-        self._left = inf  # seconds that are left for limited pauses
-        self._cap = inf
         self.at = inf if timeout is None else now + timeout
         if maximum is not None:
             self._cap = now + maximum

@@ -481,7 +481,6 @@ class Reply:
         self.error: MCPError | None = None
         self._body: Line = b""
         self._body_kind: BodyKind = "other"
-        self._room = 0
         self._decoder: SSEDecoder | None = None
         self._is_begun = False  # whether messages were read without a decoder
 
@@ -617,21 +616,18 @@ class Reply:
         if self._body_kind == "stream":
             self.save_position()
             self._end_stream()
+            self.is_over = True
         else:
             body, self._body = self._body, b""
-            self._take_body(body)
-        self.is_over = True
-
-    def _take_body(self, body: Line) -> None:
-        if self._body_kind != "json":
-            self._settle(self._fault(body))
-            return
-        # RFC 8259, 8.1: a parser may ignore a byte order mark.
-        if body[0:3] == b"\xef\xbb\xbf":
-            body = body[3:]
-        self._take_message(body)
-        if not self.is_over:
-            self._settle(self._malformed or self._no_answer("body", body))
+            if self._body_kind != "json":
+                self._settle(self._fault(body))
+                return
+            # RFC 8259, 8.1: a parser may ignore a byte order mark.
+            if body.startswith(b"\xef\xbb\xbf"):
+                body = body[3:]
+            self._take_message(body)
+            if not self.is_over:
+                self._settle(self._malformed or self._no_answer("body", body))
 
     def _end_stream(self) -> None:
         may_resume = self.can_resume and self._owner.recovery.resume

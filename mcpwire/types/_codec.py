@@ -476,14 +476,12 @@ class _DecoderSource(_Source):
     def accept(self, field: FieldSpec) -> None:
         """Add the code for an optional field; ``n`` counts the remaining members."""
         value, default = self.name("v"), self.default(field.default)
-        self.line(f"{value} = {field.absent!r}")
-        self.line("if n:", f"{value} = d.get({field.wire!r}, {field.absent!r})")
-        with self.block(f"if {value} is not {field.absent!r}:"):
+        found = f"({value} := d.get({field.wire!r}, {field.absent!r}))"
+        with self.block(f"if n and {found} is not {field.absent!r}:"):
             self.line("n -= 1")
             self.check_optional(field, value, default)
-        if default != repr(field.absent):
-            self.line("else:", f"{value} = {default}")
-        self.line(f"o.{field.attribute} = {value}")
+            self.line(f"o.{field.attribute} = {value}")
+        self.line("else:", f"o.{field.attribute} = {default}")
 
     def check_optional(self, field: FieldSpec, value: str, default: str) -> None:
         path = repr(member("", field.wire))

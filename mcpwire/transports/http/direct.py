@@ -51,8 +51,8 @@ READ_BYTES: Final = 65_536
 WRITE_BYTES: Final = 262_144
 """The most one write is given: asyncio copies what the system does not take."""
 
-RESENDS: Final = 3
-"""How often a request is written again of which nothing could be written."""
+ATTEMPTS: Final = range(4)
+"""How often a request is written of which nothing could be written."""
 
 LAST_READS: Final = 1_024
 """How often a connection is read after writing to it has failed: 64 MiB."""
@@ -113,28 +113,30 @@ class DirectEngine:
             self._check_unwritten(request)
         first, rest = encode(request)
         connection = self._take()
-        for _ in range(1 + RESENDS):
+        for _ in ATTEMPTS:
             if connection is None:
                 connection = await self._connect(request, reply)
             waiter = connection.send(first, rest, reply)
-            try:
-                if await waiter:
-                    return
-            except BaseException:
-                if connection.waiter is waiter:
-                    connection.fail()
-                raise
+            if waiter is not None:
+                break
             connection = None  # the idle ones may be as dead as that one
-        raise self.closed_error("no connection takes the request", sent=False)
+        else:
+            raise self.closed_error("no connection takes the request", sent=False)
+        try:
+            await waiter
+        except BaseException:
+            if connection.waiter is waiter:
+                connection.fail()
+            raise
 
     def abort(self, reply: ResponseSink, error: MCPError) -> bool:
-        """End the exchange of that reply with an error; return whether one ran."""
+        """End the exchange of that reply; see `Engine.abort`."""
         for connection in self.open:
             if connection.reply is reply:
                 waiter = connection.waiter
                 if waiter is None or waiter.done():
                     return False
-                connection.fail(error)
+                connection.fail(None if reply.is_over else error)
                 return True
         opening = self._opening.get(reply)
         if opening is None or opening.expired() or reply in self._aborted:
@@ -318,9 +320,8 @@ class DirectEngine:
 class Connection(asyncio.BufferedProtocol):
     """One connection to the target's origin: one request and response at a time.
 
-    Its `waiter` is resolved once the reply is over: with true, or with false if nothing
-    of the request could be written. No request may follow on one that `is_spent`: it
-    has ended, or the response came before all of its request was written.
+    Its `waiter` is resolved once the reply is over. No request may follow on one that
+    `is_spent`: it has ended, or the response came before its request was written.
     """
 
     transport: asyncio.Transport
@@ -329,7 +330,7 @@ class Connection(asyncio.BufferedProtocol):
         self.socket = sock
         self.reader = ResponseReader(engine.limits)
         self.reply: ResponseSink | None = None  # while it is not idle
-        self.waiter: asyncio.Future[bool] | None = None
+        self.waiter: asyncio.Future[None] | None = None
         self.until = 0.0  # then it is trusted no more, idle or at a body's end
         self.poll = _poller(sock.fileno())
         self.is_spent = False
@@ -344,16 +345,18 @@ class Connection(asyncio.BufferedProtocol):
 
     def send(
         self, first: bytes, rest: memoryview | None, reply: ResponseSink
-    ) -> asyncio.Future[bool]:
-        """Write a request; return what is resolved when its reply is over."""
+    ) -> asyncio.Future[None] | None:
+        """Write a request; return what is resolved when its reply is over.
+
+        ``None``: the system took none of it.
+        """
+        self.transport.write(first)
+        if self.transport.is_closing():
+            self.abort()
+            return None
         self.reply = reply
         self.reader.expect(reply)
         waiter = self.waiter = self._loop.create_future()
-        self.transport.write(first)
-        if self.transport.is_closing():  # the system took none of it
-            self._wake(result=False)
-            self.abort()
-            return waiter
         self._engine.written += len(first)
         if rest is not None:
             self._unsent = rest
@@ -387,7 +390,7 @@ class Connection(asyncio.BufferedProtocol):
             self._wake(error)
             self.abort()
 
-    def _wake(self, error: BaseException | None = None, *, result: bool = True) -> None:
+    def _wake(self, error: BaseException | None = None) -> None:
         waiter, self.waiter = self.waiter, None
         self.reply = None
         if waiter is None or waiter.done():
@@ -396,7 +399,7 @@ class Connection(asyncio.BufferedProtocol):
             waiter.set_exception(error)
             waiter.exception()  # perhaps nobody else asks for it
         else:
-            waiter.set_result(result)
+            waiter.set_result(None)
 
     def _complete(self) -> None:
         self._engine.completed(self)  # first: the next request may want it
@@ -440,7 +443,7 @@ class Connection(asyncio.BufferedProtocol):
             self._tail_left = TAIL_BYTES
             self._engine.watch(self, TAIL_S)
             if not waiter.done():
-                waiter.set_result(True)
+                waiter.set_result(None)
 
     def eof_received(self) -> None:
         """Take note that the server sends no more; the transport closes itself."""

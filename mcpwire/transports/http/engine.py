@@ -10,9 +10,11 @@ from __future__ import annotations
 import os
 import re
 import sys
-from typing import TYPE_CHECKING, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     from mcpwire.errors import MCPError
     from mcpwire.limits import Limits
     from mcpwire.protocol.deadline import Deadline
@@ -59,9 +61,9 @@ class Engine(Protocol):
     def bytes_received(self) -> int:
         """How many bytes have come so far."""
 
-    async def exchange(
+    def exchange(
         self, request: Request, reply: ResponseSink, deadline: Deadline | None
-    ) -> None:
+    ) -> Coroutine[Any, Any, None]:
         """Send a request and pass the response to its reply until that is over.
 
         A request is sent again only if nothing of it could be written. What is left of
@@ -77,7 +79,10 @@ class Engine(Protocol):
         """
 
     def abort(self, reply: ResponseSink, error: MCPError) -> bool:
-        """End the exchange of that reply with an error; return whether one ran."""
+        """End the exchange of that reply; return whether one ran.
+
+        It raises the error, unless the reply is over.
+        """
 
     async def aclose(self) -> None:
         """Close every connection; bounded in time."""

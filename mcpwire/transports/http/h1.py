@@ -37,6 +37,7 @@ JOINED_BYTES: Final = 65_536
 
 _SHOWN_BYTES: Final = 40
 _VERSIONS: Final = frozenset({"1.0", "1.1"})
+_FRAMED: Final = frozenset({b"content-length", b"transfer-encoding"})
 _KEEP_ALIVE: Final = re.compile(
     rb"(?:^|[,; \t])timeout=([0-9]{1,9})(?![0-9])", re.IGNORECASE
 )
@@ -70,10 +71,9 @@ def encode(request: Request) -> tuple[bytes, memoryview | None]:
     body = request.body
     if body is None:
         return request.start + b"\r\n", None
-    head = b"%bcontent-length: %d\r\n\r\n" % (request.start, len(body))
-    if len(body) <= JOINED_BYTES:
-        return head + body, None
-    return head, memoryview(body)
+    size = len(body)
+    joined, rest = (body, None) if size <= JOINED_BYTES else (b"", memoryview(body))
+    return b"%bcontent-length: %d\r\n\r\n%b" % (request.start, size, joined), rest
 
 
 class ResponseReader:
@@ -100,7 +100,7 @@ class ResponseReader:
         self._status = 0  # of a head that the sink has yet to take
         self._chunks: list[bytes] = []
         self._overhead = 0  # bytes of heads, then of chunk framing since the last data
-        self._is_head_done = self._until_close = self._is_muted = False
+        self._is_head_done = self._is_muted = False
         self.on_body = self._chunks.append
         self._parser = HttpResponseParser(self)
 
@@ -126,13 +126,10 @@ class ResponseReader:
             return
         if not self.has_begun:
             self._begin(data)
-        was_body = self._is_head_done
-        if not was_body:
-            room = self._head_max - self._overhead
-            if len(data) > room:
-                self._feed_over_limit(data, room)
-                return
-            self._overhead += len(data)
+        self._overhead += len(data)
+        if self._overhead > self._head_max and not self._is_head_done:
+            self._feed_over_limit(data)
+            return
         refusal = None
         try:
             self._parser.feed_data(data)
@@ -141,7 +138,7 @@ class ResponseReader:
         sink = self._sink
         assert sink is not None, "a response without a sink"
         try:
-            self._pass_on(sink, refusal, len(data) if was_body else 0)
+            self._pass_on(sink, refusal)
         except BaseException as error:
             self.may_reuse = False
             if not (sink.is_over and isinstance(error, MCPError)):
@@ -159,7 +156,9 @@ class ResponseReader:
                 hint=_HINTS.get(data[0]),
             )
 
-    def _feed_over_limit(self, data: bytes | memoryview, room: int) -> None:
+    def _feed_over_limit(self, data: bytes | memoryview) -> None:
+        self._overhead -= len(data)
+        room = self._head_max - self._overhead
         if room:
             self.feed(data[:room])
         if not self._is_head_done:
@@ -177,16 +176,14 @@ class ResponseReader:
             return self._raised or found.__context__ or found
         return RemoteProtocolError(f"the response is not acceptable HTTP: {found}")
 
-    def _pass_on(
-        self, sink: ResponseSink, refusal: BaseException | None, size: int
-    ) -> None:
-        """Pass on what came of `size` bytes of the body, then raise `refusal`."""
+    def _pass_on(self, sink: ResponseSink, refusal: BaseException | None) -> None:
+        """Pass on what was read, then raise `refusal`."""
         if self._status:
             status, self._status = self._status, 0
             sink.head(status, self._fields)
         chunks = self._chunks
         if chunks:
-            size = self._overhead = 0
+            self._overhead = 0
             data = chunks[0] if len(chunks) == 1 else b"".join(chunks)
             chunks.clear()
             if not self._is_muted:
@@ -196,10 +193,8 @@ class ResponseReader:
             sink.end()
         elif refusal is not None:
             raise refusal from None
-        elif not self._until_close:  # chunk sizes, extensions or trailers
-            self._overhead += size
-            if self._overhead > self._head_max:
-                raise self._too_large("chunk extensions or trailers are")
+        elif self._overhead > self._head_max:
+            raise self._too_large("chunk extensions or trailers are")
 
     def _too_large(self, what: str) -> MessageTooLarge:
         limit = self._head_max
@@ -211,7 +206,7 @@ class ResponseReader:
         It does where the response has neither a length nor chunks, and nowhere else.
         """
         self.may_reuse = False
-        if self.is_complete or not (self._is_head_done and self._until_close):
+        if self.is_complete or not self._is_head_done or _FRAMED & self._fields.keys():
             return False
         sink, self._sink = self._sink, None
         self.is_complete = True
@@ -245,16 +240,19 @@ class ResponseReader:
             raise
 
     def _take_head(self, fields: dict[bytes, bytes]) -> None:
-        version = self._parser.get_http_version()
+        keeps_alive = self._parser.should_keep_alive()
+        version = "1.1"
+        # RFC 9112 section 9.3: no other persists without that field. Reading the
+        # version takes 2 % of a call.
+        if not keeps_alive or b"connection" in fields:
+            version = self._parser.get_http_version()
         if version not in _VERSIONS:
             raise RemoteProtocolError(f"expected HTTP/1.0 or HTTP/1.1, got {version}")
         status = self._parser.get_status_code()
         if status < 200:
             _check_interim(status)
             return
-        self._until_close = b"content-length" not in fields
         if b"transfer-encoding" in fields:
-            self._until_close = False
             _check_transfer_encoding(fields[b"transfer-encoding"], version)
         self._is_muted = b"content-encoding" in fields and _is_unreadable(
             status, fields[b"content-encoding"]
@@ -263,6 +261,7 @@ class ResponseReader:
         if b"keep-alive" in fields:
             found = _KEEP_ALIVE.search(fields[b"keep-alive"])
             self.keep_alive_s = inf if found is None else float(found[1])
+        self.may_reuse = keeps_alive and self.keep_alive_s > 0
         self._is_head_done = True
         self._overhead = 0
         self._status = status
@@ -270,7 +269,6 @@ class ResponseReader:
     def on_message_complete(self) -> None:
         """End the message; only the final response is complete with it."""
         if self._is_head_done:
-            self.may_reuse = self._parser.should_keep_alive() and self.keep_alive_s > 0
             self.is_complete = True
 
 

@@ -159,7 +159,7 @@ class HttpxEngine:
         return await _Thread().send(lambda: self.client.send(request, **options))
 
     def abort(self, reply: ResponseSink, error: MCPError) -> bool:
-        """End the exchange of that reply with an error; return whether one ran."""
+        """End the exchange of that reply; see `Engine.abort`."""
         return any(
             exchange.fail(error)
             for exchange in list(self.exchanges)
@@ -247,11 +247,14 @@ class _Exchange:
     # From outside...
 
     def fail(self, error: MCPError) -> bool:
-        """End it with an error; return whether it was under way."""
+        """End it, with an error unless its reply is over; tell whether it ran."""
         if self.over.done():
             return False
-        self.over.set_exception(error)
-        self.over.exception()  # perhaps nobody else asks for it
+        if self.reply.is_over:
+            self.over.set_result(None)
+        else:
+            self.over.set_exception(error)
+            self.over.exception()  # perhaps nobody else asks for it
         self.end()
         return True
 

@@ -16,7 +16,7 @@ from mcpwire.transports.http.credentials import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable
+    from collections.abc import AsyncIterator, Awaitable, Coroutine
 
     from mcpwire.protocol.http_reply import Reply, Request
     from mcpwire.transports.base import Trace
@@ -47,18 +47,22 @@ class Sender:
         self._loop = loop
         self._pauses: dict[Reply, asyncio.Timeout] = {}
 
-    async def _exchange(self, reply: Reply, request: Request) -> None:
+    def _exchange(self, reply: Reply, request: Request) -> Coroutine[Any, Any, None]:
         """Send a request; follow redirects where the target allows that."""
+        if self._http.follow_redirects:
+            return self._follow(reply, request)
+        return self._send_once(reply, request)
+
+    def _send_once(self, reply: Reply, request: Request) -> Coroutine[Any, Any, None]:
+        if self._trace is not None:
+            self._tell_request(request)
+        if reply.aborted is not None:
+            raise reply.aborted
+        return self._engine.exchange(request, reply, reply.deadline)
+
+    async def _follow(self, reply: Reply, request: Request) -> None:
         for _ in range(MAX_REDIRECTS + 1):
-            if self._trace is not None:
-                self._tell_request(request)
-            if reply.aborted is not None:
-                raise reply.aborted
-            try:
-                await self._engine.exchange(request, reply, reply.deadline)
-            except MCPError as error:
-                if error is not reply.error:
-                    raise
+            await self._send_once(reply, request)
             there = reply.redirect
             if there is None:
                 return
