@@ -47,7 +47,7 @@ from mcpwire.check.cases._items import LISTS, pages
 from mcpwire.check.results import Cell, Report, Result
 from mcpwire.check.roles import callable_tools, find_roles
 from mcpwire.check.schemas import SchemaWatch
-from mcpwire.check.subject import Answer, Facts, Subject, shown
+from mcpwire.check.subject import Answer, Facts, Patience, Subject, shown
 from mcpwire.errors import ConnectError
 from mcpwire.transports.http.target import Http
 from mcpwire.transports.http.tls import ssl_context
@@ -366,7 +366,7 @@ class _Run:
         has_company = bool(self._starting)
         while True:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(max(_PROBE_S, _PROBE_STARTS * self._took_s)):
+                async with Patience(max(_PROBE_S, _PROBE_STARTS * self._took_s)):
                     return await subject.answer(id)
             if not self._starting:
                 break  # else processes that began with this one start, too
@@ -646,7 +646,7 @@ class _Run:
 async def _verdict_of(subject: Subject, case: Case) -> tuple[Verdict, str, str]:
     """Run a case's function; tell its verdict, what was expected and what came."""
     try:
-        async with asyncio.timeout(case.bound_s):
+        async with Patience(case.bound_s):
             await case.run(subject)
     except Finding as found:
         if isinstance(found, Absent):

@@ -6,9 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from clocks import on_a_clock_by_hand
 
 from mcpwire import Stdio
-from mcpwire.check.case import NotAnswered
+from mcpwire.check.case import NoAnswer, NotAnswered
 from mcpwire.check.schemas import SchemaWatch
 from mcpwire.check.subject import Subject
 from mcpwire.versions import LATEST_SESSION
@@ -67,6 +68,29 @@ async def test_a_response_without_the_answer_is_no_hang(response):
     async with serving(response) as (subject, _):
         with pytest.raises(NotAnswered):
             await subject.request("ping", id=7)
+
+
+@on_a_clock_by_hand
+async def test_what_holds_this_process_up_is_no_hang_of_the_server(anyio_backend):
+    loop = asyncio.get_running_loop()
+    async with serving(STREAM + ANSWER, STREAM) as (subject, heads):
+        asking = asyncio.create_task(subject.request("ping", id=7))
+        while not heads:  # noqa: ASYNC110 - what follows is of this very turn
+            await asyncio.sleep(0)
+        loop.jump(60.0)  # the answer is there, and nothing has read it yet
+        assert (await asking).result == {}
+
+
+@on_a_clock_by_hand
+async def test_an_answer_that_does_not_come_is_a_hang_after_its_bound(anyio_backend):
+    loop = asyncio.get_running_loop()
+    async with serving(b"") as (subject, _):
+        waiting = asyncio.create_task(subject.answer(7, timeout=2.0))
+        await loop.advance(1.9)
+        assert not waiting.done()
+        await loop.advance(0.2)
+        with pytest.raises(NoAnswer):
+            await waiting
 
 
 async def test_secrets_are_sent_and_not_kept():
