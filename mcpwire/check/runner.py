@@ -645,8 +645,9 @@ class _Run:
 
 async def _verdict_of(subject: Subject, case: Case) -> tuple[Verdict, str, str]:
     """Run a case's function; tell its verdict, what was expected and what came."""
+    start_s = subject.start_s if case.start is Start.RAW else 0.0
     try:
-        async with Patience(case.bound_s):
+        async with Patience(case.bound_s + start_s) as subject.limit:
             await case.run(subject)
     except Finding as found:
         if isinstance(found, Absent):

@@ -95,6 +95,10 @@ class Patience:
         self._left = float(_STEPS)
         self._go_on()
 
+    def extend(self, seconds: float) -> None:
+        """Wait so many seconds longer, or less long."""
+        self._left += seconds / self._step
+
     def _stop(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
@@ -357,6 +361,7 @@ class Subject:
         stream: The stream of a connection over HTTP+SSE, which all messages come on.
         watch: Looks at each message that comes.
         judged: How often the case has expected something.
+        limit: The bound of the case, which the starts of processes are no part of.
     """
 
     def __init__(
@@ -400,6 +405,7 @@ class Subject:
         self._own_ids: range | None = None
         self._case = ""
         self.judged = 0
+        self.limit: Patience | None = None
         self._asked: dict[Any, str] = {}
         self._of_other_revisions: set[Any] = set()
         self._answering: set[asyncio.Task[None]] = set()
@@ -497,9 +503,14 @@ class Subject:
         )
         other.tape, other._case = self.tape, self._case
         self._others.append(other)
+        began = monotonic()
+        if self.limit is not None:
+            self.limit.extend(self.start_s)
         await other.open()
         if handshake:
             await other.handshake()
+            if self.limit is not None:
+                self.limit.extend(monotonic() - began - self.start_s)
         return other
 
     async def close_others(self) -> None:

@@ -188,6 +188,24 @@ def test_a_case_ends_at_its_bound():
     assert found["endless"].expected == "the case takes at most 0.1 s"
 
 
+async def greets_another(subject):
+    await subject.another()
+
+
+async def greets(subject):
+    await subject.handshake()
+
+
+@pytest.mark.parametrize(
+    ("case", "start"), [(greets_another, Start.SHARED), (greets, Start.RAW)]
+)
+def test_the_start_of_a_process_is_no_part_of_the_bound_of_a_case(case, start):
+    where = python("import time; time.sleep(0.5)" + OBEDIENT)
+    (made_of_it,) = made(m_it=case)
+    found = verdicts([_with(made_of_it, bound_s=0.3, start=start)], where=where)
+    assert found["it"].verdict is Verdict.PASS
+
+
 def _with(case, **changes):
     import attrs
 
