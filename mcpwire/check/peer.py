@@ -67,6 +67,7 @@ class Tape:
 
     Attributes:
         secrets: Octets that no report may show, such as access tokens.
+        last_sent: What a case has sent last, as reports show it.
     """
 
     def __init__(self) -> None:
@@ -76,6 +77,7 @@ class Tape:
     def clear(self) -> None:
         """Begin anew, for the next case."""
         self.octets: list[Octets] = []
+        self.last_sent = b""
         self._began = monotonic()
         self._room = {"sent": KEPT, "received": KEPT}
 

@@ -391,7 +391,6 @@ class Subject:
         self.answer_with: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {}
         self.session_id: str | None = None
         self.tape = Tape()
-        self.last_sent = b""
         self._headers = dict(headers or {})
         self._tls = tls
         self._is_sse = is_sse
@@ -414,6 +413,15 @@ class Subject:
         self.http: HttpPeer | None = None
 
     # --- the connection ---------------------------------------------------------------
+
+    @property
+    def last_sent(self) -> bytes:
+        """What was sent last, on this connection or one that it has opened."""
+        return self.tape.last_sent
+
+    @last_sent.setter
+    def last_sent(self, data: bytes) -> None:
+        self.tape.last_sent = data
 
     @property
     def is_modern(self) -> bool:
@@ -549,7 +557,6 @@ class Subject:
         self._answers.clear()
         self._case = case
         self.judged = 0
-        self.last_sent = b""
         first = CASE_IDS * (1 + number)
         self._own_ids = range(first, first + CASE_IDS)
         self._ids = count(first)

@@ -196,6 +196,16 @@ async def greets(subject):
     await subject.handshake()
 
 
+def test_what_a_second_connection_of_a_case_sent_is_shown():
+    async def ask_on_another(subject):
+        other = await subject.another()
+        answer = await other.request("other")
+        subject.broken("an error", answer)
+
+    found = verdicts(made(m_it=ask_on_another))
+    assert '"method":"other"' in found["it"].sent
+
+
 @pytest.mark.parametrize(
     ("case", "start"), [(greets_another, Start.SHARED), (greets, Start.RAW)]
 )
