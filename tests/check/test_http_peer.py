@@ -9,7 +9,8 @@ import pytest
 from clocks import on_a_clock_by_hand
 
 from mcpwire import Stdio
-from mcpwire.check.case import NoAnswer, NotAnswered
+from mcpwire.check.case import Broken, NoAnswer, NotAnswered
+from mcpwire.check.cases import CASES
 from mcpwire.check.schemas import SchemaWatch
 from mcpwire.check.subject import Subject
 from mcpwire.versions import LATEST_SESSION
@@ -68,6 +69,25 @@ async def test_a_response_without_the_answer_is_no_hang(response):
     async with serving(response) as (subject, _):
         with pytest.raises(NotAnswered):
             await subject.request("ping", id=7)
+
+
+@pytest.mark.parametrize(
+    ("id", "body", "is_broken"),
+    [
+        ("RPC-12.a", b"null", False),
+        ("RPC-12.a", b"Accepted", False),
+        ("RPC-12.a", b"{}", True),
+        ("RPC-12.a", b"[]", True),
+        ("TR-HTTP-10.b", b"null", True),
+    ],
+)
+async def test_a_body_that_is_no_message_is_no_answer(id, body, is_broken):
+    (case,) = (each for each in CASES if each.id == id)
+    head = b"HTTP/1.1 202 Accepted\r\nContent-Length: %d\r\n\r\n" % len(body)
+    expected = pytest.raises(Broken) if is_broken else contextlib.nullcontext()
+    async with serving(head + body) as (subject, _):
+        with expected:
+            await case.run(subject)
 
 
 @on_a_clock_by_hand
