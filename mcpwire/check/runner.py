@@ -64,6 +64,7 @@ __all__ = ["PROFILE", "Options", "run", "select"]
 PROFILE: Final = "2026.1"
 """The newest profile: the frozen set of cases that a score is of."""
 
+_FIRST_START_S: Final = 60.0  # `npx -y` and `uvx` fetch a server before it starts
 _START_S: Final = 15.0
 _SURVEY_S: Final = 300.0  # without a budget
 _LATER_STARTS: Final = 10  # times as long as the first may a later start take
@@ -209,12 +210,13 @@ class _Run:
         self._numbers = {id: number for number, id in enumerate(every)}
         self._on_result = on_result
         self._watch = SchemaWatch()
-        self._start_s = _START_S
+        is_stdio = isinstance(target, Stdio)
+        self._start_s = _FIRST_START_S if is_stdio else _START_S
         self._took_s = 0.0
         """How long the first process took to answer."""
         self._starting = 0
         """How many processes that get an `initialize` are starting."""
-        self._transport: Transport = "stdio" if isinstance(target, Stdio) else "http"
+        self._transport: Transport = "stdio" if is_stdio else "http"
         jobs = options.jobs if self._transport == "stdio" else 1
         self._jobs = asyncio.Semaphore(jobs)
         self._ends_at = (

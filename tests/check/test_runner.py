@@ -427,6 +427,20 @@ def test_cases_are_chosen_by_id_family_and_level():
         ids(revisions=("2020",))
 
 
+def test_a_server_that_is_fetched_first_may_take_longer_to_start(monkeypatch, tmp_path):
+    monkeypatch.setattr(runner, "_START_S", 0.2)
+    fetched = f"""
+import pathlib, time
+marker = pathlib.Path({str(tmp_path / "fetched")!r})
+if not marker.exists():
+    marker.touch()
+    time.sleep(1)
+"""
+    options = _with(ONE, answer_s=0.3)
+    found = verdicts(made(m_it=fine), options, python(fetched + OBEDIENT))
+    assert found["it"].verdict is Verdict.PASS
+
+
 def test_a_case_without_a_subject_is_data():
     (case,) = made(m_a=fine)
     assert isinstance(case, Case)
