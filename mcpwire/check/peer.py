@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 import attrs
 
 from mcpwire.check.case import NoAnswer, PeerDied
-from mcpwire.errors import RemoteProtocolError
+from mcpwire.errors import RemoteProtocolError, last_said
 from mcpwire.limits import Limits
 from mcpwire.transports.http.h1 import ResponseReader
 from mcpwire.transports.process import StderrTail, describe_exit, spawn
@@ -188,8 +188,8 @@ class StdioPeer:
     def death(self) -> PeerDied:
         """Return the finding that the process has ended."""
         how = f"the server {describe_exit(self.exit_code)}"
-        if last := self.stderr.strip().rpartition("\n")[2]:
-            how += f"; stderr ends: {last[:200]}"
+        if last := last_said(self.stderr):
+            how += f"; stderr ends: {last}"
         return PeerDied("the server goes on", how)
 
     async def write(self, data: bytes) -> None:
