@@ -285,6 +285,10 @@ class _Run:
             sessions = (each for each in wanted if each.era is Era.SESSION)
             again = [await self._look_at(each) for each in sessions]
             spoken = [each for each in again if not isinstance(each, str)]
+            if spoken:
+                tried = zip(wanted, problems, strict=True)
+                problems = [text for each, text in tried if each.era is Era.STATELESS]
+                problems += [each for each in again if isinstance(each, str)]
         if not spoken:
             raise ConnectError(f"no revision could be used: {problems[0]}")
         self.notes += problems

@@ -289,6 +289,49 @@ def test_revisions_that_the_server_does_not_speak_are_named():
     assert report.server == {"name": "obedient", "version": "1"}
 
 
+class OverEvents:
+    """A server over HTTP+SSE for one connection at a time."""
+
+    async def __call__(self, reader, writer):
+        head = await reader.readuntil(b"\r\n\r\n")
+        if head.startswith(b"GET /sse"):
+            self.stream = writer
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n")
+            writer.write(b"event: endpoint\ndata: /messages\n\n")
+            await reader.read()
+        elif head.startswith(b"POST /messages"):
+            size = int(re.search(rb"(?i)content-length: *(\d+)", head)[1])
+            message = json.loads(await reader.readexactly(size))
+            answer = {"jsonrpc": "2.0", "id": message.get("id"), "result": {}}
+            if message["method"] == "initialize":
+                version = message["params"]["protocolVersion"]
+                info = {"name": "events", "version": "1"}
+                answer["result"] = {
+                    "protocolVersion": version,
+                    "capabilities": {},
+                    "serverInfo": info,
+                }
+            writer.write(b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n")
+            if "id" in message:
+                self.stream.write(b"data: " + json.dumps(answer).encode() + b"\n\n")
+        else:
+            writer.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+        writer.close()
+
+
+def test_revisions_that_are_spoken_over_events_are_not_named():
+    async def check():
+        server = await asyncio.start_server(OverEvents(), "127.0.0.1", 0)
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/sse"
+        async with server:
+            options = _with(ONE, revisions=("2025-11-25", "2026-07-28"))
+            return await run(url, options, cases=made(m_a=fine))
+
+    report = asyncio.run(check())
+    assert [str(cell) for cell in report.cells()] == ["server sse 2025-11-25"]
+    assert [note[:10] for note in report.notes] == ["2026-07-28"]
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
