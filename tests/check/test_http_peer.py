@@ -23,7 +23,7 @@ TOKEN = "a-secret-token"
 
 
 @contextlib.asynccontextmanager
-async def serving(*responses, is_sse=False):
+async def serving(*responses, is_sse=False, has_end=True):
     """Yield a subject of a server that gives these responses, and what it was sent."""
     left, heads = list(responses), []
 
@@ -31,6 +31,8 @@ async def serving(*responses, is_sse=False):
         with contextlib.suppress(asyncio.IncompleteReadError):
             heads.append((await reader.readuntil(b"\r\n\r\n")).decode())
             writer.write(left.pop(0))
+            if not has_end:
+                await reader.read()
         writer.close()
 
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
@@ -87,6 +89,15 @@ async def test_a_body_that_is_no_message_is_no_answer(id, body, is_broken):
     expected = pytest.raises(Broken) if is_broken else contextlib.nullcontext()
     async with serving(head + body) as (subject, _):
         with expected:
+            await case.run(subject)
+
+
+async def test_a_body_without_an_end_is_judged_by_its_status():
+    (case,) = (each for each in CASES if each.id == "LHTTP-31.b")
+    head = OK + b"Content-Type: application/json\r\n\r\n"
+    async with serving(head, has_end=False) as (subject, _):
+        subject.bound_s = 0.2
+        with pytest.raises(Broken, match=r"the status 400.*200"):
             await case.run(subject)
 
 
