@@ -892,7 +892,7 @@ class Subject:
             return Reaction(reaction.messages + self._others_than_ours(before))
         return Reaction(self._others_than_ours(before), has_ended=True)
 
-    async def barrier(self) -> None:
+    async def barrier(self, timeout: float | None = None) -> None:
         """Wait until the server has read all that was sent.
 
         Raises:
@@ -902,7 +902,7 @@ class Subject:
         self._barriers |= {id}
         kept = self.last_sent
         try:
-            await self.request(self.facts.barrier, id=id)
+            await self.request(self.facts.barrier, id=id, timeout=timeout)
         except NoAnswer as found:
             raise type(found)("the server goes on to answer", found.actual) from None
         finally:

@@ -145,3 +145,25 @@ def test_a_server_without_changes_may_refuse_subscriptions(kind, verdict):
     options = Options(revisions=("2026-07-28",), only=("SUB-03.a",))
     report = asyncio.run(run(command, options))
     assert [r.verdict.value for r in report.results] == [verdict]
+
+
+SERIAL = """
+import json, sys, time
+SLOW = dict(name="slow", inputSchema=dict(type="object"),
+            annotations=dict(readOnlyHint=True))
+for line in sys.stdin:
+    message = json.loads(line)
+    result = dict(capabilities=dict(tools={}), tools=[SLOW], content=[],
+                  serverInfo=dict(name="s", version="1"), protocolVersion="2025-11-25")
+    if message["method"] == "tools/call":
+        time.sleep(0.05)
+    if "id" in message:
+        print(json.dumps(dict(jsonrpc="2.0", id=message["id"], result=result)))
+        sys.stdout.flush()
+"""
+
+
+def test_a_server_may_answer_one_call_after_another():
+    options = Options(revisions=("2025-11-25",), only=("A15.a",), answer_s=0.4)
+    report = asyncio.run(run(Stdio(sys.executable, ["-c", SERIAL]), options))
+    assert [r.verdict.value for r in report.results] == ["pass"]
