@@ -524,8 +524,7 @@ class Subject:
     async def close_others(self) -> None:
         """End the connections that were opened from this one."""
         others, self._others = self._others, []
-        for other in others:
-            await other.close()
+        await asyncio.gather(*(other.close() for other in others))
 
     async def close(self) -> None:
         """End the connection and all others that were opened from it."""
