@@ -988,6 +988,8 @@ class Subject:
         return self._lines > MOST_LINES or self._octets > MOST_OCTETS
 
     def _take(self, raw: bytes, stream: int = 0) -> None:
+        if self.stream is not None and stream != self.stream.number:
+            return  # over HTTP+SSE the body of a response to a POST is no message
         self._lines += 1
         self._octets += len(raw)
         if self._floods:

@@ -192,3 +192,12 @@ async def test_over_http_and_events_messages_go_where_the_first_event_says():
     async with serving(place, accepted, is_sse=True) as (subject, heads):
         assert await subject.send({"jsonrpc": "2.0", "method": "x"}) is None
         assert heads[1].startswith("POST /messages?id=1 HTTP/1.1\r\n")
+
+
+async def test_over_http_and_events_the_response_to_a_post_is_no_message():
+    place = STREAM + b"event: endpoint\ndata: messages?id=1\n\n"
+    head = b"HTTP/1.1 202 Accepted\r\nContent-Type: application/json\r\n"
+    accepted = head + b'Content-Length: 22\r\n\r\n{"message":"Accepted"}'
+    async with serving(place, accepted, is_sse=True) as (subject, _):
+        await subject.notify("notifications/x")
+        assert list(subject.received) == []
