@@ -329,7 +329,9 @@ class Response:
 
     def end(self) -> None:
         """Take the end of the body."""
-        if self._sse is None and self.body and "json" in self.media_type:
+        # Of a refusal the body need not be a message: frameworks have their own forms.
+        may_be_one = self.status < 400 or b'"jsonrpc"' in self.body
+        if self._sse is None and may_be_one and "json" in self.media_type:
             self._on_data(bytes(self.body))
         self.finish("")
 

@@ -201,3 +201,14 @@ async def test_over_http_and_events_the_response_to_a_post_is_no_message():
     async with serving(place, accepted, is_sse=True) as (subject, _):
         await subject.notify("notifications/x")
         assert list(subject.received) == []
+
+
+@pytest.mark.parametrize(
+    ("body", "count"), [(b'{"detail":"no"}', 0), (b'{"jsonrpc":"2.0","error":{}}', 1)]
+)
+async def test_a_refusal_in_a_form_of_its_own_is_no_message(body, count):
+    head = b"HTTP/1.1 405 Method Not Allowed\r\nContent-Type: application/json\r\n"
+    refusal = head + b"Content-Length: %d\r\n\r\n" % len(body) + body
+    async with serving(refusal) as (subject, _):
+        await subject.exchange("PUT", None, b"{}")
+        assert len(subject.received) == count
