@@ -39,6 +39,7 @@ so that callers do not have to parse messages.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 if TYPE_CHECKING:
@@ -133,16 +134,27 @@ class TransportError(MCPError):
         self.target = target
 
 
-def _with_stderr(message: str, stderr_tail: str) -> str:
-    """Append the last line of stderr that has letters, or else the last line.
+_ADDED: Final = re.compile(r"\s+(?![\s|+])|Node\.js v\d|note: run with `RUST_")
+"""Lines that JavaScript and Rust append to an error: its place and their version."""
 
-    The traceback of an `ExceptionGroup` ends with a rule, and each line has a bar.
+
+def last_said(stderr_tail: str) -> str:
+    """Return the last line of stderr with an error text, or else the last line.
+
+    The traceback of an `ExceptionGroup` ends with a rule, and each line has a bar; that
+    of Go follows the error.
     """
-    lines = [line.strip() for line in stderr_tail.strip().splitlines()]
+    lines = stderr_tail.partition("\ngoroutine ")[0].rstrip().splitlines()
     said = [line for line in lines if any(map(str.isalpha, line))]
-    last = said[-1].lstrip("|+ ") if said else "".join(lines[-1:])
+    said = [line for line in said if not _ADDED.match(line)] or said
+    last = said[-1].strip().lstrip("|+ ") if said else "".join(lines[-1:]).strip()
     if len(last) > QUOTED_CHARACTERS:
         last = f"...{last[-QUOTED_CHARACTERS:]}"
+    return last
+
+
+def _with_stderr(message: str, stderr_tail: str) -> str:
+    last = last_said(stderr_tail)
     return f"{message}; last line of stderr: {last!r}" if last else message
 
 

@@ -428,6 +428,28 @@ GROUP = """\
     +------------------------------------
 """
 
+NODE = """node:events:502
+      throw er; // Unhandled 'error' event
+
+TypeError: fetch failed
+    at async start (file:///server.mjs:19:13) {
+  [cause]: Error: getaddrinfo ENOTFOUND example.com
+      at async lookup (node:dns:122:17)
+}
+
+Node.js v20.20.2
+"""
+RUST = """thread 'main' panicked at src/main.rs:2:5:
+no home folder
+note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace
+"""
+GO = """panic: no podman
+
+goroutine 1 [running]:
+main.main()
+\t/src/main.go:6 +0x1b
+"""
+
 
 @pytest.mark.parametrize(
     ("tail", "quoted"),
@@ -435,6 +457,10 @@ GROUP = """\
         (GROUP, "KeyError: 'TOKEN'"),
         (f"{GROUP}\nserver ended\n", "server ended"),
         ("ValueError: x\n    ^^^^^^\n", "ValueError: x"),
+        (NODE, "TypeError: fetch failed"),
+        (RUST, "no home folder"),
+        (GO, "panic: no podman"),
+        ("  in: here\n", "in: here"),
         ("----\n====\n", "===="),
         ("137\n", "137"),
     ],

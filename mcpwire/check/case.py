@@ -167,7 +167,7 @@ class Case:
     profile: str = "2026.1"
     """The first profile that has it."""
     bound_s: float = 20.0
-    """How long the whole case may take."""
+    """How long the whole case may take, without the starts of processes."""
 
 
 @attrs.define

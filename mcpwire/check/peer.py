@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 import attrs
 
 from mcpwire.check.case import NoAnswer, PeerDied
-from mcpwire.errors import RemoteProtocolError
+from mcpwire.errors import RemoteProtocolError, last_said
 from mcpwire.limits import Limits
 from mcpwire.transports.http.h1 import ResponseReader
 from mcpwire.transports.process import StderrTail, describe_exit, spawn
@@ -67,6 +67,7 @@ class Tape:
 
     Attributes:
         secrets: Octets that no report may show, such as access tokens.
+        last_sent: What a case has sent last, as reports show it.
     """
 
     def __init__(self) -> None:
@@ -76,6 +77,7 @@ class Tape:
     def clear(self) -> None:
         """Begin anew, for the next case."""
         self.octets: list[Octets] = []
+        self.last_sent = b""
         self._began = monotonic()
         self._room = {"sent": KEPT, "received": KEPT}
 
@@ -186,8 +188,8 @@ class StdioPeer:
     def death(self) -> PeerDied:
         """Return the finding that the process has ended."""
         how = f"the server {describe_exit(self.exit_code)}"
-        if last := self.stderr.strip().rpartition("\n")[2]:
-            how += f"; stderr ends: {last[:200]}"
+        if last := last_said(self.stderr):
+            how += f"; stderr ends: {last}"
         return PeerDied("the server goes on", how)
 
     async def write(self, data: bytes) -> None:
@@ -327,7 +329,9 @@ class Response:
 
     def end(self) -> None:
         """Take the end of the body."""
-        if self._sse is None and self.body and "json" in self.media_type:
+        # Of a refusal the body need not be a message: frameworks have their own forms.
+        may_be_one = self.status < 400 or b'"jsonrpc"' in self.body
+        if self._sse is None and may_be_one and "json" in self.media_type:
             self._on_data(bytes(self.body))
         self.finish("")
 

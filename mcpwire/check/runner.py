@@ -47,7 +47,7 @@ from mcpwire.check.cases._items import LISTS, pages
 from mcpwire.check.results import Cell, Report, Result
 from mcpwire.check.roles import callable_tools, find_roles
 from mcpwire.check.schemas import SchemaWatch
-from mcpwire.check.subject import Answer, Facts, Subject, shown
+from mcpwire.check.subject import Answer, Facts, Patience, Subject, shown
 from mcpwire.errors import ConnectError
 from mcpwire.transports.http.target import Http
 from mcpwire.transports.http.tls import ssl_context
@@ -64,6 +64,7 @@ __all__ = ["PROFILE", "Options", "run", "select"]
 PROFILE: Final = "2026.1"
 """The newest profile: the frozen set of cases that a score is of."""
 
+_FIRST_START_S: Final = 60.0  # `npx -y` and `uvx` fetch a server before it starts
 _START_S: Final = 15.0
 _SURVEY_S: Final = 300.0  # without a budget
 _LATER_STARTS: Final = 10  # times as long as the first may a later start take
@@ -209,12 +210,13 @@ class _Run:
         self._numbers = {id: number for number, id in enumerate(every)}
         self._on_result = on_result
         self._watch = SchemaWatch()
-        self._start_s = _START_S
+        is_stdio = isinstance(target, Stdio)
+        self._start_s = _FIRST_START_S if is_stdio else _START_S
         self._took_s = 0.0
         """How long the first process took to answer."""
         self._starting = 0
         """How many processes that get an `initialize` are starting."""
-        self._transport: Transport = "stdio" if isinstance(target, Stdio) else "http"
+        self._transport: Transport = "stdio" if is_stdio else "http"
         jobs = options.jobs if self._transport == "stdio" else 1
         self._jobs = asyncio.Semaphore(jobs)
         self._ends_at = (
@@ -283,6 +285,10 @@ class _Run:
             sessions = (each for each in wanted if each.era is Era.SESSION)
             again = [await self._look_at(each) for each in sessions]
             spoken = [each for each in again if not isinstance(each, str)]
+            if spoken:
+                tried = zip(wanted, problems, strict=True)
+                problems = [text for each, text in tried if each.era is Era.STATELESS]
+                problems += [each for each in again if isinstance(each, str)]
         if not spoken:
             raise ConnectError(f"no revision could be used: {problems[0]}")
         self.notes += problems
@@ -366,7 +372,7 @@ class _Run:
         has_company = bool(self._starting)
         while True:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(max(_PROBE_S, _PROBE_STARTS * self._took_s)):
+                async with Patience(max(_PROBE_S, _PROBE_STARTS * self._took_s)):
                     return await subject.answer(id)
             if not self._starting:
                 break  # else processes that began with this one start, too
@@ -645,8 +651,9 @@ class _Run:
 
 async def _verdict_of(subject: Subject, case: Case) -> tuple[Verdict, str, str]:
     """Run a case's function; tell its verdict, what was expected and what came."""
+    start_s = subject.start_s if case.start is Start.RAW else 0.0
     try:
-        async with asyncio.timeout(case.bound_s):
+        async with Patience(case.bound_s + start_s) as subject.limit:
             await case.run(subject)
     except Finding as found:
         if isinstance(found, Absent):

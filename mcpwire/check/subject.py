@@ -13,7 +13,7 @@ import random
 import zlib
 from itertools import count
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Self
 from urllib.parse import urljoin, urlsplit
 
 import attrs
@@ -34,6 +34,7 @@ from mcpwire.wire.json import JSONDecodeError, encode, loads
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from types import TracebackType
 
     from mcpwire.check.peer import HeaderValue
     from mcpwire.check.schemas import SchemaWatch
@@ -51,10 +52,68 @@ _MOST_IDS: Final = 1_000 * CASE_IDS
 _SHOWN: Final = 400
 _LATE: Final = 10
 """How many times as long as a barrier takes an answer may be overtaken."""
+_STEPS: Final = 10  # of a bound; so many parts of it can one pause cost
 _LEAST_LATE_S: Final = 0.05
 _MOST_LATE_S: Final = 1.0
 _SHORTEST_S: Final = 0.05  # between two attempts to resume a stream
 _PAUSES_S: Final = 10.0  # for all pauses that a server asks for before one answer
+
+
+class Patience:
+    """A bound like `asyncio.timeout`, whatever pauses this process makes itself.
+
+    A machine or a case that holds it up for seconds must not be taken for a server
+    that hangs: what has come meanwhile is read first.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._timeout = asyncio.timeout(None)
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def __aenter__(self) -> Self:
+        """Begin to wait."""
+        await self._timeout.__aenter__()
+        self.begin(self._seconds)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End the wait; a cancellation at its bound becomes `TimeoutError`."""
+        self._stop()
+        await self._timeout.__aexit__(kind, error, trace)
+
+    def begin(self, seconds: float) -> None:
+        """Wait so many seconds from now on."""
+        self._stop()
+        self._step = seconds / _STEPS
+        self._left = float(_STEPS)
+        self._go_on()
+
+    def extend(self, seconds: float) -> None:
+        """Wait so many seconds longer, or less long."""
+        self._left += seconds / self._step
+
+    def _stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _go_on(self) -> None:
+        self._due = self._loop.time() + self._step
+        self._timer = self._loop.call_at(self._due, self._tick)
+
+    def _tick(self) -> None:
+        self._left -= 1
+        was_held_up = self._loop.time() - self._due > self._step
+        if self._left > 0 or (was_held_up and self._left > -1):
+            self._go_on()
+        else:
+            self._timeout.reschedule(self._loop.time())
 
 
 @attrs.frozen
@@ -302,6 +361,7 @@ class Subject:
         stream: The stream of a connection over HTTP+SSE, which all messages come on.
         watch: Looks at each message that comes.
         judged: How often the case has expected something.
+        limit: The bound of the case, which the starts of processes are no part of.
     """
 
     def __init__(
@@ -331,7 +391,6 @@ class Subject:
         self.answer_with: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {}
         self.session_id: str | None = None
         self.tape = Tape()
-        self.last_sent = b""
         self._headers = dict(headers or {})
         self._tls = tls
         self._is_sse = is_sse
@@ -345,6 +404,7 @@ class Subject:
         self._own_ids: range | None = None
         self._case = ""
         self.judged = 0
+        self.limit: Patience | None = None
         self._asked: dict[Any, str] = {}
         self._of_other_revisions: set[Any] = set()
         self._answering: set[asyncio.Task[None]] = set()
@@ -353,6 +413,15 @@ class Subject:
         self.http: HttpPeer | None = None
 
     # --- the connection ---------------------------------------------------------------
+
+    @property
+    def last_sent(self) -> bytes:
+        """What was sent last, on this connection or one that it has opened."""
+        return self.tape.last_sent
+
+    @last_sent.setter
+    def last_sent(self, data: bytes) -> None:
+        self.tape.last_sent = data
 
     @property
     def is_modern(self) -> bool:
@@ -442,16 +511,20 @@ class Subject:
         )
         other.tape, other._case = self.tape, self._case
         self._others.append(other)
+        began = monotonic()
+        if self.limit is not None:
+            self.limit.extend(self.start_s)
         await other.open()
         if handshake:
             await other.handshake()
+            if self.limit is not None:
+                self.limit.extend(monotonic() - began - self.start_s)
         return other
 
     async def close_others(self) -> None:
         """End the connections that were opened from this one."""
         others, self._others = self._others, []
-        for other in others:
-            await other.close()
+        await asyncio.gather(*(other.close() for other in others))
 
     async def close(self) -> None:
         """End the connection and all others that were opened from it."""
@@ -483,7 +556,6 @@ class Subject:
         self._answers.clear()
         self._case = case
         self.judged = 0
-        self.last_sent = b""
         first = CASE_IDS * (1 + number)
         self._own_ids = range(first, first + CASE_IDS)
         self._ids = count(first)
@@ -600,7 +672,7 @@ class Subject:
             if self.stdio.is_over:
                 raise self.stdio.death()
             try:
-                async with asyncio.timeout(self._bound(None)):
+                async with Patience(self._bound(None)):
                     await self.stdio.write(data + b"\n")
             except TimeoutError:
                 raise NoAnswer(
@@ -634,15 +706,14 @@ class Subject:
         """Wait for the answer with that id, of the same JSON type."""
         bound = self._bound(timeout)
         last = response
-        latest = asyncio.get_running_loop().time() + bound + _PAUSES_S
+        latest = monotonic() + bound + _PAUSES_S
         try:
-            async with asyncio.timeout(bound) as limit:
+            async with Patience(bound) as limit:
                 while not (found := self.answers_to(id)):
                     if last is not None and last.ended.is_set():
                         pause = self._pause_before_resuming(last)
-                        until = asyncio.get_running_loop().time() + pause + bound
                         if pause > _SHORTEST_S:
-                            limit.reschedule(min(until, latest))
+                            limit.begin(min(pause + bound, latest - monotonic()))
                         await asyncio.sleep(pause)
                         last = await self.resume(last)
                     await self._wait()
@@ -734,7 +805,7 @@ class Subject:
     async def until(self, is_so: Callable[[], object], timeout: float) -> bool:
         """Wait until something is so; tell whether it is within the time."""
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(timeout):
+            async with Patience(timeout):
                 while not is_so():
                     await self._wait()
         return bool(is_so())
@@ -754,7 +825,7 @@ class Subject:
         """
         bound = self._bound(timeout)
         try:
-            async with asyncio.timeout(bound):
+            async with Patience(bound):
                 while True:
                     for each in self.received[after:]:
                         if is_it(each):
@@ -820,7 +891,7 @@ class Subject:
             return Reaction(reaction.messages + self._others_than_ours(before))
         return Reaction(self._others_than_ours(before), has_ended=True)
 
-    async def barrier(self) -> None:
+    async def barrier(self, timeout: float | None = None) -> None:
         """Wait until the server has read all that was sent.
 
         Raises:
@@ -830,7 +901,7 @@ class Subject:
         self._barriers |= {id}
         kept = self.last_sent
         try:
-            await self.request(self.facts.barrier, id=id)
+            await self.request(self.facts.barrier, id=id, timeout=timeout)
         except NoAnswer as found:
             raise type(found)("the server goes on to answer", found.actual) from None
         finally:
@@ -843,7 +914,7 @@ class Subject:
             NoAnswer: It is not within the bound.
         """
         try:
-            async with asyncio.timeout(self.bound_s):
+            async with Patience(self.bound_s):
                 await response.ended.wait()
         except TimeoutError:
             raise NoAnswer(
@@ -885,7 +956,7 @@ class Subject:
             await self.ended(response)
             return response
         try:
-            async with asyncio.timeout(self.bound_s):
+            async with Patience(self.bound_s):
                 await response.has_head.wait()
         except TimeoutError:
             raise NoAnswer(f"a response within {self.bound_s:g} s", "none") from None
@@ -917,6 +988,8 @@ class Subject:
         return self._lines > MOST_LINES or self._octets > MOST_OCTETS
 
     def _take(self, raw: bytes, stream: int = 0) -> None:
+        if self.stream is not None and stream != self.stream.number:
+            return  # over HTTP+SSE the body of a response to a POST is no message
         self._lines += 1
         self._octets += len(raw)
         if self._floods:

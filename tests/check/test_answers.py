@@ -117,3 +117,53 @@ def test_a_list_that_stands_for_a_ping_may_take_as_long_too():
     options = Options(revisions=("2025-11-25",), only=("B09.a",), answer_s=0.6)
     report = asyncio.run(run(target, options))
     assert [r.verdict.value for r in report.results] == ["pass"]
+
+
+STATELESS = """
+import json, sys
+told = dict(listChanged=sys.argv[1] == "declared")
+for line in sys.stdin:
+    message = json.loads(line)
+    answer = dict(jsonrpc="2.0", id=message.get("id"))
+    if message["method"] == "server/discover":
+        answer["result"] = dict(supportedVersions=["2026-07-28"],
+                                capabilities=dict(tools=told))
+    elif message["method"] == "tools/list":
+        answer["result"] = dict(tools=[])
+    else:
+        answer["error"] = dict(code=-32603, message="subscription limit reached")
+    if "id" in message:
+        print(json.dumps(answer), flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "verdict"), [("declared", "fail"), ("not declared", "absent")]
+)
+def test_a_server_without_changes_may_refuse_subscriptions(kind, verdict):
+    command = Stdio(sys.executable, ["-c", STATELESS, kind])
+    options = Options(revisions=("2026-07-28",), only=("SUB-03.a",))
+    report = asyncio.run(run(command, options))
+    assert [r.verdict.value for r in report.results] == [verdict]
+
+
+SERIAL = """
+import json, sys, time
+SLOW = dict(name="slow", inputSchema=dict(type="object"),
+            annotations=dict(readOnlyHint=True))
+for line in sys.stdin:
+    message = json.loads(line)
+    result = dict(capabilities=dict(tools={}), tools=[SLOW], content=[],
+                  serverInfo=dict(name="s", version="1"), protocolVersion="2025-11-25")
+    if message["method"] == "tools/call":
+        time.sleep(0.05)
+    if "id" in message:
+        print(json.dumps(dict(jsonrpc="2.0", id=message["id"], result=result)))
+        sys.stdout.flush()
+"""
+
+
+def test_a_server_may_answer_one_call_after_another():
+    options = Options(revisions=("2025-11-25",), only=("A15.a",), answer_s=0.4)
+    report = asyncio.run(run(Stdio(sys.executable, ["-c", SERIAL]), options))
+    assert [r.verdict.value for r in report.results] == ["pass"]

@@ -6,9 +6,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from clocks import on_a_clock_by_hand
 
 from mcpwire import Stdio
-from mcpwire.check.case import NotAnswered
+from mcpwire.check.case import Broken, NoAnswer, NotAnswered
+from mcpwire.check.cases import CASES
 from mcpwire.check.schemas import SchemaWatch
 from mcpwire.check.subject import Subject
 from mcpwire.versions import LATEST_SESSION
@@ -21,7 +23,7 @@ TOKEN = "a-secret-token"
 
 
 @contextlib.asynccontextmanager
-async def serving(*responses, is_sse=False):
+async def serving(*responses, is_sse=False, has_end=True):
     """Yield a subject of a server that gives these responses, and what it was sent."""
     left, heads = list(responses), []
 
@@ -29,6 +31,8 @@ async def serving(*responses, is_sse=False):
         with contextlib.suppress(asyncio.IncompleteReadError):
             heads.append((await reader.readuntil(b"\r\n\r\n")).decode())
             writer.write(left.pop(0))
+            if not has_end:
+                await reader.read()
         writer.close()
 
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
@@ -67,6 +71,57 @@ async def test_a_response_without_the_answer_is_no_hang(response):
     async with serving(response) as (subject, _):
         with pytest.raises(NotAnswered):
             await subject.request("ping", id=7)
+
+
+@pytest.mark.parametrize(
+    ("id", "body", "is_broken"),
+    [
+        ("RPC-12.a", b"null", False),
+        ("RPC-12.a", b"Accepted", False),
+        ("RPC-12.a", b"{}", True),
+        ("RPC-12.a", b"[]", True),
+        ("TR-HTTP-10.b", b"null", True),
+    ],
+)
+async def test_a_body_that_is_no_message_is_no_answer(id, body, is_broken):
+    (case,) = (each for each in CASES if each.id == id)
+    head = b"HTTP/1.1 202 Accepted\r\nContent-Length: %d\r\n\r\n" % len(body)
+    expected = pytest.raises(Broken) if is_broken else contextlib.nullcontext()
+    async with serving(head + body) as (subject, _):
+        with expected:
+            await case.run(subject)
+
+
+async def test_a_body_without_an_end_is_judged_by_its_status():
+    (case,) = (each for each in CASES if each.id == "LHTTP-31.b")
+    head = OK + b"Content-Type: application/json\r\n\r\n"
+    async with serving(head, has_end=False) as (subject, _):
+        subject.bound_s = 0.2
+        with pytest.raises(Broken, match=r"the status 400.*200"):
+            await case.run(subject)
+
+
+@on_a_clock_by_hand
+async def test_what_holds_this_process_up_is_no_hang_of_the_server(anyio_backend):
+    loop = asyncio.get_running_loop()
+    async with serving(STREAM + ANSWER, STREAM) as (subject, heads):
+        asking = asyncio.create_task(subject.request("ping", id=7))
+        while not heads:  # noqa: ASYNC110 - what follows is of this very turn
+            await asyncio.sleep(0)
+        loop.jump(60.0)  # the answer is there, and nothing has read it yet
+        assert (await asking).result == {}
+
+
+@on_a_clock_by_hand
+async def test_an_answer_that_does_not_come_is_a_hang_after_its_bound(anyio_backend):
+    loop = asyncio.get_running_loop()
+    async with serving(b"") as (subject, _):
+        waiting = asyncio.create_task(subject.answer(7, timeout=2.0))
+        await loop.advance(1.9)
+        assert not waiting.done()
+        await loop.advance(0.2)
+        with pytest.raises(NoAnswer):
+            await waiting
 
 
 async def test_secrets_are_sent_and_not_kept():
@@ -137,3 +192,23 @@ async def test_over_http_and_events_messages_go_where_the_first_event_says():
     async with serving(place, accepted, is_sse=True) as (subject, heads):
         assert await subject.send({"jsonrpc": "2.0", "method": "x"}) is None
         assert heads[1].startswith("POST /messages?id=1 HTTP/1.1\r\n")
+
+
+async def test_over_http_and_events_the_response_to_a_post_is_no_message():
+    place = STREAM + b"event: endpoint\ndata: messages?id=1\n\n"
+    head = b"HTTP/1.1 202 Accepted\r\nContent-Type: application/json\r\n"
+    accepted = head + b'Content-Length: 22\r\n\r\n{"message":"Accepted"}'
+    async with serving(place, accepted, is_sse=True) as (subject, _):
+        await subject.notify("notifications/x")
+        assert list(subject.received) == []
+
+
+@pytest.mark.parametrize(
+    ("body", "count"), [(b'{"detail":"no"}', 0), (b'{"jsonrpc":"2.0","error":{}}', 1)]
+)
+async def test_a_refusal_in_a_form_of_its_own_is_no_message(body, count):
+    head = b"HTTP/1.1 405 Method Not Allowed\r\nContent-Type: application/json\r\n"
+    refusal = head + b"Content-Length: %d\r\n\r\n" % len(body) + body
+    async with serving(refusal) as (subject, _):
+        await subject.exchange("PUT", None, b"{}")
+        assert len(subject.received) == count

@@ -188,6 +188,34 @@ def test_a_case_ends_at_its_bound():
     assert found["endless"].expected == "the case takes at most 0.1 s"
 
 
+async def greets_another(subject):
+    await subject.another()
+
+
+async def greets(subject):
+    await subject.handshake()
+
+
+def test_what_a_second_connection_of_a_case_sent_is_shown():
+    async def ask_on_another(subject):
+        other = await subject.another()
+        answer = await other.request("other")
+        subject.broken("an error", answer)
+
+    found = verdicts(made(m_it=ask_on_another))
+    assert '"method":"other"' in found["it"].sent
+
+
+@pytest.mark.parametrize(
+    ("case", "start"), [(greets_another, Start.SHARED), (greets, Start.RAW)]
+)
+def test_the_start_of_a_process_is_no_part_of_the_bound_of_a_case(case, start):
+    where = python("import time; time.sleep(0.5)" + OBEDIENT)
+    (made_of_it,) = made(m_it=case)
+    found = verdicts([_with(made_of_it, bound_s=0.3, start=start)], where=where)
+    assert found["it"].verdict is Verdict.PASS
+
+
 def _with(case, **changes):
     import attrs
 
@@ -259,6 +287,49 @@ def test_revisions_that_the_server_does_not_speak_are_named():
     (note,) = report.notes
     assert note.startswith("2026-07-28: ")
     assert report.server == {"name": "obedient", "version": "1"}
+
+
+class OverEvents:
+    """A server over HTTP+SSE for one connection at a time."""
+
+    async def __call__(self, reader, writer):
+        head = await reader.readuntil(b"\r\n\r\n")
+        if head.startswith(b"GET /sse"):
+            self.stream = writer
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n")
+            writer.write(b"event: endpoint\ndata: /messages\n\n")
+            await reader.read()
+        elif head.startswith(b"POST /messages"):
+            size = int(re.search(rb"(?i)content-length: *(\d+)", head)[1])
+            message = json.loads(await reader.readexactly(size))
+            answer = {"jsonrpc": "2.0", "id": message.get("id"), "result": {}}
+            if message["method"] == "initialize":
+                version = message["params"]["protocolVersion"]
+                info = {"name": "events", "version": "1"}
+                answer["result"] = {
+                    "protocolVersion": version,
+                    "capabilities": {},
+                    "serverInfo": info,
+                }
+            writer.write(b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n")
+            if "id" in message:
+                self.stream.write(b"data: " + json.dumps(answer).encode() + b"\n\n")
+        else:
+            writer.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+        writer.close()
+
+
+def test_revisions_that_are_spoken_over_events_are_not_named():
+    async def check():
+        server = await asyncio.start_server(OverEvents(), "127.0.0.1", 0)
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/sse"
+        async with server:
+            options = _with(ONE, revisions=("2025-11-25", "2026-07-28"))
+            return await run(url, options, cases=made(m_a=fine))
+
+    report = asyncio.run(check())
+    assert [str(cell) for cell in report.cells()] == ["server sse 2025-11-25"]
+    assert [note[:10] for note in report.notes] == ["2026-07-28"]
 
 
 @pytest.mark.parametrize(
@@ -397,6 +468,20 @@ def test_cases_are_chosen_by_id_family_and_level():
         ids(only=("NOPE",))
     with pytest.raises(ValueError, match=r"takes any of 2024-11-05, .* got '2020'"):
         ids(revisions=("2020",))
+
+
+def test_a_server_that_is_fetched_first_may_take_longer_to_start(monkeypatch, tmp_path):
+    monkeypatch.setattr(runner, "_START_S", 0.2)
+    fetched = f"""
+import pathlib, time
+marker = pathlib.Path({str(tmp_path / "fetched")!r})
+if not marker.exists():
+    marker.touch()
+    time.sleep(1)
+"""
+    options = _with(ONE, answer_s=0.3)
+    found = verdicts(made(m_it=fine), options, python(fetched + OBEDIENT))
+    assert found["it"].verdict is Verdict.PASS
 
 
 def test_a_case_without_a_subject_is_data():

@@ -243,14 +243,15 @@ class Result:
 
 
 class Silence:
-    """No answer, and the server goes on; over HTTP, an empty body.
+    """No answer, and the server goes on; over HTTP, no object or array as the body.
 
     Notifications and requests of the server may come in between.
     """
 
     def holds(self, reaction: Reaction) -> bool:
         """Tell whether nothing was answered."""
-        if reaction.response is not None and reaction.response.body:
+        response = reaction.response
+        if response is not None and response.body.lstrip().startswith((b"{", b"[")):
             return False
         return not reaction.is_answered and not reaction.has_ended
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Final
 
-from mcpwire.check.case import LEGACY, MODERN, since
+from mcpwire.check.case import LEGACY, MODERN, NoAnswer, since
 from mcpwire.versions import LATEST_SESSION
 from mcpwire.wire.urls import is_loopback
 
@@ -45,13 +46,13 @@ async def head_of(
 ) -> Response:
     """Send a request without a body, and return the response once its head is there.
 
-    The body of a response that is no event stream is there too.
+    The body of a response that is no event stream is there too, if it ends.
     """
     response = await subject.exchange(method, headers, complete=False)
-    if response.is_stream or method == "HEAD":
-        await subject.need_http().abandon(response)
-    else:
-        await subject.ended(response)
+    if not response.is_stream and method != "HEAD":
+        with contextlib.suppress(NoAnswer):
+            await subject.ended(response)
+    await subject.need_http().abandon(response)
     return response
 
 

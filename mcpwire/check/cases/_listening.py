@@ -35,6 +35,10 @@ __all__ = [
 ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 WAIT_S: Final = 2.0  # seconds for an event that shows that there is something to judge
 SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
+_CHANGES: Final = (
+    *("tools.listChanged", "prompts.listChanged"),
+    *("resources.listChanged", "resources.subscribe"),
+)
 EVERYTHING: Final = {
     "toolsListChanged": True,
     "promptsListChanged": True,
@@ -124,12 +128,17 @@ async def listening(
     id: Any = None,
     capabilities: Mapping[str, Any] | None = None,
 ) -> AsyncIterator[Listening]:
-    """Subscribe for the time of a block; absent where the server has no such method."""
+    """Subscribe for the time of a block; absent where the server has no such method.
+
+    One that declares no changes may refuse it by any error.
+    """
     found = await listen(subject, wanted, id=id, capabilities=capabilities)
     if found.first.is_answer:
         error = found.first.value.get("error")
-        if isinstance(error, dict) and error.get("code") == -32601:
-            subject.absent("subscriptions/listen")
+        if isinstance(error, dict):
+            has_changes = any(map(subject.facts.declares, _CHANGES))
+            if error.get("code") == -32601 or not (has_changes or capabilities):
+                subject.absent("subscriptions/listen")
         subject.broken("an acknowledgement", found.first.raw)
     try:
         yield found

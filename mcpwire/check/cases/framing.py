@@ -120,6 +120,7 @@ async def a_hundred_at_once(subject: Subject) -> None:
     expects="one answer to each",
     why="a client that starts with many calls blocks for ever",
     is_quick=False,
+    bound_s=40.0,
 )
 async def a_thousand_at_once(subject: Subject) -> None:
     for _ in range(2):
