@@ -283,8 +283,12 @@ class _RawReply(Reply):
     def _judge_head(self) -> None:
         self.is_over = self.status == 202 or self.what == "GET"
 
-    def _take_body(self, body: Line) -> None:
-        self._passes(self, bytes(body) or b"HTTP %d" % self.status)
+    def end(self) -> None:
+        if self._body_kind == "stream":
+            super().end()
+        elif not self.is_over:
+            self.is_over = True
+            self._passes(self, bytes(self._body) or b"HTTP %d" % self.status)
 
     def _take_message(self, data: Line) -> None:
         self._passes(self, bytes(data))
