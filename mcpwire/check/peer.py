@@ -330,7 +330,9 @@ class Response:
     def end(self) -> None:
         """Take the end of the body."""
         # Of a refusal the body need not be a message: frameworks have their own forms.
-        may_be_one = self.status < 400 or b'"jsonrpc"' in self.body
+        is_named = b'"jsonrpc"' in self.body
+        is_error = b'"id"' in self.body and b'"error"' in self.body
+        may_be_one = self.status < 400 or is_named or is_error
         if self._sse is None and may_be_one and "json" in self.media_type:
             self._on_data(bytes(self.body))
         self.finish("")

@@ -92,46 +92,46 @@ class ToolSet(Reader, Reading):
         for view in tools: ...
         result = tools.call("mcp__time__now", {"zone": "UTC"})
 
-    Made by `Group.tools`, which has listed everything once. From then on lists that
-    change are fetched again; the tools that were there stay until a list is whole.
-    Any number of threads may share it.
+    `Group.tools` makes it and lists all tools once. After that, changed lists are
+    fetched again; the old tools stay until a list is complete. All methods must be
+    called on the event loop of the group.
 
     Args:
         source: The servers that have the tools.
         options: `ToolOptions`.
 
     Raises:
-        ValueError: An option is out of its range; names it.
+        ValueError: An option is out of range; the message names it.
     """
 
     _inner: AsyncToolSet
 
     def refresh(self, *servers: str) -> None:
-        """List the tools of these servers again, or of all, at the same time.
+        """List the tools of these servers, or of all servers, concurrently.
 
-        What cannot be listed is in `problems`, and what was known of it stays.
+        Failures are in `problems`; the tools known before stay.
 
         Raises:
-            NameCollision: Two tools would have one name, where that is to be raised.
+            NameCollision: Two tools would get the same name, if the policy is to raise.
 
-        Ctrl-C ends the listings that nobody else wants.
+        Cancelling it ends the listings that no other caller waits for.
         """
         self._run(self._inner.refresh(*servers))
 
     def close(self) -> None:
-        """Hear no more of changes, and end the listings under way.
+        """Stop following changes, and cancel the running listings.
 
-        The tools can be called as before. Works twice.
+        The tools can still be called. It may be called twice.
         """
         self._run(self._inner.aclose())
 
     def accept(self, *patterns: str) -> None:
-        """Accept tools as they are now, all or those that a pattern fits, in the lock.
+        """Accept the current tools in the lock, all or those that a pattern matches.
 
-        A pattern is a glob for ``server/tool``. Nothing is written to any file.
+        A pattern is a glob for ``server/tool``. No file is written.
 
         Raises:
-            LocalProtocolError: There is no lock.
+            LocalProtocolError: The set has no lock.
         """
         self._on_loop(lambda: self._inner.accept(*patterns))
 
@@ -144,27 +144,26 @@ class ToolSet(Reader, Reading):
         errors: Errors | None = None,
         **options: Unpack[CallOptions],
     ) -> types.CallToolResult:
-        """Call a tool by its name here and return its result, also one that failed.
+        """Call a tool by its name in the set; return its result, also a failed one.
 
         Args:
-            name: What the tool is called here.
+            name: The name of the tool.
             arguments: Its arguments, as one object.
-            confirmed: Whether somebody confirmed the call. `approve` is asked all the
-                same.
+            confirmed: Whether the call was confirmed. `approve` is called in any case.
             errors: ``"result"``: a JSON-RPC error becomes a result with `is_error`.
-            options: As every request takes; the time that `approve` takes is not in
-                `timeout`.
+            options: The options of every request; `timeout` does not include the time
+                of `approve`.
 
         Raises:
             UnknownTool: There is no such tool.
             NotAllowed: A rule hides it, or `approve` refused the call.
-            NeedsConfirmation: Somebody has to confirm it first.
-            LocalProtocolError: The arguments are none; nothing was sent, as with all
-                of the above.
-            UnknownServer: The server has left.
-            MCPError: What `Client.call_tool` raises.
+            NeedsConfirmation: The call needs confirmation first.
+            LocalProtocolError: The arguments are not an object, or are not allowed.
+                Nothing was sent; the same holds for the errors above.
+            UnknownServer: The server has left the group.
+            MCPError: Any error of `Client.call_tool`.
 
-        Ctrl-C tells the server and raises `KeyboardInterrupt`.
+        Cancelling the task sends a cancellation to the server and returns at once.
         """
         return self._run(
             self._inner.call(

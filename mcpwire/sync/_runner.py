@@ -573,9 +573,11 @@ def _call_apart(function: Callable[..., None], *args: Any) -> None:
 
     try:
         threading.Thread(target=call, daemon=True).start()
-        done.get()
     except RuntimeError:  # the interpreter is exiting
         function(*args)
+        return
+    try:
+        done.get()
     except BaseException:
         with contextlib.suppress(Empty):
             done.get(timeout=END_S)

@@ -80,6 +80,7 @@ async def test_a_response_without_the_answer_is_no_hang(response):
         ("RPC-12.a", b"Accepted", False),
         ("RPC-12.a", b"{}", True),
         ("RPC-12.a", b"[]", True),
+        ("RPC-12.a", b"null\n", False),
         ("TR-HTTP-10.b", b"null", True),
     ],
 )
@@ -204,7 +205,13 @@ async def test_over_http_and_events_the_response_to_a_post_is_no_message():
 
 
 @pytest.mark.parametrize(
-    ("body", "count"), [(b'{"detail":"no"}', 0), (b'{"jsonrpc":"2.0","error":{}}', 1)]
+    ("body", "count"),
+    [
+        (b'{"detail":"no"}', 0),
+        (b'{"error":"no"}', 0),
+        (b'{"jsonrpc":"2.0","error":{}}', 1),
+        (b'{"id":1,"error":{}}', 1),
+    ],
 )
 async def test_a_refusal_in_a_form_of_its_own_is_no_message(body, count):
     head = b"HTTP/1.1 405 Method Not Allowed\r\nContent-Type: application/json\r\n"

@@ -243,16 +243,19 @@ class Result:
 
 
 class Silence:
-    """No answer, and the server goes on; over HTTP, no object or array as the body.
+    """No answer, and the server goes on; over HTTP, no body that may be one.
 
     Notifications and requests of the server may come in between.
     """
 
     def holds(self, reaction: Reaction) -> bool:
-        """Tell whether nothing was answered."""
+        """Return whether there was no answer."""
         response = reaction.response
-        if response is not None and response.body.lstrip().startswith((b"{", b"[")):
-            return False
+        body = b"" if response is None else response.body.strip()
+        if response is not None and body not in (b"", b"null"):
+            is_json = "json" in response.media_type or body.startswith((b"{", b"["))
+            if is_json or response.status >= 400:
+                return False
         return not reaction.is_answered and not reaction.has_ended
 
     def __str__(self) -> str:

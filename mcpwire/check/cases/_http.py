@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import TYPE_CHECKING, Final
 
 from mcpwire.check.case import LEGACY, MODERN, NoAnswer, since
@@ -46,12 +45,16 @@ async def head_of(
 ) -> Response:
     """Send a request without a body, and return the response once its head is there.
 
-    The body of a response that is no event stream is there too, if it ends.
+    The body of a response that is no event stream is there too; that of a success may
+    have no end.
     """
     response = await subject.exchange(method, headers, complete=False)
     if not response.is_stream and method != "HEAD":
-        with contextlib.suppress(NoAnswer):
+        try:
             await subject.ended(response)
+        except NoAnswer:
+            if response.status >= 400:
+                raise
     await subject.need_http().abandon(response)
     return response
 
