@@ -134,17 +134,19 @@ class TransportError(MCPError):
         self.target = target
 
 
-_ADDED: Final = re.compile(r"\s+(?![\s|+])|Node\.js v\d|note: run with `RUST_")
-"""Lines that JavaScript and Rust append to an error: its place and their version."""
+_ADDED: Final = re.compile(
+    r"\s+at |Node\.js v\d|note: run with `RUST_|"
+    r"goroutine \d+ \[|created by |\t/|[\w./*()-]+\(.*\)$"
+)
+"""Lines that JavaScript, Rust and Go append to an error: its place, their version."""
 
 
 def last_said(stderr_tail: str) -> str:
     """Return the last line of stderr with an error text, or else the last line.
 
-    The traceback of an `ExceptionGroup` ends with a rule, and each line has a bar; that
-    of Go follows the error.
+    The traceback of an `ExceptionGroup` ends with a rule, and each line has a bar.
     """
-    lines = stderr_tail.partition("\ngoroutine ")[0].rstrip().splitlines()
+    lines = stderr_tail.rstrip().splitlines()
     said = [line for line in lines if any(map(str.isalpha, line))]
     said = [line for line in said if not _ADDED.match(line)] or said
     last = said[-1].strip().lstrip("|+ ") if said else "".join(lines[-1:]).strip()

@@ -424,7 +424,9 @@ def log_in(
     )
     if fresh.identity == stored and (yield from _is_turned_away(fresh, redirect_uri)):
         with suppress(AuthError):
-            fresh = attrs.evolve(fresh, identity=(yield from identified(None)))
+            other = attrs.evolve(fresh, identity=(yield from identified(None)))
+            if not (yield from _is_turned_away(other, redirect_uri)):
+                fresh = other
     is_old = fresh.identity == stored
     if fresh.identity.kind == "registered" and not is_old:
         yield from _save_registration(fresh)
@@ -446,17 +448,20 @@ def _stored_identity(
 
 
 def _is_turned_away(record: Record, redirect_uri: str) -> Steps[bool]:
-    """Tell whether the user would see an error: the server has forgotten the client."""
+    """Return whether the user would see an error, as for an unknown client."""
     if record.identity.kind != "registered":
         return False
-    # RFC 6749 section 4.1.2.1: it does not send the user of such a client back, so only
-    # a look at its answer tells. Any other answer, and none, is for the browser.
+    # RFC 6749 section 4.1.2.1: the server does not redirect the user of an unknown
+    # client, so only its status shows that. All other answers are for the browser.
     url = authorization_url((yield from _begun(record, redirect_uri)))
+    html = (("accept", "text/html"),)
     try:
-        answer: Answer = yield steps.Fetch("the authorization endpoint", url)
+        answer: Answer = yield steps.Fetch(
+            "the authorization endpoint", url, headers=html
+        )
     except AuthError:
         return False
-    return answer.status in {400, 401}
+    return answer.status in {400, 401} and "www-authenticate" not in answer.fields
 
 
 def _save_registration(fresh: Record) -> Steps[None]:

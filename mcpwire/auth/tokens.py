@@ -3,8 +3,8 @@
 RFC 6749 sections 2.3 and 4 to 6, OAuth 2.1, with resource indicators (RFC 8707), JWTs
 as grants and as client authentication (RFC 7523), token exchange (RFC 8693), proofs of
 possession (RFC 9449) and revocation (RFC 7009). A request is sent once, and again only
-if the server asks for a nonce in the proof, or refuses a client by HTTP Basic that may
-send its secret in the form: it has not looked at the rest then.
+if the server asks for a nonce in the proof, or refuses the client's HTTP Basic and its
+metadata lists the form: a refused client has not used the code or refresh token.
 
 Accepted in an answer: an expiry that is a string or a fraction, scopes as a list, a
 blank refresh token. Refused: a token without a type, of an unknown type or another than
@@ -252,7 +252,7 @@ def _with_secret_in_form(
         or decide_method(identity, metadata) != "client_secret_basic"
         or "client_secret_post"
         not in (metadata.token_endpoint_auth_methods_supported or ())
-        or not (answer.status == 401 or error == "invalid_client")
+        or not (error == "invalid_client" or (answer.status == 401 and not error))
     ):
         return None
     return attrs.evolve(identity, auth_method="client_secret_post")

@@ -302,20 +302,23 @@ GONE = {
 def test_a_client_that_the_server_forgot_registers_before_the_user_is_asked(
     status, members
 ):
-    world = World(stored(**members), {AUTHORIZE: Answer(status, {}, b"who?")})
+    pages = [Answer(status, {}, b"who?"), Answer(200, {}, b"<p>Log in")]
+    world = World(stored(**members), {AUTHORIZE: pages})
     request = wanted(used="access-1", must_log_in=True)
     record = world.run(obtain(OAUTH, request)).record
     assert record.identity == newly_registered("new-client-1")
     [asked] = world.of(Ask)
     assert query_of(asked.url)["client_id"] == "new-client-1"
-    [looked] = [url for url in world.asked if url.startswith(AUTHORIZE)]
-    assert query_of(looked)["state"] != asked.state
+    looked = [query_of(url) for url in world.asked if url.startswith(AUTHORIZE)]
+    assert [each["client_id"] for each in looked] == ["client-1", "new-client-1"]
+    assert asked.state not in {each["state"] for each in looked}
 
 
 KNOWN = {
     "a page": Answer(200, {}, b"<p>Log in"),
     "a redirect": Answer(302, {"location": "https://login.example"}, b""),
     "for browsers only": Answer(403, {}, b""),
+    "with a login of its own": Answer(401, {"www-authenticate": "Negotiate"}, b""),
     "broken": Answer(500, {}, b""),
     "no answer": AuthTemporarilyUnavailable("no"),
 }
@@ -327,6 +330,12 @@ def test_any_other_answer_is_for_the_browser(answer):
     record = world.run(obtain(OAUTH, wanted(used="access-1"))).record
     assert record.identity == registered()
     assert REGISTER not in world.asked
+
+
+def test_a_server_that_turns_every_client_away_keeps_the_one_that_it_has():
+    world = World(stored(**NO_REFRESH), {AUTHORIZE: Answer(400, {}, b"")})
+    record = world.run(obtain(OAUTH, wanted(used="access-1"))).record
+    assert record.identity == registered()
 
 
 def test_a_client_that_cannot_register_anew_stays_the_one_that_it_is():

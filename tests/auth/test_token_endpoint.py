@@ -252,6 +252,11 @@ FINAL = {
         (BASIC, POST),
         answer(400, {"error": "invalid_grant"}),
     ),
+    "for another reason, as 401": (
+        SECRET,
+        (BASIC, POST),
+        answer(401, {"error": "invalid_grant"}),
+    ),
 }
 
 

@@ -800,7 +800,7 @@ _OPTIONS: Final[Mapping[str, Any]] = {
 }
 """The defaults of uvicorn's settings, which a caller may change."""
 
-_NO_EFFECT: Final = frozenset({"host", "port", "uds", "fd", "workers", "reload"})
+_NO_EFFECT: Final = ("fd", "host", "port", "reload", "uds", "workers")
 """Settings that only uvicorn's own command reads."""
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
@@ -914,13 +914,15 @@ async def serve_http(
         CannotListen: The address cannot be listened on; it is an `OSError`.
     """
     host, port = read_address(address)
-    for name in _NO_EFFECT.intersection(uvicorn or ()):
-        raise ValueError(
-            f"uvicorn's {name!r} has no effect here: one process serves the address; "
-            "server.asgi() runs under uvicorn's own command"
-        )
+    given = uvicorn or {}
+    for name in _NO_EFFECT:
+        if given.get(name) not in {None, False, 1}:
+            raise ValueError(
+                f"uvicorn's {name!r} has no effect here: one process serves the "
+                "address; server.asgi() runs under uvicorn's own command"
+            )
     app = server.asgi(**{"bound": _name(host), **options})
-    settings = {**_OPTIONS, **(uvicorn or {})}
+    settings = {**_OPTIONS, **given}
     connections = Connections(
         app.limits,
         most=_most_connections() if max_connections is None else max_connections,

@@ -55,6 +55,14 @@ async def test_options_of_uvicorn_that_would_do_nothing_are_refused(option):
         await serve_http(Small(), "127.0.0.1:0", uvicorn={option: 3})
 
 
+async def test_options_of_uvicorn_that_change_nothing_are_taken():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        given = {"workers": 1, "reload": False}
+        with pytest.raises(OSError, match="cannot listen"):
+            await serve_http(Small(), str(port), uvicorn=given)
+
+
 def test_all_addresses_have_no_name():
     assert serving._name("Box.example") == "box.example"
     assert serving._name("0.0.0.0") is None
