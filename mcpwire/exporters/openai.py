@@ -7,6 +7,7 @@ members, and the Responses API is strict by default.
 from __future__ import annotations
 
 import re
+import warnings
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.exporters.neutral import (
@@ -29,8 +30,7 @@ __all__ = ["CHAT", "RESPONSES"]
 
 _IMAGES: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 
-_UNREADABLE: Final = re.compile(r"\(\?(?:<?[=!]|<\w)|\\(?:[pPkc]|u\{)|\[\^?\]")
-"""Lookaround, and what JavaScript's regular expressions have beyond Python's."""
+_LOOKAROUND: Final = re.compile(r"\(\?<?[=!]")
 
 _SOUNDS: Final = {
     "audio/wav": "wav",
@@ -85,14 +85,24 @@ def _readable(schema: JsonObject) -> JsonObject:
     # "regex lookaround is not supported", and "'...' is not a 'regex'" where Python has
     # no such thing.
     made = dict(schema)
-    if _UNREADABLE.search(str(made.get("pattern"))):
+    if "pattern" in made and not _is_accepted(made["pattern"]):
         del made["pattern"]
     patterns = made.get("patternProperties")
-    if isinstance(patterns, dict):
-        made["patternProperties"] = {
-            name: one for name, one in patterns.items() if not _UNREADABLE.search(name)
-        }
+    if isinstance(patterns, dict) and not all(map(_is_accepted, patterns)):
+        accepted = {name: one for name, one in patterns.items() if _is_accepted(name)}
+        made["patternProperties"] = accepted
+        made.pop("additionalProperties", None)  # it would refuse the others' members
     return made
+
+
+def _is_accepted(pattern: object) -> bool:
+    text = str(pattern)
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            re.compile(text)
+    except (re.error, OverflowError, RecursionError):
+        return False
+    return _LOOKAROUND.search(text) is None
 
 
 def _with_items(schema: JsonObject) -> JsonObject:

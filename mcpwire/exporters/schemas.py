@@ -44,6 +44,8 @@ LARGEST: Final = 2_000
 
 _COMBINED: Final = ("allOf", "anyOf", "oneOf")
 
+_IN_TUPLE: Final = re.compile(r"/items/(?=\d+(?:/|$))")
+
 _BOUNDS: Final = (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum"))
 
 
@@ -104,6 +106,8 @@ def _of_2020_12(schema: JsonObject) -> JsonObject:
         for key, value in schema.items()
         if value is not None or key in {"const", "default"}
     }
+    if isinstance(made.get("$ref"), str):
+        made["$ref"] = _IN_TUPLE.sub("/prefixItems/", made["$ref"])
     if isinstance(made.get("items"), list):  # a tuple, until 2019-09
         members = made.pop("items")
         made["items"] = made.pop("additionalItems", {})

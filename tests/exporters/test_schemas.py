@@ -347,6 +347,8 @@ def test_gemini_gets_the_members_of_an_older_tuple():
         "^\\p{L}+$",
         "(?<year>a)",
         "\\u{1F600}",
+        "^[\\w-.]+@x$",
+        "a{99999999999}",
     ],
 )
 def test_openai_gets_no_pattern_that_it_cannot_read(pattern, strict):
@@ -354,7 +356,7 @@ def test_openai_gets_no_pattern_that_it_cannot_read(pattern, strict):
         "type": "object",
         "properties": {
             "pattern": {**TEXT, "pattern": pattern},
-            "kept": {**TEXT, "pattern": "^(?:a|[^b])\\d+\\.$"},
+            "kept": {**TEXT, "pattern": "^(?:a|[^b])\\d+\\.[[]\\\\p$"},
         },
         "required": ["pattern", "kept"],
     }
@@ -367,5 +369,15 @@ def test_openai_gets_no_pattern_that_it_cannot_read(pattern, strict):
 def test_openai_gets_no_name_pattern_that_it_cannot_read():
     patterns = {"^(?!_)": TEXT, "^a": NUMBER}
     schema = {"type": "object", "properties": {}, "patternProperties": patterns}
-    (made,) = Export([Tool("t", schema)], "openai-responses")
-    assert made["parameters"]["patternProperties"] == {"^a": NUMBER}
+    closed = {**schema, "additionalProperties": False}
+    (made,) = Export([Tool("t", closed)], "openai-responses")
+    assert made["parameters"] == {**schema, "patternProperties": {"^a": NUMBER}}
+
+
+def test_a_reference_into_an_older_tuple_follows_its_members():
+    pair = {"type": "array", "items": [TEXT, NUMBER]}
+    same = {"$ref": "#/properties/x/items/0"}
+    schema = {"type": "object", "properties": {"x": pair, "y": same}}
+    (made,) = Export([Tool("t", schema)], "anthropic")
+    found = made["input_schema"]["properties"]["y"]
+    assert found == {"$ref": "#/properties/x/prefixItems/0"}
