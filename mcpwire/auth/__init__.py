@@ -1,8 +1,8 @@
-"""Authorization without I/O: OAuth 2.1 as MCP uses it, for clients and for resources.
+"""OAuth 2.1 for MCP without I/O, for clients and for protected resources.
 
 An operation of several steps is a generator: it yields a step of `mcpwire.auth.steps`
-and is sent the outcome. `mcpwire.transports.oauth` performs the steps. Nothing here
-knows a clock, randomness, storage or a network::
+and receives its outcome by ``send``. `mcpwire.transports.oauth` performs the steps.
+This package uses no clock, randomness, storage or network itself::
 
     flow ──► discovery                 config, errors     imported by users
       ├────► registration              records            values, and their storage

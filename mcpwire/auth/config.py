@@ -1,7 +1,7 @@
-"""How a client gets its tokens: the options of a user, checked as they are given.
+"""The OAuth options of a client, validated when they are created.
 
-A secret belongs to one authorization server. It is given together with its issuer, and
-is sent to no other, whichever issuer an MCP server names (2026-07-28
+A secret belongs to one authorization server. It is configured together with its issuer
+and is sent to no other, whichever issuer an MCP server names (2026-07-28
 basic/authorization/client-registration, "Authorization Server Binding").
 """
 
@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 DISCOVERED: Final = "discovered"
-"""In place of an issuer: the secret is sent to whichever issuer the server names."""
+"""Replaces an issuer: the secret is sent to any issuer that the MCP server names."""
 
 
 def _shown_function(value: object) -> str:
@@ -134,93 +134,93 @@ class _Grant:
     """The options that all grants share."""
 
     scopes: tuple[str, ...] | None = attrs.field(default=None, converter=_scopes)
-    """Asked for instead of the scopes that the server names: texts, or one text."""
+    """The scopes to request instead of the server's, as strings or one string."""
 
     storage: Any = attrs.field(default=None, repr=_shown_kind, validator=_store)
-    """Where tokens are kept; ``None``: in memory, with `OAuth` in a `FileStorage` of
-    this user."""
+    """Where tokens are stored; ``None``: in memory, and for `OAuth` in a `FileStorage`
+    of this user."""
 
     kept: Any = attrs.field(init=False, default=None, eq=False, repr=False)
-    """Where they are kept in place of ``None``, once that is known."""
+    """The storage that is used if `storage` is ``None``, after its first use."""
 
     profile: str = attrs.field(default="default", validator=_text)
-    """Tells several accounts with one server apart."""
+    """The name of an account, to distinguish several accounts with one server."""
 
 
 @attrs.frozen(kw_only=True)
 class OAuth(_Grant):
-    """A user logs in with a browser, once; afterwards the stored tokens are used.
+    """Login of a user with a browser, once; afterwards the stored tokens are used.
 
     ``auth="oauth"`` is ``auth=OAuth()``.
 
     Raises:
-        ValueError: An option has a wrong value, or does not go with another.
+        ValueError: An option has a wrong value, or excludes another option.
     """
 
     client_id: str | None = attrs.field(default=None, validator=_optional_text)
-    """The client as it is registered with `issuer`. Without it, the server is asked to
-    register one, or is given `client_metadata_url`."""
+    """The client id that is registered with `issuer`. Without it, the client registers
+    itself dynamically, or uses `client_metadata_url` as its id."""
 
     client_secret: str | None = attrs.field(
         default=None, repr=masked, validator=_optional_text
     )
-    """Its secret, where it has one; needs `client_id` and `issuer`."""
+    """The secret of the client, if it has one; needs `client_id` and `issuer`."""
 
     issuer: str | None = attrs.field(default=None, validator=_check_issuer)
-    """The one authorization server to be used, as its metadata spells it. With a secret
-    ``"discovered"`` trusts whichever the MCP server names."""
+    """The only authorization server to use, spelled as in its metadata. With a secret,
+    ``"discovered"`` trusts any issuer that the MCP server names."""
 
     client_metadata_url: str | None = attrs.field(
         default=None, validator=_optional_text
     )
-    """Where a client-id metadata document of ours can be read: it is the client id of
-    servers that support it."""
+    """The URL of this client's client-id metadata document. It is the client id for
+    servers that support such documents."""
 
     redirect_uri: str | None = attrs.field(
         default=None, repr=_shown_url, validator=_optional_text
     )
-    """Where the browser comes back to, if not to a port of this machine. Then, without
-    `ask`, `AuthRequired` says where to log in, and `finish_login` finishes."""
+    """The redirect URI, if it is not a port of this machine. Without `ask`,
+    `AuthRequired` then holds the login URL, and `finish_login` completes the login."""
 
     callback_port: int | None = attrs.field(default=None)
-    """The port of this machine to come back to; otherwise any that is free."""
+    """The local port of the redirect URI; ``None``: any free port."""
 
     interactive: bool = attrs.field(default=True, validator=_switch)
-    """Whether a user may be asked. If not, `AuthRequired` says where to log in."""
+    """Whether a user may be asked. If not, `AuthRequired` holds the login URL."""
 
     open_browser: Any = attrs.field(
         default=True, repr=_shown_function, validator=_or_function(_switch)
     )
-    """Whether to open the browser, or a function that is given the URL to open."""
+    """Whether to open the browser, or a function that opens the URL."""
 
     on_url: Callable[[str], object] | None = attrs.field(
         default=None, repr=_shown_function, validator=_function
     )
-    """Called with the URL to log in at, beside the browser: to print it."""
+    """A function that is called with the login URL in addition, such as to print it."""
 
     ask: Callable[[str], Any] | None = attrs.field(
         default=None, repr=_shown_function, validator=_function
     )
-    """Takes the place of browser and listening: called with the URL to log in at, it
-    returns, at once or awaited, the whole URL of the response."""
+    """A function, plain or async, that replaces the browser and the callback listener:
+    it takes the login URL and returns the whole URL of the response."""
 
     timeout: float | None = attrs.field(default=300.0, converter=_seconds)
-    """How long a user may take to log in, in seconds."""
+    """The time for a user to log in, in seconds."""
 
     max_step_ups: int = attrs.field(default=2, validator=_count)
-    """How often in a row more scopes are asked for, for one request."""
+    """The maximum number of successive logins for more scopes in one request."""
 
     client_name: str = attrs.field(default="mcpwire", validator=_text)
-    """The name shown to the user if the client registers itself."""
+    """The name that a user sees if the client registers itself."""
 
     application_type: Literal["native", "web"] | None = attrs.field(
         default=None, validator=attrs.validators.in_(("native", "web", None))
     )
-    """The type it registers as; ``None``: decided by its redirect URI."""
+    """The type in a registration; ``None``: derived from the redirect URI."""
 
     dpop: bool = attrs.field(default=False, validator=_switch)
-    """Whether to bind tokens to a key of ours (RFC 9449) wherever the server supports
-    it; needs joserfc. Where the server demands it, it is done anyway."""
+    """Whether to bind tokens to a key of this client (RFC 9449) if the server supports
+    that; needs joserfc. If the server demands it, tokens are bound in any case."""
 
     def __attrs_post_init__(self) -> None:
         if self.client_secret is not None:
@@ -239,7 +239,7 @@ class OAuth(_Grant):
 
     @property
     def listens(self) -> bool:
-        """Whether the browser comes back to a port of ours on this machine."""
+        """Whether this client listens for the browser's response on a local port."""
         return self.redirect_uri is None and self.ask is None
 
 
@@ -255,19 +255,19 @@ def _check_redirect_uri(text: str) -> None:
 
 @attrs.frozen(kw_only=True)
 class _Unattended(_Grant):
-    """The options that all ways to log in without a user share."""
+    """The options that all grants without a user share."""
 
     issuer: str = attrs.field(default="", validator=_needed_issuer)
-    """The authorization server that knows the client, as its metadata spells it;
-    ``"discovered"`` trusts whichever the MCP server names."""
+    """The authorization server of the client, spelled as in its metadata;
+    ``"discovered"`` trusts any issuer that the MCP server names."""
 
 
 @attrs.frozen(kw_only=True)
 class ClientCredentials(_Unattended):
-    """A program logs in as itself, with its secret or by a signature.
+    """Login of a program as itself, with a secret or a signed assertion.
 
     Raises:
-        ValueError: An option has a wrong value, or does not go with another.
+        ValueError: An option has a wrong value, or excludes another option.
     """
 
     client_id: str = attrs.field(validator=_text)
@@ -279,7 +279,7 @@ class ClientCredentials(_Unattended):
     private_key_pem: str | None = attrs.field(
         default=None, repr=masked, validator=_optional_text
     )
-    """The key to sign with in place of a secret; needs joserfc."""
+    """The private key that signs assertions, instead of a secret; needs joserfc."""
 
     signing_algorithm: str = attrs.field(default="ES256", validator=_text)
 
@@ -292,7 +292,7 @@ class ClientCredentials(_Unattended):
 
 @attrs.frozen(kw_only=True)
 class WorkloadIdentity(_Unattended):
-    """A workload logs in with the JWT that its platform gives it (RFC 7523).
+    """Login of a workload with a JWT from its platform (RFC 7523).
 
     Raises:
         ValueError: An option has a wrong value.
@@ -303,43 +303,43 @@ class WorkloadIdentity(_Unattended):
     assertion: str | Callable[[], Any] = attrs.field(
         repr=_shown_supply, validator=_text_or_function
     )
-    """The JWT, or a function, plain or async, that is asked for it each time."""
+    """The JWT, or a function, plain or async, that returns it for each login."""
 
 
 @attrs.frozen(kw_only=True)
 class EnterpriseManaged(_Unattended):
-    """An employee's identity, exchanged at the company's provider for this server.
+    """Login of an employee through the company's identity provider, without a browser.
 
-    No user is sent anywhere: the provider gives an identity assertion (ID-JAG) for an
-    ID token (RFC 8693), and the server's authorization server takes that (RFC 7523).
+    The provider exchanges an ID token for an identity assertion (ID-JAG, RFC 8693), and
+    the server's authorization server accepts the assertion as a grant (RFC 7523).
 
     Raises:
         ValueError: An option has a wrong value.
     """
 
     client_id: str = attrs.field(validator=_text)
-    """The client as `issuer` knows it, which is the MCP server's."""
+    """The client id at `issuer`, the MCP server's authorization server."""
 
     client_secret: str | None = attrs.field(
         default=None, repr=masked, validator=_optional_text
     )
 
     idp_client_id: str = attrs.field(validator=_text)
-    """The client as the identity provider knows it."""
+    """The client id at the identity provider."""
 
     idp_client_secret: str | None = attrs.field(
         default=None, repr=masked, validator=_optional_text
     )
 
     idp_token_endpoint: str = attrs.field(repr=_shown_url, validator=_text)
-    """Where the identity provider exchanges tokens; https, or on this machine."""
+    """The token endpoint of the identity provider: https, or on this machine."""
 
     idp_issuer: str | None = attrs.field(default=None, validator=_check_issuer)
 
     id_token: str | Callable[[], Any] = attrs.field(
         repr=_shown_supply, validator=_text_or_function
     )
-    """The ID token, or a function, plain or async, that is asked for it each time."""
+    """The ID token, or a function, plain or async, that returns it for each login."""
 
     def __attrs_post_init__(self) -> None:
         endpoint = parse_url(self.idp_token_endpoint)
@@ -348,4 +348,4 @@ class EnterpriseManaged(_Unattended):
 
 
 Grant: TypeAlias = OAuth | ClientCredentials | WorkloadIdentity | EnterpriseManaged
-"""A value that `Http` takes as ``auth``, beside ``"oauth"`` and a token."""
+"""The OAuth values of ``auth`` in `Http`; others are ``"oauth"`` and a token."""

@@ -1,4 +1,4 @@
-"""From the denial of an MCP server to the metadata of its authorization server.
+"""Discovery of the authorization server of an MCP server that has refused a request.
 
 ::
 
@@ -6,9 +6,9 @@
        │ nothing there, at none of them (RFC 9728)           (RFC 8414, OIDC)
        └► 2025-03-26: the server's own origin ──► metadata, or its default paths
 
-A document is believed if it is about the one that was asked for: a resource that covers
-the server, and the very issuer that led to it, byte for byte. If a place is empty, the
-next one is asked; if it holds something wrong, the discovery ends.
+A document is accepted only if it describes the resource or issuer that was requested:
+the resource must cover the server, and the issuer must be identical, byte for byte. If
+a URL has no document, the next one is fetched; a wrong document ends the discovery.
 """
 
 from __future__ import annotations
@@ -51,29 +51,29 @@ T = TypeVar("T")
 
 # Challenges: the field ``WWW-Authenticate`` (RFC 9110 section 11.6.1) is a list of
 # challenges, each with a list of parameters, separated by the same comma; several
-# fields make one. Earlier text decides how later text is read, so it is read from the
-# left, and only as far as it is sound.
+# fields are joined to one. The meaning of a comma depends on the text before it, so the
+# text is parsed from the left, up to the first syntax error.
 
 
 @attrs.frozen
 class Challenge:
-    """One way to authenticate that a server accepts."""
+    """A challenge: an authentication scheme that a server accepts."""
 
     scheme: str  # in lower case
-    params: Mapping[str, str]  # by name in lower case; the first of one name
+    params: Mapping[str, str]  # by name in lower case; of duplicates the first
 
 
-# Possessive throughout: no character is read twice, so time is linear.
+# All quantifiers are possessive: without backtracking the time is linear.
 _BETWEEN: Final = re.compile(r"[ \t,]*+")
 _TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]++")
 _EQUALS: Final = re.compile(r"[ \t]*+=[ \t]*+")
-# In place of parameters, with schemes such as Negotiate.
+# Schemes such as Negotiate have a token68 instead of parameters.
 _TOKEN68: Final = re.compile(r"[ \t]*+([0-9A-Za-z\-._~+/]++=*+)[ \t]*+(?:,|\Z)")
 _QUOTED: Final = re.compile(
     r'"((?:[^"\\\x00-\x08\x0a-\x1f\x7f]++|\\[^\x00-\x08\x0a-\x1f\x7f])*+)"'
 )
 _ESCAPED: Final = re.compile(r"\\(.)")
-# A token, and all else that servers leave without quotes: URLs above all.
+# A token, or other text that servers send without quotes, mostly URLs.
 _UNQUOTED: Final = re.compile(r'([^\s",\\\x00-\x1f\x7f]*+)(?=[ \t,]|\Z)')
 _END_OF_ITEM: Final = re.compile(r"[ \t,]|\Z")
 
@@ -81,12 +81,12 @@ _END_OF_ITEM: Final = re.compile(r"[ \t,]|\Z")
 def parse_challenges(value: str) -> list[Challenge]:
     """Return the challenges of a ``WWW-Authenticate`` field, or of several joined.
 
-    Never raises: a text is read up to its first fault. Extra commas, parameters without
-    a comma between them, and URLs without quotes are not faults.
+    Never raises: the text is parsed up to the first error. Extra commas, parameters
+    without a comma between them, and URLs without quotes are accepted.
     """
     challenges: list[Challenge] = []
-    params: dict[str, str] | None = None  # of the last challenge, if it takes some
-    may_begin = True  # a challenge: only a comma, or nothing, stands before it
+    params: dict[str, str] | None = None  # of the last challenge, unless a token68
+    may_begin = True  # whether a challenge may begin: at the start or after a comma
     position = _skip(_BETWEEN, value, 0)
     while name := _TOKEN.match(value, position):
         equals = _EQUALS.match(value, name.end())
@@ -111,11 +111,11 @@ def parse_challenges(value: str) -> list[Challenge]:
 
 
 def _read_value(value: str, position: int) -> tuple[str, int] | None:
-    """Return a parameter's value and where it ends; ``None``: it is unsound."""
+    """Return a parameter's value and its end position; ``None`` if it is malformed."""
     quoted = _QUOTED.match(value, position)
     if quoted is not None:
         return _ESCAPED.sub(r"\1", quoted[1]), quoted.end()
-    # A quotation mark that opens and never closes matches neither.
+    # A quotation mark without its closing one matches neither pattern.
     plain = _UNQUOTED.match(value, position)
     return None if plain is None else (plain[1], plain.end())
 
@@ -127,27 +127,27 @@ def _skip(pattern: re.Pattern[str], value: str, position: int) -> int:
 
 @attrs.frozen
 class Denial:
-    """The head of a refused request, as far as it concerns tokens."""
+    """The status and the token challenge of a refused request."""
 
     status: int
     error: str | None = None  # of RFC 6750 section 3.1 or RFC 9449
-    scopes: tuple[str, ...] | None = None  # that the request needs
-    resource_metadata: str | None = None  # where it is, unchecked
-    has_bearer: bool = False  # whether plain tokens are accepted at all
+    scopes: tuple[str, ...] | None = None  # the scopes that the request needs
+    resource_metadata: str | None = None  # the URL of the metadata, not validated
+    has_bearer: bool = False  # whether bearer tokens are accepted
     has_dpop: bool = False  # whether tokens that are bound to a key are accepted
 
 
 _DETAILS: Final = frozenset({"error", "scope", "resource_metadata"})
 
-# RFC 6750, 3 and RFC 9449, 8.1 have the same alphabet.
+# The alphabet of error codes in RFC 6750, 3 and RFC 9449, 8.1.
 _ERROR: Final = re.compile(r"[ !#-\[\]-~]{1,100}")
 
 
 def read_denial(status: int, fields: Mapping[str, str]) -> Denial:
-    """Return the part of a 401, 403 or 400 that concerns tokens.
+    """Return the token challenge of a response with status 401, 403 or 400.
 
-    Of several challenges for tokens the most detailed counts, of equal ones the first.
-    Names of fields are in lower case, several fields of one name are joined.
+    Of several token challenges, the one with the most details is used, or the first of
+    equals. `fields` has names in lower case; fields of the same name are joined.
     """
     challenges = parse_challenges(fields.get("www-authenticate", ""))
     found = [each for each in challenges if each.scheme in {"bearer", "dpop"}]
@@ -165,33 +165,33 @@ def read_denial(status: int, fields: Mapping[str, str]) -> Denial:
     )
 
 
-# The metadata of a resource (RFC 9728). A token is good for the resource that it names,
-# so before the rest is believed, that must be the server, or include it.
+# Resource metadata (RFC 9728). A token is valid for the resource that the metadata
+# names, so that resource must be the server, or include it.
 
 _WELL_KNOWN: Final = "/.well-known/oauth-protected-resource"
 _RESOURCE: Final = "the metadata of the resource"
 
-# RFC 3986, 5.2.4; an encoded dot is a dot (2.3) to most readers of paths.
+# RFC 3986, 5.2.4; most parsers treat an encoded dot as a dot (2.3).
 _DOT: Final = frozenset({".", "%2e"})
 _TWO_DOTS: Final = frozenset({"..", ".%2e", "%2e.", "%2e%2e"})
 
 
 def canonical_uri(server: Url) -> str:
-    """Return the ``resource`` of a server without metadata.
+    """Return the ``resource`` parameter of a server without metadata.
 
-    It has no fragment, and no slash if the path is nothing else (2026-07-28
-    basic/authorization, "Canonical Server URI"); any other slash may mean something. A
-    query stays: it may say which of several servers is meant (RFC 8707, 2).
+    The URI has no fragment, and no slash if that is the whole path (2026-07-28
+    basic/authorization, "Canonical Server URI"); other slashes stay, as they may be
+    significant. A query stays: it may select one of several servers (RFC 8707, 2).
     """
     return server.origin + ("" if server.target == "/" else server.target)
 
 
 def covers(resource: str, server: Url) -> bool:
-    """Tell whether a resource is the server, or includes it.
+    """Return whether a resource is the server, or includes it.
 
-    Scheme, host and port must be the same, and its path the server's, or a beginning of
-    that up to the end of a segment; a slash at the end makes no difference. A resource
-    with a query, even an empty one, covers no server with another.
+    Scheme, host and port must be equal, and the resource's path must be the server's
+    path or a prefix of it in whole segments; a trailing slash is ignored. A resource
+    with a query, even an empty one, covers only a server with the same query.
     """
     try:
         url = parse_url(resource)
@@ -217,16 +217,16 @@ def _resolve_dots(path: str) -> str:
         elif segment.lower() not in _DOT:
             segments.append(segment)
     if given[-1].lower() in _DOT | _TWO_DOTS:
-        segments.append("")  # it names a folder
+        segments.append("")  # a final dot segment leaves a trailing slash
     return "/" + "/".join(segments)
 
 
 def resource_metadata_urls(server: Url, challenged: str | None) -> list[str]:
-    """Return the URLs of a resource's metadata, in the order to ask."""
+    """Return the URLs of a resource's metadata, in the order to fetch them."""
     path = _resolve_dots(server.path).removeprefix("/")
     query = "" if server.query is None else f"?{server.query}"
-    # RFC 9728, 3.1: between the host and the rest; MCP adds the root. Some servers
-    # leave out the query, or the slash at the end.
+    # RFC 9728, 3.1: the well-known part is between host and path; MCP adds the root.
+    # Some servers omit the query, or the trailing slash.
     inserted = f"{server.origin}{_WELL_KNOWN}" + (f"/{path}" if path else "")
     urls = [inserted + query, inserted.removesuffix("/"), server.origin + _WELL_KNOWN]
     if challenged is not None:
@@ -235,8 +235,8 @@ def resource_metadata_urls(server: Url, challenged: str | None) -> list[str]:
 
 
 def _check_challenged(text: str, server: Url) -> str:
-    # RFC 9728 does not ask for the same origin. But an author of a challenge would
-    # choose what this machine asks, and the rule costs no server anything.
+    # RFC 9728 does not demand the same origin. But otherwise a challenge could choose
+    # the host of a request from this machine, and servers do not need that.
     try:
         url = parse_url(text)
     except ValueError:
@@ -255,7 +255,7 @@ def read_resource_metadata(
     resource = document.get("resource")
     if not isinstance(resource, str):
         raise DiscoveryError(f"{_RESOURCE} names no resource")
-    # RFC 9728, 3.3: otherwise it must not be used.
+    # RFC 9728, 3.3: the metadata of another resource must not be used.
     if not covers(resource, server):
         raise DiscoveryError(
             f"{_RESOURCE} is about '{mask_url(resource)}', which is not '{server}'"
@@ -279,10 +279,10 @@ def _check_object(document: Any, what: str) -> Mapping[str, Any]:
 
 
 def _read_texts(document: Mapping[str, Any], name: str) -> tuple[str, ...] | None:
-    """Return the texts of a list, each once; ``None`` if the member is not a list.
+    """Return the strings of a list, each once; ``None`` if the member is not a list.
 
-    Neither RFC 8414 nor RFC 9728 gives a meaning to another type, so such a member
-    counts as missing.
+    RFC 8414 and RFC 9728 define no meaning for another type, so such a member counts as
+    missing.
     """
     value = document.get(name)
     if not isinstance(value, list):
@@ -290,7 +290,7 @@ def _read_texts(document: Mapping[str, Any], name: str) -> tuple[str, ...] | Non
     return tuple(dict.fromkeys(item for item in value if isinstance(item, str)))
 
 
-# The metadata of an authorization server (RFC 8414, OpenID Discovery)...
+# Authorization server metadata (RFC 8414, OpenID Discovery)
 
 _SERVER: Final = "the metadata of the authorization server"
 
@@ -318,7 +318,7 @@ _CLAIMS: Final = (
 
 
 def server_metadata_urls(issuer: str) -> list[str]:
-    """Return the URLs of an issuer's metadata, in the order to ask."""
+    """Return the URLs of an issuer's metadata, in the order to fetch them."""
     try:
         url = parse_identifier(issuer, "issuer", allow_insecure=True)
     except ValueError as error:
@@ -330,7 +330,7 @@ def server_metadata_urls(issuer: str) -> list[str]:
 
 
 def assumed_metadata(server: Url) -> ServerMetadata:
-    """Return the defaults of a server of 2025-03-26 without metadata."""
+    """Return the default metadata of a server of version 2025-03-26 without any."""
     # 2025-03-26 basic/authorization, "Fallbacks for Servers without Metadata
     # Discovery".
     return ServerMetadata(
@@ -343,9 +343,9 @@ def assumed_metadata(server: Url) -> ServerMetadata:
 
 
 def check_pkce(metadata: ServerMetadata) -> None:
-    """Raise `DiscoveryError` if an authorization server does not protect codes."""
+    """Raise `DiscoveryError` if an authorization server does not support PKCE."""
     # 2026-07-28 basic/authorization/security-considerations, "Authorization Code
-    # Protection": without the member there is no support.
+    # Protection": metadata without the member means no support.
     methods = metadata.code_challenge_methods_supported or ()
     if not metadata.is_assumed and "S256" not in methods:
         raise DiscoveryError(
@@ -357,15 +357,15 @@ def check_pkce(metadata: ServerMetadata) -> None:
 def read_server_metadata(
     document: Mapping[str, Any], issuer: str, *, relaxed: bool = False
 ) -> ServerMetadata:
-    """Return the metadata of the authorization server of an issuer.
+    """Return the metadata of the authorization server with an issuer.
 
-    With `relaxed` it may name another issuer at the same origin: for servers of
-    2025-03-26 alone, where no issuer led here but the origin.
+    With `relaxed` the document may name another issuer at the same origin: only for
+    servers of version 2025-03-26, which name no issuer before.
     """
     found = document.get("issuer")
     if not isinstance(found, str):
         raise DiscoveryError(f"{_SERVER} names no issuer")
-    # RFC 8414, 3.3; the MCP rule is the same: identical, or it must not be used.
+    # RFC 8414, 3.3 and MCP: metadata with another issuer must not be used.
     if found != issuer and not (relaxed and _is_at_origin(found, issuer)):
         raise DiscoveryError(
             f"{_SERVER} at '{mask_url(issuer)}' says that it is of '{mask_url(found)}'"
@@ -373,7 +373,7 @@ def read_server_metadata(
     members: dict[str, Any] = {
         **{name: _read_endpoint(document, name) for name in _ENDPOINTS},
         **{name: _read_texts(document, name) for name in _LISTS},
-        # Anything but true is no claim.
+        # Only a literal true counts.
         **{name: document.get(name) is True for name in _CLAIMS},
     }
     if members["token_endpoint"] is None:
@@ -396,14 +396,14 @@ def _read_endpoint(document: Mapping[str, Any], name: str) -> str | None:
     raise DiscoveryError(f"{_SERVER} has {name} that is not text")
 
 
-# The search...
+# Search
 
 _ACCEPT: Final = (("accept", "application/json"),)
 # 2025-03-26 basic/authorization, "Server Metadata Discovery".
 _ACCEPT_OF_OLD: Final = (*_ACCEPT, ("mcp-protocol-version", "2025-03-26"))
 
-_SERVERS_MAX: Final = 8  # asked for one resource; real ones name one
-_SHOWN_MAX: Final = 4  # URLs in the message of an error
+_SERVERS_MAX: Final = 8  # per resource; usually a resource names one
+_SHOWN_MAX: Final = 4  # URLs in an error message
 
 
 def discover(
@@ -411,8 +411,8 @@ def discover(
 ) -> Steps[tuple[ResourceMetadata, ServerMetadata]]:
     """Find the authorization server of an MCP server that has refused a request.
 
-    Servers of 2025-03-26 are their own authorization servers. If the resource names the
-    issuer of `known`, stored or configured credentials, no other is asked.
+    Servers of version 2025-03-26 are their own authorization servers. If the resource
+    names `known`, the issuer of stored or configured credentials, only that is used.
     """
     server = policy.server
     search = _Search(policy)
@@ -438,13 +438,13 @@ def discover(
 
 
 class _Search:
-    """One discovery, and what it has tried so far."""
+    """One discovery and the URLs that it has tried."""
 
     def __init__(self, policy: UrlPolicy) -> None:
         self.policy = policy
         self.server = policy.server
         self.tried: list[tuple[str, str]] = []
-        self.is_empty = True  # whether no place held anything at all
+        self.is_empty = True  # whether no URL had any content
 
     def note(self, url: str, outcome: str) -> None:
         self.tried.append((mask_url(url).partition("?")[0], outcome))
@@ -458,7 +458,7 @@ class _Search:
     def fetch(
         self, url: str, what: str, headers: tuple[tuple[str, str], ...]
     ) -> Steps[bytes | None]:
-        """Return the document at a URL; ``None``: there is none."""
+        """Return the document at a URL, or ``None`` if the URL has none."""
         self.policy.check(url, what)
         answer: Answer = yield Fetch(what, url, headers=headers, may_redirect=True)
         if 200 <= answer.status < 300:
@@ -466,8 +466,8 @@ class _Search:
         if answer.status >= 400:
             check_available(answer, what, (yield Now()))
         else:
-            self.is_empty = False  # a redirect, to a login for one
-        # Any status below 500: unknown paths are often answered by another than 404.
+            self.is_empty = False  # a redirect, such as to a login page
+        # Any status below 500: many servers do not answer 404 for unknown paths.
         self.note(url, f"HTTP {answer.status}")
         return None
 
@@ -478,7 +478,7 @@ class _Search:
         read: Callable[[Mapping[str, Any]], T],
         headers: tuple[tuple[str, str], ...] = _ACCEPT,
     ) -> Steps[T | None]:
-        """Return the first document that is there, read; ``None``: there is none."""
+        """Return the first document found, parsed, or ``None`` if no URL has one."""
         for url in urls:
             body = yield from self.fetch(url, what, headers)
             if body is None:
@@ -515,7 +515,7 @@ class _Search:
     def choose_server(
         self, resource: ResourceMetadata, known: str | None
     ) -> Steps[ServerMetadata]:
-        """Return the known one, or else the first that is usable.
+        """Return the metadata of the known server, or of the first usable one.
 
         RFC 9728 section 7.6 leaves the choice to the client.
         """
@@ -531,7 +531,7 @@ class _Search:
                 continue
             if metadata is not None:
                 return metadata
-        # Never the server's own origin: it named others.
+        # The MCP server named other servers, so its own origin is not tried.
         raise first or self.failure(
             f"no authorization server that '{self.server}' names describes itself"
         )

@@ -1,7 +1,7 @@
-"""The errors of authorization, one class for each thing a caller can do about them.
+"""Authorization errors, one class for each reaction that a caller can have.
 
-No message holds a token, a code, a secret or the query of a URL. Of the text of an
-authorization server it holds a short excerpt of an error code at most.
+No message contains a token, a code, a secret or the query of a URL. The only text of an
+authorization server in a message is a short error code.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ __all__ = [
 
 
 class AuthRequired(AuthError):
-    """A user has to log in, and this client may not ask one.
+    """A user has to log in, and this client may not ask a user.
 
     Attributes:
-        url: The whole authorization URL to log in at, if there is one. It is meant for
-            the user alone, and stays out of the message.
-        scopes: The scopes that would be asked for.
+        url: The whole authorization URL of the login, if known. It is for the user
+            only; the message does not contain it.
+        scopes: The scopes that the login requests.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class AuthRequired(AuthError):
 
 
 class InsufficientScope(AuthRequired):
-    """The server wants scopes that the token lacks, and they are not granted.
+    """The server requires scopes that the token does not have.
 
     Attributes:
         required: The scopes that the server named.
@@ -67,7 +67,7 @@ class ConsentDenied(AuthError):
 
     Attributes:
         error: The code of RFC 6749 section 4.1.2.1, such as ``access_denied``.
-        description: The text that the server added, in printable characters.
+        description: The text of the server, in printable characters.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class ResponseRefused(AuthError):
     """The browser's response does not belong to the request; it was discarded.
 
     Attributes:
-        parameter: The one that is wrong: ``state``, ``iss`` or ``code``.
+        parameter: The wrong or missing parameter: ``state``, ``iss`` or ``code``.
     """
 
     def __init__(self, message: str, *, parameter: str) -> None:
@@ -91,10 +91,10 @@ class ResponseRefused(AuthError):
 
 
 class DiscoveryError(AuthError):
-    """The authorization server cannot be found, or its metadata must not be believed.
+    """The authorization server cannot be found, or its metadata is not acceptable.
 
     Attributes:
-        tried: Each URL that was asked and the outcome, in order, without queries.
+        tried: Each URL that was fetched and the outcome, in order, without queries.
     """
 
     def __init__(self, message: str, *, tried: Sequence[tuple[str, str]] = ()) -> None:
@@ -103,11 +103,11 @@ class DiscoveryError(AuthError):
 
 
 class RegistrationError(AuthError):
-    """The authorization server does not know this client, and does not register it.
+    """The authorization server does not register this client, or it belongs to another.
 
     Attributes:
-        error: The code of RFC 7591 section 3.2.2, where there is one.
-        status: The HTTP status, where there was an answer.
+        error: The code of RFC 7591 section 3.2.2, if the server sent one.
+        status: The HTTP status, if the server answered.
     """
 
     def __init__(
@@ -119,11 +119,11 @@ class RegistrationError(AuthError):
 
 
 class TokenError(AuthError):
-    """The token endpoint refused, or its answer holds no usable token.
+    """The token endpoint refused, or its response contains no usable token.
 
     Attributes:
         error: The code of RFC 6749 section 5.2, such as ``invalid_grant``.
-        description: The text that the server added, in printable characters.
+        description: The text of the server, in printable characters.
         status: The HTTP status.
     """
 
@@ -142,11 +142,11 @@ class TokenError(AuthError):
 
 
 class UrlRefused(AuthError):
-    """A URL that neither credentials nor a user may be sent to.
+    """A URL is refused: neither credentials nor a user may be sent there.
 
     Attributes:
-        url: The URL without its secrets.
-        rule: The rule that it breaks, as one clause.
+        url: The URL, its secrets masked.
+        rule: The rule that the URL breaks, as one clause.
     """
 
     def __init__(self, message: str, *, url: str, rule: str) -> None:
@@ -156,11 +156,11 @@ class UrlRefused(AuthError):
 
 
 class AuthTemporarilyUnavailable(AuthError):
-    """The authorization server cannot answer now; all that is stored is kept.
+    """The authorization server cannot answer now; the stored credentials are kept.
 
     Attributes:
-        retry_after: The seconds that the server asked to wait, if it did.
-        status: The HTTP status, if there was an answer.
+        retry_after: The delay in seconds that the server asked for, if any.
+        status: The HTTP status, if the server answered.
     """
 
     is_passing = True

@@ -1,4 +1,4 @@
-"""From no token to a token, and from one token to the next.
+"""The OAuth flows of a client: obtaining, refreshing and revoking tokens.
 
 ::
 
@@ -10,16 +10,16 @@
 
     log in: discovery ─► identity ─► user ─► code ─► tokens, in place of earlier ones
 
-Only the holder of the lease refreshes; the others wait, and look at the store again. No
-lease is held while a user thinks. A refresh token is sent once: a second time looks
-like theft, and ends the login. The store keeps its content until there are new tokens:
-a login that is given up costs nothing. A registration is stored before the user is
-asked, beside earlier tokens, so that not every attempt registers another client. If the
-server has forgotten it, the user is not sent back: so a stored one is tried out first.
+Only the process that holds the lease refreshes; others wait and load the record again.
+No lease is held during a login. A refresh token is sent once: servers treat a second
+use as theft and end the login. Stored tokens stay until new ones replace them, so an
+abandoned login loses nothing. A registration is stored before the user is asked, along
+with earlier tokens, so that not every attempt registers another client. A server that
+has forgotten a client does not redirect the user: a stored client is checked first.
 
-A browser can be made to bring back anything: a response counts only if it has the state
-of the request, and none of it is shown, its error included, unless it comes from the
-issuer that was asked.
+Any page can send a browser to the redirect URI: a response is accepted only with the
+state of the request, and its content, such as an error, is shown only if it comes from
+the expected issuer.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ if TYPE_CHECKING:
     from mcpwire.auth.tokens import Form
     from mcpwire.wire.urls import Url
 
-    # The renewed record, or the identity of a client that its server does not know.
+    # The renewed record, or the identity of a client that its server has forgotten.
     Renewal: TypeAlias = tuple[Record | None, Identity | None]
 
 __all__ = [
@@ -98,14 +98,14 @@ __all__ = [
     "step_up_scopes",
 ]
 
-LEASE_S: Final = 30.0  # a process that dies in between blocks others for that long
-LOOK_S: Final = 0.1  # between two looks at the store while another holds the lease
-LOOKS: Final = 900  # at most: three processes that die one after the other
-SAVES: Final = 5  # attempts to store while others store
-PENDING_S: Final = 3_600.0  # in which a begun login can be finished
-ENTROPY: Final = 32  # bytes of a code verifier: RFC 7636 section 7.1 asks for 256 bits
+LEASE_S: Final = 30.0  # the longest time that a crashed process blocks others
+LOOK_S: Final = 0.1  # interval of polling the store while another holds the lease
+LOOKS: Final = 900  # maximum of polls: the leases of three crashed processes
+SAVES: Final = 5  # attempts to save while other processes change the store
+PENDING_S: Final = 3_600.0  # the time to finish a pending login
+ENTROPY: Final = 32  # bytes of a code verifier: RFC 7636 section 7.1 wants 256 bits
 
-# Refusals after which another attempt with this server is useless (RFC 6749 section
+# Errors after which a refresh at this server can never succeed (RFC 6749 section
 # 5.2).
 _NEVER: Final = frozenset({"unauthorized_client", "unsupported_grant_type"})
 # Without an error code: the token endpoint has moved.
@@ -114,14 +114,14 @@ _UNKNOWN: Final = frozenset({"invalid_client", "unauthorized_client"})
 
 
 class TokenRequest(NamedTuple):
-    """The reason for a token."""
+    """A request for a token, and its reason."""
 
     server: Url
     used: str | None = None  # the access token that the server refused
     denial: Denial | None = None  # the refusal
     must_log_in: bool = False  # whether the server refused a refreshed token as well
     allow_insecure: bool = False  # whether tokens may travel unencrypted
-    # Whether no user is asked: the token is good so far, or logging in has not helped.
+    # Whether to ask no user: the token is still valid, or a login has not helped.
     asks_nobody: bool = False
 
     def __repr__(self) -> str:
@@ -129,7 +129,7 @@ class TokenRequest(NamedTuple):
 
     @property
     def policy(self) -> UrlPolicy:
-        """Which URLs the server may name."""
+        """The rules for URLs that the server names."""
         return UrlPolicy(self.server, self.allow_insecure)
 
     @property
@@ -139,12 +139,12 @@ class TokenRequest(NamedTuple):
 
     @property
     def is_step_up(self) -> bool:
-        """Whether the token is good, and more scopes are needed."""
+        """Whether the token is valid, but lacks scopes."""
         found = self.denial and (self.denial.status, self.denial.error)
         return found == (403, "insufficient_scope")
 
     def accepts(self, tokens: Tokens) -> bool:
-        """Tell whether a token is another than the refused one, with the scopes."""
+        """Return whether a token is not the refused one and has the needed scopes."""
         if tokens.access_token == self.used:
             return False
         required = {*self.required}
@@ -154,21 +154,21 @@ class TokenRequest(NamedTuple):
 
     @property
     def question(self) -> tuple[object, ...]:
-        """What decides the result; it answers all requests with the same question."""
+        """The key that requests share if one result answers them all."""
         if self.is_step_up:
             return self.required
         return self.used, self.must_log_in, self.asks_nobody
 
 
 class TokenResult(NamedTuple):
-    """The stored record, with tokens, and how they were obtained."""
+    """The stored record with its tokens, and how they were obtained."""
 
     record: Record
     how: Literal["stored", "refreshed", "logged-in"]
 
 
 def obtain(grant: Grant, request: TokenRequest) -> Steps[TokenResult]:
-    """Get a token: a stored one, a refreshed one, or one by logging in."""
+    """Return a token: the stored one, a refreshed one, or one by a login."""
     record = yield steps.Load()
     now = yield steps.Now()
     if (
@@ -193,14 +193,14 @@ def obtain(grant: Grant, request: TokenRequest) -> Steps[TokenResult]:
 
 
 def fits(grant: Grant, record: Record) -> bool:
-    """Tell whether a record belongs to the configured issuer and client, if any are."""
+    """Return whether a record matches the configured issuer and client, if any."""
     return grant.issuer in {None, DISCOVERED, record.issuer} and (
         grant.client_id in {None, record.identity.client_id}
     )
 
 
 def _is_good(tokens: Tokens | None, request: TokenRequest, now: float) -> bool:
-    """Tell whether a stored token is worth a request."""
+    """Return whether a stored token may be used: acceptable and not expired."""
     return (
         tokens is not None
         and request.accepts(tokens)
@@ -215,22 +215,22 @@ def _changing(of: object) -> AuthTemporarilyUnavailable:
 
 
 def _is_unknown(identity: Identity, error: TokenError) -> bool:
-    """Tell whether a server has forgotten a client that registered itself."""
-    # RFC 6749 section 5.2: 401 says invalid_client, with a document or without.
+    """Return whether a server has forgotten a client that registered itself."""
+    # RFC 6749 section 5.2: 401 means invalid_client, with a JSON body or without.
     is_refused = error.error in _UNKNOWN or (
         error.error is None and error.status == 401
     )
     return is_refused and identity.kind == "registered"
 
 
-# Refreshing...
+# Refresh
 
 
 def renew(grant: OAuth, request: TokenRequest) -> Steps[Renewal]:
-    """Trade the stored refresh token in, or wait until another process has.
+    """Refresh the stored tokens, or wait until another process has refreshed them.
 
-    Without a record in the result the user has to log in. Then the second value is the
-    identity of this client, if the server does not know it any more.
+    If the result has no record, the user has to log in. The second value is then the
+    identity of this client, if the server has forgotten it.
     """
     for _ in range(LOOKS):
         if (yield steps.Lease(LEASE_S)):
@@ -243,7 +243,7 @@ def renew(grant: OAuth, request: TokenRequest) -> Steps[Renewal]:
             return None, None
         now = yield steps.Now()
         if fits(grant, record) and _is_good(record.tokens, request, now):
-            return record, None  # the holder of the lease was quicker
+            return record, None  # refreshed by the holder of the lease
     raise AuthTemporarilyUnavailable(
         f"{request.server}: other processes keep asking for its tokens, and none ends"
     )
@@ -285,7 +285,7 @@ def _renew(grant: OAuth, request: TokenRequest) -> Steps[Renewal]:
 
 
 def _forgotten(identity: Identity, error: TokenError) -> Identity | None:
-    """Return a client that its server has forgotten; raise what may be over soon."""
+    """Return a forgotten client, or ``None`` if only a login helps; else raise."""
     if _is_unknown(identity, error):
         return identity
     is_elsewhere = error.error is None and error.status in _NOT_THERE
@@ -294,13 +294,13 @@ def _forgotten(identity: Identity, error: TokenError) -> Identity | None:
     raise error
 
 
-# Logging in...
+# Login
 
 
 def _discover(
     grant: Grant, request: TokenRequest, record: Record | None
 ) -> Steps[tuple[ResourceMetadata, ServerMetadata]]:
-    """Find the authorization server; refuse another one than is configured."""
+    """Discover the authorization server; refuse it if another is configured."""
     issuer = None if grant.issuer == DISCOVERED else grant.issuer
     known = record.issuer if record is not None else None
     resource, metadata = yield from discover(
@@ -316,7 +316,7 @@ def _discover(
 
 
 def _store(record: Record) -> Steps[Record]:
-    """Store new tokens, even if others have stored something meanwhile."""
+    """Store new tokens, even if other processes have changed the stored record."""
     for _ in range(SAVES):
         if (yield steps.Save(record)):
             return record
@@ -324,7 +324,7 @@ def _store(record: Record) -> Steps[Record]:
     raise _changing(mask_url(record.issuer))
 
 
-# ...without a user. A refusal ends it: the configured way is the only one (RFC 6749
+# Login without a user. A refusal is final: there is no other way to log in (RFC 6749
 # section 4.4, RFC 7523, RFC 8693 with ID-JAG).
 
 
@@ -335,8 +335,7 @@ def log_in_unattended(
 ) -> Steps[Record]:
     """Log in as a program, as a workload, or for an employee; raises like `obtain`."""
     resource, metadata = yield from _discover(grant, request, record)
-    # A user that trusts each issuer that the server names does not trust the server
-    # itself: it named none.
+    # DISCOVERED trusts the issuers that the server names, not the server's own origin.
     if metadata.is_assumed and grant.issuer == DISCOVERED:
         raise DiscoveryError(
             f"{request.server} names no authorization server: credentials go to "
@@ -346,7 +345,7 @@ def log_in_unattended(
     fresh = Record(
         resource.resource,
         metadata,
-        # The issuer is the configured one, or any is trusted.
+        # _discover has checked the issuer, unless any issuer is trusted.
         Identity(grant.client_id, secret, metadata.issuer),
         asked_scopes=initial_scopes(
             request.denial, resource, grant.scopes, metadata, wants_refresh=False
@@ -371,7 +370,7 @@ def _unattended_form(
     if isinstance(grant, WorkloadIdentity):
         assertion = yield from _supplied(grant.assertion, "the workload's assertion")
     else:
-        # The ID token is traded for an assertion that the server's issuer accepts.
+        # The server's issuer accepts no ID token, only an assertion made from it.
         id_token = yield from _supplied(grant.id_token, "the ID token")
         assertion = yield from exchange_token(
             grant, fresh, id_token, allow_insecure=request.allow_insecure
@@ -384,19 +383,19 @@ def _supplied(value: Any, what: str) -> Steps[str]:
     return text
 
 
-# ...with a user.
+# Login of a user
 
 
 def log_in(
     grant: OAuth, request: TokenRequest, forgotten: Identity | None = None
 ) -> Steps[Record]:
-    """Let the user log in; the server no longer knows the client `forgotten`."""
+    """Log a user in; `forgotten` is a client that the server has forgotten."""
     record: Record | None = yield steps.Load()
     resource, metadata = yield from _discover(grant, request, record)
     check_pkce(metadata)
     stored = _stored_identity(grant, record, metadata.issuer, forgotten)
     if record is not None and record.issuer != metadata.issuer:
-        record = None  # REG-10: nothing of one server is good at another
+        record = None  # REG-10: credentials are valid at their own issuer only
     chosen = _chosen(grant, request, record, resource, metadata)
     redirect_uri = yield from _redirect_uri(grant, stored)
     key = record.dpop_key if record is not None else None
@@ -436,7 +435,7 @@ def log_in(
 def _stored_identity(
     grant: OAuth, record: Record | None, issuer: str, forgotten: Identity | None
 ) -> Identity | None:
-    """Return the earlier identity; `registration` decides whether it is still good."""
+    """Return the stored identity; `registration` decides whether it is usable."""
     if record is None:
         return None
     if grant.client_id is not None:
@@ -448,11 +447,11 @@ def _stored_identity(
 
 
 def _is_turned_away(record: Record, redirect_uri: str) -> Steps[bool]:
-    """Return whether the user would see an error, as for an unknown client."""
+    """Return whether the authorization endpoint refuses a registered client."""
     if record.identity.kind != "registered":
         return False
-    # RFC 6749 section 4.1.2.1: the server does not redirect the user of an unknown
-    # client, so only its status shows that. All other answers are for the browser.
+    # RFC 6749 section 4.1.2.1: a server that has forgotten the client shows the user an
+    # error, without a redirect. All other outcomes are left to the browser.
     url = authorization_url((yield from _begun(record, redirect_uri)))
     html = (("accept", "text/html"),)
     try:
@@ -465,7 +464,7 @@ def _is_turned_away(record: Record, redirect_uri: str) -> Steps[bool]:
 
 
 def _save_registration(fresh: Record) -> Steps[None]:
-    """Store a registration, beside tokens of another one."""
+    """Store a registration, and keep the tokens of another one."""
     for _ in range(SAVES):
         record: Record | None = yield steps.Load()
         if record is not None and record.tokens is not None:
@@ -475,7 +474,7 @@ def _save_registration(fresh: Record) -> Steps[None]:
 
 
 def _drop_registration(identity: Identity) -> Steps[None]:
-    """Forget a registration; tokens of another one are kept."""
+    """Delete a registration, and keep the tokens of another one."""
     record: Record | None = yield steps.Load()
     if record is None:
         return
@@ -486,7 +485,7 @@ def _drop_registration(identity: Identity) -> Steps[None]:
 
 
 def _narrow_registration(identity: Identity) -> Steps[None]:
-    """Note that a client may not ask for its scopes: the next login registers anew."""
+    """Clear the scopes of a registration, so that the next login registers again."""
     record: Record | None = yield steps.Load()
     if record is None:
         return
@@ -504,11 +503,11 @@ def _chosen(
     resource: ResourceMetadata,
     metadata: ServerMetadata,
 ) -> tuple[str, ...]:
-    """Return the scopes to ask for."""
+    """Return the scopes to request."""
     if record is not None and request.is_step_up:
         granted = (record.tokens.scopes if record.tokens else None) or ()
         return step_up_scopes((*record.asked_scopes, *granted), request.required)
-    # With a browser no user wants to log in each hour.
+    # Without a refresh token, the user would have to log in at each expiry.
     return initial_scopes(
         request.denial, resource, grant.scopes, metadata, wants_refresh=True
     )
@@ -522,10 +521,10 @@ def initial_scopes(
     *,
     wants_refresh: bool,
 ) -> tuple[str, ...]:
-    """Return the scopes to ask for without a token; empty: no ``scope`` at all.
+    """Return the scopes to request without a token; empty: no ``scope`` parameter.
 
-    They are those that the user configured, else those of the challenge, else all that
-    the resource lists (2026-07-28 basic/authorization, "Scope Selection Strategy").
+    They are the configured scopes, else the scopes of the challenge, else all scopes of
+    the resource (2026-07-28 basic/authorization, "Scope Selection Strategy").
     """
     named: Sequence[str]
     if configured is not None:
@@ -536,18 +535,18 @@ def initial_scopes(
         named = resource.scopes_supported or ()
     base = [scope for scope in named if scope != OFFLINE_ACCESS]
     supported = metadata.scopes_supported
-    # An authorization server without a list may know this scope all the same, but only
-    # the user can tell.
+    # An authorization server without a list may support offline_access, but only the
+    # user can know that.
     is_user_sure = OFFLINE_ACCESS in (configured or ()) and supported is None
     is_offered = wants_refresh and OFFLINE_ACCESS in (supported or ())
-    # Alone it would replace the scopes that a server gives to a request without any.
+    # Alone it would replace the server's default scopes for a request without scopes.
     if is_user_sure or (is_offered and named):
         base.append(OFFLINE_ACCESS)
     return each_scope_once(base)
 
 
 def step_up_scopes(asked: Sequence[str], required: Sequence[str]) -> tuple[str, ...]:
-    """Return the scopes to ask for after a denial: all ever asked for, and its own.
+    """Return the scopes to request after a denial: all earlier ones and the required.
 
     ``offline_access`` is not added: no resource needs it.
     """
@@ -558,11 +557,11 @@ def step_up_scopes(asked: Sequence[str], required: Sequence[str]) -> tuple[str, 
 
 
 def _redirect_uri(grant: OAuth, stored: Identity | None) -> Steps[str]:
-    """Return the redirect URI, after the shell has begun to listen there if need be."""
+    """Return the redirect URI; start the local listener if the grant uses one."""
     if grant.redirect_uri is not None:
         return grant.redirect_uri
     if not grant.listens or not grant.interactive:
-        # The user's own function catches the response, not a listener of ours.
+        # The user's function receives the response, or no user is asked: no listener.
         port = f":{grant.callback_port}" if grant.callback_port is not None else ""
         return f"http://127.0.0.1{port}/callback"
     uri: str = yield steps.Listen(stored.redirect_uri if stored is not None else None)
@@ -577,7 +576,7 @@ def _binds(
     *,
     has_key: bool,
 ) -> bool:
-    """Tell whether the tokens are bound to a key (RFC 9449)."""
+    """Return whether to bind the tokens to a key (RFC 9449)."""
     if resource.dpop_bound_access_tokens_required:
         return True
     denial = request.denial
@@ -594,12 +593,12 @@ def _ask(
     *,
     is_old: bool,
 ) -> Steps[Record]:
-    """Send the user to log in, and trade the code for tokens."""
+    """Send the user to the login page, and exchange the code for tokens."""
     pending = yield from _begun(record, redirect_uri)
-    # The user may come back to another place, from which `finish` is called.
+    # If the response goes elsewhere, the application calls `finish` with it.
     waits = grant.interactive and (grant.listens or grant.ask is not None)
     if not waits:
-        # A user that follows an earlier URL must still be able to finish.
+        # A login at a URL that was given out earlier must still succeed.
         pending = yield from _begun_before(pending)
     url = authorization_url(pending)
     check_authorization_url(url, server=request.server)
@@ -609,7 +608,7 @@ def _ask(
     try:
         params = yield steps.Ask(url, pending.state, redirect_uri, record.asked_scopes)
     except ConsentDenied as error:
-        # RFC 6749 section 4.1.2.1: the user of an unknown client is not sent back.
+        # RFC 6749 section 4.1.2.1: for an unknown client the server sends no redirect.
         if is_old and error.error == "timeout":
             yield from _drop_registration(record.identity)
         raise
@@ -627,7 +626,7 @@ def _begun(record: Record, redirect_uri: str) -> Steps[Pending]:
 
 
 def _begun_before(pending: Pending) -> Steps[Pending]:
-    """Return the same login as it was begun before, if enough of its time is left."""
+    """Return the stored pending login if it is the same and has enough time left."""
     before: Pending | None = yield steps.LoadPending()
     if before is None or not 0 <= pending.begun_at - before.begun_at < PENDING_S / 2:
         return pending
@@ -641,12 +640,12 @@ def _begun_before(pending: Pending) -> Steps[Pending]:
 
 
 def code_challenge(verifier: str) -> str:
-    """Return the public half of a verifier (RFC 7636 section 4.2, S256 only)."""
+    """Return the code challenge of a verifier (RFC 7636 section 4.2, S256 only)."""
     return base64url(sha256(verifier.encode("ascii")).digest())
 
 
 def authorization_url(pending: Pending) -> str:
-    """Return the URL to send the user to."""
+    """Return the URL of the login page for a pending login."""
     record, scopes = pending.record, pending.record.asked_scopes
     parameters = {
         "response_type": "code",
@@ -659,7 +658,7 @@ def authorization_url(pending: Pending) -> str:
     if scopes:
         parameters["scope"] = " ".join(scopes)
     if OFFLINE_ACCESS in scopes:
-        # OpenID Connect Core section 11: without it offline_access is ignored.
+        # OpenID Connect Core section 11: without it, servers ignore offline_access.
         parameters["prompt"] = "consent"
     parameters["resource"] = record.resource
     endpoint = record.metadata.authorization_endpoint
@@ -669,13 +668,13 @@ def authorization_url(pending: Pending) -> str:
             "authorization endpoint: no user can log in there"
         )
     url = parse_named(endpoint, "the authorization endpoint")
-    # RFC 6749 section 3.1: an endpoint's own query is kept, and no name stands twice.
+    # RFC 6749 section 3.1: keep the endpoint's own query, and repeat no parameter.
     parts = [
         part
         for part in (url.query or "").split("&")
         if part and unquote_plus(part.partition("=")[0]) not in parameters
     ]
-    # RFC 3986: every reader knows %20, and only forms know "+".
+    # RFC 3986: %20 is a space everywhere, "+" only in forms.
     parts += [f"{name}={quote(value, safe='')}" for name, value in parameters.items()]
     return f"{url.origin}{url.path}?{'&'.join(parts)}"
 
@@ -711,7 +710,7 @@ def finish(
         return (yield from _redeem(request, pending, params))
     except ResponseRefused as error:
         # 2026-07-28 basic/authorization/security-considerations, "Open Redirection":
-        # it is discarded. Any page can send a browser there with a state of its own.
+        # discard the response and keep the login, as any page can send a wrong state.
         if error.parameter == "state":
             yield steps.SavePending(pending)
         raise
@@ -720,7 +719,7 @@ def finish(
 def _redeem(
     request: TokenRequest, pending: Pending, params: Mapping[str, str]
 ) -> Steps[Record]:
-    """Trade the code for tokens, and store them."""
+    """Exchange the code for tokens, and store them."""
     record = pending.record
     try:
         code = read_response(params, state=pending.state, metadata=record.metadata)
@@ -747,7 +746,7 @@ def _redeem(
 def read_response(
     params: Mapping[str, str], *, state: str, metadata: ServerMetadata
 ) -> str:
-    """Return the code of a response that comes from the issuer that was asked."""
+    """Return the code of a response after a check of its state and issuer."""
     _check_state(params.get("state"), state)
     _check_issuer(params.get("iss"), metadata)
     error = params.get("error")
@@ -782,8 +781,8 @@ def _check_state(given: str | None, state: str) -> None:
 
 
 def _check_issuer(given: str | None, metadata: ServerMetadata) -> None:
-    # 2026-07-28 basic/authorization, "Authorization Response Validation": compared as
-    # strings, whether or not the issuer announced to send it.
+    # 2026-07-28 basic/authorization, "Authorization Response Validation": compare as
+    # strings, even if the metadata did not announce the parameter.
     if given is not None:
         if given != metadata.issuer:
             raise ResponseRefused(
@@ -799,17 +798,17 @@ def _check_issuer(given: str | None, metadata: ServerMetadata) -> None:
         )
 
 
-# Logging out...
+# Logout
 
 
 def revoke(request: TokenRequest) -> Steps[bool]:
-    """Forget the stored login, and revoke its tokens; tell whether there were any.
+    """Delete the stored login and revoke its tokens; return whether it had tokens.
 
-    It is forgotten here even if the server refuses (RFC 7009 section 2.2).
+    It is deleted even if the server refuses the revocation (RFC 7009 section 2.2).
     """
     for _ in range(SAVES):
         record: Record | None = yield steps.Load()
-        # Unreadable content as well: it may hold secrets.
+        # Unreadable content is deleted as well: it may contain secrets.
         if (yield steps.Forget()):
             break
     else:

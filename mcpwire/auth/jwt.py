@@ -1,7 +1,7 @@
-"""JSON web tokens: assertions and proofs that we sign, signatures that we check, seals.
+"""JSON web tokens: signed assertions and proofs, signature checks, sealed texts.
 
-joserfc does the work; it is optional, and imported on use: without it each function
-here raises `LocalProtocolError`. No message holds a key.
+joserfc is optional and imported on first use: without it, functions that need it raise
+`LocalProtocolError`. No message contains a key.
 """
 
 from __future__ import annotations
@@ -47,31 +47,31 @@ __all__ = [
     "unseal",
 ]
 
-# To sign with, and the kind of key (RFC 7518 section 3.1). ``none`` signs nothing, and
-# with ``HS256`` the server could sign as well as the client.
+# Algorithms to sign with, and their kind of key (RFC 7518 section 3.1). ``none`` has no
+# signature, and with ``HS256`` the server could sign as well as the client.
 ALGORITHMS: Final[Mapping[str, str]] = {
     "ES256": "P-256",
     "ES384": "P-384",
     "ES512": "P-521",
     **dict.fromkeys(("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"), "RSA"),
 }
-# Of foreign signatures. RFC 9864 has a name of its own for the last one.
+# Algorithms of received signatures. RFC 9864 added the name Ed25519 for EdDSA with it.
 CHECKED_ALGORITHMS: Final[Mapping[str, str]] = {
     **ALGORITHMS,
     "EdDSA": "Ed25519",
     "Ed25519": "Ed25519",
 }
-# With a shared secret: a resource that can check can sign as well.
+# Algorithms with a shared secret: a resource that can verify can sign as well.
 SHARED_ALGORITHMS: Final = dict.fromkeys(("HS256", "HS384", "HS512"), "oct")
 
 SHORTEST_RSA: Final = 2_048  # bits; RFC 7518 section 3.3
-LONGEST_RSA: Final = 8_192  # no issuer uses longer ones, and each bit costs time
+LONGEST_RSA: Final = 8_192  # bits; no issuer uses more, and long keys are slow
 SHORTEST_SECRET: Final = 32  # bytes
-LIFETIME_S: Final = 300  # of an assertion; enough for clocks that differ a little
+LIFETIME_S: Final = 300  # of an assertion; tolerates clock skew
 
 
 def base64url(data: bytes) -> str:
-    """Return bytes as Base64 of the URL alphabet, without padding."""
+    """Return bytes as Base64 in the URL-safe alphabet, without padding."""
     return urlsafe_b64encode(data).rstrip(b"=").decode("ascii")
 
 
@@ -85,7 +85,7 @@ def _load(what: str = "signing with a key") -> ModuleType:
 
 
 def _import(kind: Any, value: Any) -> Any:
-    """Return a key, or ``None``; an error's text may show some of the key."""
+    """Return a key, or ``None`` instead of an error: its text may show the key."""
     from joserfc.errors import JoseError
 
     try:
@@ -94,12 +94,12 @@ def _import(kind: Any, value: Any) -> Any:
         return None
 
 
-# Signing...
+# Signing
 
 
 @attrs.frozen
 class SigningKey:
-    """A private key (PKCS #8 or its type's own PEM, not encrypted), its algorithm."""
+    """A private key (PKCS #8 or the key type's PEM, not encrypted) and an algorithm."""
 
     pem: str = attrs.field(repr=masked)
     algorithm: str = "ES256"
@@ -129,7 +129,7 @@ def sign(header: Mapping[str, Any], claims: Mapping[str, Any], key: Any) -> str:
 
 
 def import_signing_key(pem: str, algorithm: str) -> ECKey | RSAKey:
-    """Return a key that signs with an algorithm, or raise `ValueError`."""
+    """Return the private key of a PEM for an algorithm, or raise `ValueError`."""
     kind = ALGORITHMS.get(algorithm)
     if kind is None:
         raise ValueError(
@@ -155,19 +155,19 @@ def import_signing_key(pem: str, algorithm: str) -> ECKey | RSAKey:
     return key
 
 
-# Proofs of possession (RFC 9449)...
+# Proofs of possession (RFC 9449)
 
 _PROOF_ALGORITHM: Final = "ES256"
 _NONCE: Final = re.compile(r"[!#-\[\]-~]{1,1024}")  # RFC 9449 section 8.1: 1*NQCHAR
 
 
 def new_key() -> dict[str, Any]:
-    """Return a new private key for proofs, as a JWK, made with system randomness."""
+    """Return a new private key for proofs as a JWK, from the system's random source."""
     return dict(_load().ECKey.generate_key("P-256").as_dict(private=True))
 
 
 def read_nonce(value: str | None) -> str | None:
-    """Return the value of a ``DPoP-Nonce`` field if it can be a nonce."""
+    """Return the value of a ``DPoP-Nonce`` field, or ``None`` if it is no nonce."""
     return value if value is not None and _NONCE.fullmatch(value) else None
 
 
@@ -177,7 +177,7 @@ def token_hash(token: str) -> str:
 
 
 class Prover:
-    """Makes proofs with one key; raises `ValueError` if that cannot sign them.
+    """A signer of proofs with one key; raises `ValueError` if the key cannot sign them.
 
     A proof is for one request: method, URL, time, a fresh id, and the hash of a token.
     """
@@ -192,7 +192,7 @@ class Prover:
         self._header = {
             "typ": "dpop+jwt",
             "alg": _PROOF_ALGORITHM,
-            # These members only: neither a private one nor our name of the key.
+            # Only these members: no private ones, and no key id.
             "jwk": {name: public[name] for name in ("kty", "crv", "x", "y")},
         }
 
@@ -209,7 +209,7 @@ class Prover:
         access_token: str | None = None,
         nonce: str | None = None,
     ) -> str:
-        """Return the field ``DPoP`` of one request."""
+        """Return the value of the ``DPoP`` field for one request."""
         target = parse_url(url)
         claims = {
             "jti": jti,
@@ -224,7 +224,7 @@ class Prover:
         return sign(self._header, claims, self._key)
 
 
-# Checking...
+# Signature checks
 
 
 @attrs.frozen
@@ -232,8 +232,8 @@ class CheckingKey:
     """A key that checks signatures."""
 
     kind: str  # "RSA", "oct", or the name of its curve
-    kid: str | None  # its name
-    algorithm: str | None  # the only one it is for; None: any of its kind
+    kid: str | None  # the key id
+    algorithm: str | None  # the only permitted algorithm; None: any of this kind
     key: Any = attrs.field(repr=masked, eq=False)
 
 
@@ -260,13 +260,13 @@ def import_checking_jwk(jwk: Mapping[str, Any]) -> CheckingKey:
         members is None
         or jwk.get("use", "sig") != "sig"
         or not isinstance(operations, list)
-        # Private halves may stand where public ones should.
+        # Some issuers publish "sig" keys with the operation of the private key.
         or not {"verify", "sign"} & {str(name) for name in operations}
     ):
         raise ValueError("the key is not for checking signatures")
     loaded = _load(_CHECKING)
     if kind == "RSA":
-        # Before it is imported: joserfc warns of short ones, and long ones take long.
+        # Check the size first: joserfc warns of short keys and is slow with long ones.
         modulus = jwk.get("n")
         bits = len(modulus) * 6 if isinstance(modulus, str) else 0
         if not SHORTEST_RSA <= bits <= LONGEST_RSA + 8:
@@ -288,7 +288,7 @@ def import_checking_jwk(jwk: Mapping[str, Any]) -> CheckingKey:
 
 
 def import_checking_pem(pem: str) -> CheckingKey:
-    """Return the public key of a PEM; raises like `import_checking_jwk`."""
+    """Return the public key of a PEM, or raise `ValueError`."""
     loaded = _load(_CHECKING)
     for kind in (loaded.RSAKey, loaded.ECKey, loaded.OKPKey):
         key = _import(kind, pem)
@@ -298,8 +298,8 @@ def import_checking_pem(pem: str) -> CheckingKey:
 
 
 def import_secret(secret: bytes) -> CheckingKey:
-    """Return a shared secret that checks signatures; `ValueError`: it is too short."""
-    # RFC 7518 section 3.2: as long as the hash; a shorter one may be a password.
+    """Return a key from a shared secret; raise `ValueError` if that is too short."""
+    # RFC 7518 section 3.2: as long as the hash; a shorter secret may be a password.
     if len(secret) < SHORTEST_SECRET:
         raise ValueError(
             f"a shared secret must have {SHORTEST_SECRET} bytes or more, it has "
@@ -311,9 +311,9 @@ def import_secret(secret: bytes) -> CheckingKey:
 def is_signed(
     key: CheckingKey, algorithm: str, signed: bytes, signature: bytes
 ) -> bool:
-    """Tell whether the signature is the key's, by that algorithm; never raises."""
+    """Return whether the key made the signature with the algorithm; never raises."""
     kind = CHECKED_ALGORITHMS.get(algorithm) or SHARED_ALGORITHMS.get(algorithm)
-    # The algorithm must suit the kind of key: the text of an RSA key is not a secret.
+    # The algorithm must fit the key: a public RSA key must not become a shared secret.
     if kind != key.kind or key.algorithm not in {None, algorithm}:
         return False
     from joserfc import jws
@@ -327,15 +327,15 @@ def is_signed(
         return False
 
 
-# Sealing (RFC 7516): one form only, compact, ``dir`` and ``A256GCM``, so that a sealed
-# text cannot choose how it is opened.
+# Sealing (RFC 7516) in one form only: compact, ``dir`` and ``A256GCM``, so that a
+# sealed text cannot choose the algorithm that opens it.
 
 KEY_BYTES: Final = 32  # of A256GCM (RFC 7518 section 5.3)
 _PART: Final = re.compile(r"[A-Za-z0-9_-]*")
 
 
 def import_sealing_key(key: object) -> Any:
-    """Return a key of 32 bytes that seals and opens; `ValueError` shows none of it."""
+    """Return a sealing key of 32 bytes, or raise `ValueError`, which never shows it."""
     if type(key) is not bytes or len(key) != KEY_BYTES:
         raise ValueError(
             f"a sealing key must be {KEY_BYTES} random bytes, such as "
@@ -345,16 +345,16 @@ def import_sealing_key(key: object) -> Any:
 
 
 def seal(plaintext: bytes, key: Any, *, kind: str) -> str:
-    """Return a text that only the key opens, each time another; the kind is legible."""
+    """Return the encrypted plaintext, different each time; its kind is not secret."""
     from joserfc import jwe
 
     return jwe.encrypt_compact(_sealing_header(kind), plaintext, key)
 
 
 def unseal(sealed: str, keys: Sequence[Any], *, kind: str) -> bytes | None:
-    """Return the sealed plaintext; ``None``: none of the keys sealed it for that kind.
+    """Return the plaintext; ``None`` if no key has sealed such a text of this kind.
 
-    Each text has one spelling: another one is refused, even if Base64 reads it alike.
+    Only the canonical Base64 is accepted, no other text that decodes to the same bytes.
     Never raises.
     """
     start = f"{base64url(encode(_sealing_header(kind)))}.."
@@ -382,7 +382,7 @@ def _sealing_header(kind: str) -> dict[str, Any]:
 
 
 def _is_canonical(part: str) -> bool:
-    """Tell whether a part has our spelling: its last character may have spare bits."""
+    """Return whether a part is canonical Base64: unused bits at its end are zero."""
     if _PART.fullmatch(part) is None or len(part) % 4 == 1:
         return False
     return base64url(urlsafe_b64decode(part + "=" * (-len(part) % 4))) == part

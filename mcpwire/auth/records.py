@@ -1,9 +1,9 @@
-"""Metadata, identity, tokens and scopes as values, and how they are stored as JSON.
+"""Values for metadata, identity, tokens and scopes, and their stored form as JSON.
 
-Each record belongs to the issuer it came from: credentials of one authorization server
-never go to another (2026-07-28 basic/authorization/client-registration, "Authorization
-Server Binding"). No repr shows a secret. Stored text is checked like foreign text: a
-file may be old, cut off or edited by hand. Text that does not fit counts as not stored.
+Each record belongs to its issuer: credentials of one authorization server are never
+sent to another (2026-07-28 basic/authorization/client-registration, "Authorization
+Server Binding"). No repr shows a secret. Stored text is validated like received text: a
+file may be old, truncated or edited by hand. Invalid text counts as not stored.
 """
 
 from __future__ import annotations
@@ -47,26 +47,26 @@ ClientAuth: TypeAlias = Literal[
 
 
 def masked(value: object) -> str:
-    """Return the repr of a secret."""
+    """Return a repr that does not show the secret."""
     return "None" if value is None else "'***'"
 
 
-# Scopes: words of the authorization server's (RFC 6749 section 3.3). Only servers know
-# whether one includes another, so they are compared as words, and keep their order.
+# Scopes (RFC 6749 section 3.3): strings that the authorization server defines. Clients
+# do not know which scope includes another; they compare whole strings and keep order.
 
 OFFLINE_ACCESS: Final = "offline_access"  # asks for refresh tokens
 
-# Visible ASCII but for the quotation mark and the backslash.
+# Visible ASCII except the quotation mark and the backslash.
 _SCOPE: Final = re.compile(r"[!#-\[\]-~]+")
 
 
 def is_scope(text: str) -> bool:
-    """Tell whether the text can be one scope."""
+    """Return whether the text is a valid single scope."""
     return _SCOPE.fullmatch(text) is not None
 
 
 def check_scope(text: object) -> str:
-    """Return a scope of a user's unchanged; raise `ValueError` if it cannot be one."""
+    """Return a scope unchanged; raise `ValueError` if it is not valid."""
     if not isinstance(text, str) or not is_scope(text):
         raise ValueError(
             "a scope must be visible ASCII without quotation marks, backslashes and "
@@ -76,11 +76,11 @@ def check_scope(text: object) -> str:
 
 
 def each_scope_once(scopes: Iterable[str]) -> tuple[str, ...]:
-    """Return the scopes in order, each once; other words are left out."""
+    """Return the valid scopes in order, each once."""
     return tuple(dict.fromkeys(filter(is_scope, scopes)))
 
 
-# What is known of one server...
+# Values
 
 
 @attrs.frozen
@@ -115,62 +115,62 @@ class ServerMetadata:
 
 @attrs.frozen
 class Identity:
-    """This client as one authorization server knows it."""
+    """The identity of this client at one authorization server."""
 
     client_id: str
     client_secret: str | None = attrs.field(default=None, repr=masked)
-    issuer: str | None = None  # None for a metadata document, which is good anywhere
+    issuer: str | None = None  # None for a metadata document: valid at any issuer
     kind: Literal["given", "document", "registered"] = "given"
-    auth_method: ClientAuth | None = None  # if registration settled it
+    auth_method: ClientAuth | None = None  # if the registration determined it
     secret_expires_at: float | None = None  # in seconds since 1970; None: never
-    redirect_uri: str | None = None  # the one it was registered with
-    # It asked to be registered for these; None: not known (an older record).
+    redirect_uri: str | None = None  # of the registration
+    # The scopes of the registration request; None: unknown (an older record).
     scopes: tuple[str, ...] | None = None
 
 
 @attrs.frozen
 class Tokens:
-    """The tokens of one answer of a token endpoint."""
+    """The tokens of one response of a token endpoint."""
 
     access_token: str = attrs.field(repr=masked)
     token_type: Literal["Bearer", "DPoP"] = "Bearer"  # noqa: S105 - a type of token
     expires_at: float | None = None  # in seconds since 1970; None: unknown
     refresh_token: str | None = attrs.field(default=None, repr=masked)
-    # Granted, as far as it is known: those asked for if the answer names none (RFC 6749
-    # section 5.1).
+    # The granted scopes, if known: the requested scopes if the response names none (RFC
+    # 6749 section 5.1).
     scopes: tuple[str, ...] | None = None
 
 
 @attrs.frozen
 class Record:
-    """All that is stored for one server, profile and grant."""
+    """The stored state of one server, profile and grant."""
 
     resource: str  # the value of the parameter ``resource``
     metadata: ServerMetadata
     identity: Identity
     tokens: Tokens | None = None
-    asked_scopes: tuple[str, ...] = ()  # all ever asked for: a step-up adds its own
-    # The private key of the proofs as a JWK, if the token is bound to one.
+    asked_scopes: tuple[str, ...] = ()  # all requested scopes, with each step-up's
+    # The private key of the proofs as a JWK, if the token is bound to a key.
     dpop_key: dict[str, Any] | None = attrs.field(default=None, repr=masked)
-    # The client of the next login, while the tokens belong to an earlier one: they stay
-    # good if that login is given up.
+    # The client of the next login, while the tokens belong to an earlier client: the
+    # tokens stay valid if that login is abandoned.
     registered: Identity | None = None
 
     @property
     def issuer(self) -> str:
-        """The authorization server that all of it belongs to."""
+        """The authorization server that the record belongs to."""
         return self.metadata.issuer
 
 
 @attrs.frozen
 class Pending:
-    """A login that is finished later, perhaps by another process.
+    """A login to be finished later, possibly by another process.
 
     The issuer is recorded before the user is sent there (2026-07-28
     basic/authorization, "Authorization Response Validation").
     """
 
-    record: Record  # to be stored, as far as it is known
+    record: Record  # the record to store, without its new tokens
     state: str = attrs.field(repr=masked)
     verifier: str = attrs.field(repr=masked)  # of PKCE
     redirect_uri: str
@@ -182,16 +182,16 @@ class Login:
     """A login that has begun and waits for a user."""
 
     url: str = attrs.field(repr=False)
-    """The URL to log in at. It shows what is asked for, and nothing in it lets a reader
-    take the tokens."""
+    """The login URL. It shows the request, but does not enable a reader to obtain the
+    tokens."""
 
     scopes: tuple[str, ...]
-    """The scopes that are asked for."""
+    """The requested scopes."""
 
 
 @attrs.frozen
 class LoginStatus:
-    """The stored login to one server; nothing of it is secret."""
+    """The stored login to one server, without secrets."""
 
     server: str
     """The server's URL, without its query."""
@@ -201,16 +201,16 @@ class LoginStatus:
     client_id: str
 
     scopes: tuple[str, ...] | None
-    """The granted scopes, as far as they are known."""
+    """The granted scopes, or ``None`` if unknown."""
 
     expires_at: float | None
-    """The end of the access token, in seconds since 1970."""
+    """The expiry of the access token, in seconds since 1970; ``None``: unknown."""
 
     can_refresh: bool
-    """Whether it is renewed without asking a user."""
+    """Whether the access token can be refreshed without a user."""
 
 
-# ... and how it is stored: one JSON object per server, profile and kind of grant.
+# Stored form: one JSON object per server, profile and kind of grant.
 
 T = TypeVar("T")
 
@@ -218,29 +218,29 @@ FORMAT: Final = 1  # an object of another format counts as not stored
 
 
 def credential_key(server: str, profile: str, grant: str) -> str:
-    """Return the key of a server's tokens in a store; only the profile has spaces."""
+    """Return the storage key of a server's tokens; only a profile may have spaces."""
     return f"{server} {grant} {profile}"
 
 
 def pending_key(server: str, profile: str, grant: str) -> str:
-    """Return the key of a pending login; no profile makes it the key of tokens."""
+    """Return the storage key of a pending login; it never equals a key of tokens."""
     return credential_key(server, profile, f"{grant}:pending")
 
 
 def dump(value: Record | Pending) -> bytes:
-    """Return a record, or a pending login, as it is stored."""
+    """Return the stored form of a record or a pending login."""
     stored = attrs.asdict(value, filter=lambda _, member: member is not None)
     return encode({"format": FORMAT, **stored})
 
 
 def load(data: bytes) -> Record | None:
-    """Return the stored record; ``None`` if it is unusable, or names no issuer."""
+    """Parse a stored record; return ``None`` if it is unusable or has no issuer."""
     record = _load(Record, data)
     return record if record is not None and _is_usable(record) else None
 
 
 def load_pending(data: bytes) -> Pending | None:
-    """Return the stored pending login; ``None`` if it is unusable."""
+    """Parse a stored pending login; return ``None`` if it is unusable."""
     pending = _load(Pending, data)
     if pending is None or not (pending.state and pending.verifier):
         return None
@@ -260,7 +260,7 @@ def _load(kind: type[T], data: bytes) -> T | None:
 
 
 def _is_usable(record: Record) -> bool:
-    """Tell whether all of it is of one issuer, and its token can stand in a header."""
+    """Return whether a record has one issuer, and a token that fits in a header."""
     identity, tokens = record.identity, record.tokens
     if tokens is not None:
         token = tokens.access_token

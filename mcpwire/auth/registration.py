@@ -1,9 +1,9 @@
 """The identity of this client at an authorization server, and dynamic registration.
 
-In the order of 2026-07-28 basic/authorization/client-registration: the client that the
-user gave, the one stored for this very issuer, a metadata document at a URL of ours,
-dynamic registration (RFC 7591). Credentials belong to one issuer and are never shown to
-another; only a metadata document is good anywhere.
+The order is from 2026-07-28 basic/authorization/client-registration: the configured
+client, the client stored for this issuer, a client-id metadata document, dynamic
+registration (RFC 7591). Credentials belong to one issuer and are never sent to another;
+only a metadata document is valid at any issuer.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ __all__ = [
 
 _WHAT: Final = "the registration endpoint"
 
-# The methods of a client of this type, best first.
+# The authentication methods by type of client, best first.
 _WANTED_METHODS: Final[Mapping[str, tuple[ClientAuth, ...]]] = {
-    # RFC 8252 section 8.4: an installed program keeps no secret. With HTTP Basic,
-    # servers of `mcp` refuse a form without client_id, and Okta and Notion one with it.
+    # RFC 8252 section 8.4: an installed program cannot keep a secret. With HTTP Basic,
+    # servers of `mcp` refuse a form without client_id; Okta and Notion one with it.
     "native": ("none", "client_secret_post", "client_secret_basic"),
     "web": ("client_secret_post", "client_secret_basic", "none"),
 }
@@ -45,8 +45,8 @@ _WANTED_METHODS: Final[Mapping[str, tuple[ClientAuth, ...]]] = {
 def check_document_url(url: str) -> str:
     """Return the URL of a client-id metadata document unchanged, or raise `ValueError`.
 
-    It is compared as a string with the one in the document, so it must have a single
-    spelling.
+    Servers compare it as a string with the URL in the document, so it must have only
+    one spelling.
     """
     parsed = parse_url(url)
     segments = parsed.path.lower().replace("%2e", ".").split("/")
@@ -93,7 +93,7 @@ def identify(
                 config,
                 metadata,
                 redirect_uri=redirect_uri,
-                # All of them: two methods that take turns need one registration.
+                # The union: alternating sets of scopes need only one registration.
                 scopes=each_scope_once((*known, *scopes)),
                 policy=policy,
                 is_first=usable is None,
@@ -102,7 +102,7 @@ def identify(
     except AuthError:
         if usable is None:
             raise
-        return usable  # its server may give other scopes all the same
+        return usable  # the server may grant scopes beyond the registered ones
 
 
 def _register(
@@ -114,7 +114,7 @@ def _register(
     policy: UrlPolicy,
     is_first: bool,
 ) -> Steps[Identity]:
-    """Register; where there is none yet and the scopes are refused, without them."""
+    """Register this client; on status 400 a first registration omits the scopes."""
     now = yield steps.Now()
     issuer, endpoint = metadata.issuer, metadata.registration_endpoint
     if endpoint is None:
@@ -136,7 +136,7 @@ def _register(
     )
     answer = yield steps.Fetch(_WHAT, endpoint, document=document)
     if answer.status == 400 and scopes and is_first:
-        # A server with a list of scopes may refuse a client that names others.
+        # A server with a list of allowed scopes may refuse a client with others.
         bare = registration_document(
             config, metadata, redirect_uri=redirect_uri, scopes=()
         )
@@ -149,7 +149,7 @@ def _given(
 ) -> Identity:
     issuer = metadata.issuer
     is_named = config.issuer == issuer
-    # "Authorization Server Binding": the issuer of its first use stays the one.
+    # "Authorization Server Binding": the client stays bound to its first issuer.
     known = None
     if stored is not None and (stored.kind, stored.client_id) == ("given", client_id):
         known = stored.issuer
@@ -159,7 +159,7 @@ def _given(
             f"and the MCP server names '{mask_url(issuer)}': nothing is sent there "
             "unless issuer= names it"
         )
-    # Nothing says that there is an authorization server at the MCP server's origin.
+    # Assumed metadata: no document confirms an authorization server at this origin.
     if config.client_secret is not None and metadata.is_assumed and not is_named:
         raise RegistrationError(
             f"nothing says that '{mask_url(issuer)}' is an authorization server: a "
@@ -169,16 +169,16 @@ def _given(
 
 
 def _is_usable(stored: Identity, redirect_uri: str, now: float) -> bool:
-    """Tell whether a stored identity of this issuer is good now, but for its scopes."""
+    """Return whether a stored identity of this issuer is usable, scopes aside."""
     if stored.kind == "document":
         return False
     if stored.secret_expires_at is not None and stored.secret_expires_at <= now:
         return False
-    # Servers compare redirect URIs exactly, and some also the port of a loopback one.
+    # Servers compare redirect URIs exactly, some even the port of a loopback URI.
     return stored.redirect_uri in {None, redirect_uri}
 
 
-# Dynamic registration...
+# Dynamic registration
 
 
 def registration_document(
@@ -188,15 +188,15 @@ def registration_document(
     redirect_uri: str,
     scopes: Sequence[str],
 ) -> dict[str, Any]:
-    """Return the metadata of this client (RFC 7591 section 2)."""
+    """Return the client metadata to register (RFC 7591 section 2)."""
     # 2026-07-28 basic/authorization/client-registration, "Application Type and Redirect
-    # URI Constraints": a redirect to this machine makes a client native.
+    # URI Constraints": a client with a loopback redirect URI is native.
     is_native = is_loopback(parse_url(redirect_uri).host)
     kind = config.application_type or ("native" if is_native else "web")
     grants = ["authorization_code"]
     supported = metadata.grant_types_supported
     if supported is None or "refresh_token" in supported:
-        grants.append("refresh_token")  # 2026-07-28: a client has to ask for them
+        grants.append("refresh_token")  # 2026-07-28: a client must request them
     document: dict[str, Any] = {
         "client_name": config.client_name,
         "application_type": kind,
@@ -205,7 +205,7 @@ def registration_document(
         "response_types": ["code"],
         "token_endpoint_auth_method": _wanted_method(kind, metadata),
     }
-    if scopes:  # some servers refuse a login for others than the registered ones
+    if scopes:  # some servers refuse a login with scopes that are not registered
         document["scope"] = " ".join(scopes)
     return document
 
@@ -215,7 +215,7 @@ def _wanted_method(kind: str, metadata: ServerMetadata) -> ClientAuth:
     if supported is None:
         return "client_secret_basic"  # RFC 8414 section 2: the default
     wanted = _WANTED_METHODS[kind]
-    # Lists are not always complete: without a common method the usual one is tried.
+    # Lists can be incomplete: without a common method, use the usual one.
     usual: ClientAuth = "none" if kind == "native" else "client_secret_basic"
     return next((method for method in wanted if method in supported), usual)
 
@@ -223,7 +223,7 @@ def _wanted_method(kind: str, metadata: ServerMetadata) -> ClientAuth:
 def read_registration(
     answer: Answer, issuer: str, now: float, *, asked: Mapping[str, Any]
 ) -> Identity:
-    """Return the registered identity (RFC 7591 section 3.2); raises like `identify`."""
+    """Parse the response to a registration (RFC 7591 section 3.2), or raise."""
     steps.check_available(answer, _WHAT, now)
     document = steps.read_object(answer.body)
     error = steps.read_code((document or {}).get("error"))
@@ -260,8 +260,8 @@ def _text(value: object) -> str | None:
 
 
 def _expiry(value: object, secret: str | None) -> float | None:
-    # RFC 7591 section 3.2.1: 0 means never. A value that is not a time is taken for
-    # that too: an expired secret is refused, and then the client registers anew.
+    # RFC 7591 section 3.2.1: 0 means never. An invalid value counts as never too: the
+    # server refuses an expired secret, and then the client registers again.
     if secret is None or isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     return float(value) if value > 0 else None
@@ -270,8 +270,8 @@ def _expiry(value: object, secret: str | None) -> float | None:
 def _settled_method(
     document: Mapping[str, Any], asked: Mapping[str, Any], *, has_secret: bool
 ) -> ClientAuth | None:
-    """Return how to authenticate; ``None``: the server's metadata decides."""
-    # RFC 7591 section 3.2.1: the server may settle on another than was asked for.
+    """Return the authentication method; ``None``: the server's metadata decides."""
+    # RFC 7591 section 3.2.1: the server may replace the requested method.
     possible = _WANTED_METHODS["web"] if has_secret else ("none",)
     settled = [each.get("token_endpoint_auth_method") for each in (document, asked)]
     return next((method for method in settled if method in possible), None)

@@ -1,6 +1,6 @@
-"""The rules of a protected resource: its metadata, challenges, tokens and proofs.
+"""The functions of a protected resource for metadata, challenges, tokens and proofs.
 
-The time and all fetched documents are arguments.
+They do no I/O: the time and all fetched documents are arguments.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ __all__ = [
     "well_known_paths",
 ]
 
-# Metadata (RFC 9728)...
+# Metadata (RFC 9728)
 
 _WELL_KNOWN: Final = "/.well-known/oauth-protected-resource"
 
 
 def well_known_paths(resource: Url) -> tuple[str, ...]:
-    """Return the paths of a resource's metadata on its host, its own one first."""
+    """Return the paths of a resource's metadata on its host, its own path first."""
     # 2026-07-28 basic/authorization, "Protected Resource Metadata Discovery".
     path = "" if resource.path == "/" else resource.path
     return tuple(dict.fromkeys((_WELL_KNOWN + path, _WELL_KNOWN)))
@@ -64,13 +64,13 @@ def resource_document(
     proof_algorithms: Sequence[str] = (),
     are_proofs_required: bool = False,
 ) -> dict[str, Any]:
-    """Return the metadata of a resource; members of `texts` may be None."""
+    """Return the metadata of a resource; None values of `texts` are omitted."""
     document: dict[str, Any] = {
         "resource": resource,
         "authorization_servers": list(authorization_servers),
         "bearer_methods_supported": ["header"],
     }
-    # 2026-07-28 basic/authorization, "Refresh Tokens": no resource needs that scope.
+    # 2026-07-28 basic/authorization, "Refresh Tokens": not in a resource's scopes.
     named = [scope for scope in dict.fromkeys(scopes) if scope != OFFLINE_ACCESS]
     if named:
         document["scopes_supported"] = named
@@ -83,7 +83,7 @@ def resource_document(
 
 
 def close_scopes(includes: Mapping[str, Iterable[str]]) -> dict[str, frozenset[str]]:
-    """Return all that each scope includes, also indirectly, and itself."""
+    """Map each scope to itself and all scopes that it includes, also indirectly."""
     direct = {scope: tuple(others) for scope, others in includes.items()}
     closed: dict[str, frozenset[str]] = {}
     for scope in direct:
@@ -97,16 +97,16 @@ def close_scopes(includes: Mapping[str, Iterable[str]]) -> dict[str, frozenset[s
     return closed
 
 
-# The field ``WWW-Authenticate`` (RFC 9110 section 11.6.1)...
+# The field ``WWW-Authenticate`` (RFC 9110 section 11.6.1)
 
 _UNQUOTABLE: Final = re.compile(r"[^ -~]")
 _ESCAPED: Final = re.compile(r'(["\\])')
 
 
 def format_challenge(scheme: str, params: Mapping[str, str | None]) -> str:
-    """Return one challenge; parameters without a value are left out.
+    """Return one challenge; parameters without a value are omitted.
 
-    Characters that a quoted text cannot hold become question marks.
+    Characters that are not allowed in a quoted string become question marks.
     """
     written = []
     for name, value in params.items():
@@ -116,20 +116,20 @@ def format_challenge(scheme: str, params: Mapping[str, str | None]) -> str:
     return f"{scheme} {', '.join(written)}" if written else scheme
 
 
-# Signed tokens (RFC 7515 section 7.1), read once and strictly: the checked bytes are
-# those that are used...
+# Signed tokens (RFC 7515 section 7.1), parsed once and strictly, so that the verified
+# bytes are the used ones
 
 _COMPACT: Final = re.compile(r"([A-Za-z0-9_-]++)\.([A-Za-z0-9_-]++)\.([A-Za-z0-9_-]++)")
 _TO_STANDARD: Final = bytes.maketrans(b"-_", b"+/")
 
 
 class UnsoundToken(ValueError):
-    """The text is not a signed token, or must not be believed; never quotes it."""
+    """The text is not an acceptable signed token; the message never quotes it."""
 
 
 @attrs.frozen
 class SignedToken:
-    """The parts of a token, not believed yet."""
+    """The parts of a signed token, not verified."""
 
     header: Mapping[str, Any] = attrs.field(repr=masked)
     algorithm: str
@@ -140,13 +140,13 @@ class SignedToken:
 
 
 def read_signed(token: str) -> SignedToken:
-    """Return the parts of a signed token; raise `UnsoundToken` if it is none."""
+    """Return the parts of a signed token; raise `UnsoundToken` if it is malformed."""
     match = _COMPACT.fullmatch(token)
     if match is None:
         raise UnsoundToken("it is not a signed token")
     header = read_part(_decode(match[1]), "header")
-    # RFC 7515, 4.1.11: an extension that is critical and unknown makes a token invalid,
-    # and we know none.
+    # RFC 7515, 4.1.11: an unknown critical extension makes a token invalid. No
+    # extension is supported here.
     if "crit" in header or "b64" in header:
         raise UnsoundToken("its header needs an extension")
     algorithm, kid = header.get("alg"), header.get("kid")
@@ -161,7 +161,7 @@ def read_signed(token: str) -> SignedToken:
 
 
 def read_part(data: bytes, what: str) -> dict[str, Any]:
-    """Return the JSON object of a part; raise `UnsoundToken` if it is none."""
+    """Return the JSON object in a part; raise `UnsoundToken` for anything else."""
     found = read_object(data)
     if found is None:
         raise UnsoundToken(f"its {what} is no JSON object")
@@ -176,22 +176,22 @@ def _decode(part: str) -> bytes:
         raise UnsoundToken("a part of it is not Base64") from None
 
 
-# Claims, of a token or of introspection: those of RFC 7519, RFC 9068 and RFC 7662 are
-# the same, and issuers differ in the spelling of scopes and clients...
+# Claims of a token or of introspection: RFC 7519, RFC 9068 and RFC 7662 share their
+# names, but issuers differ in the names of scopes and clients
 
 
 class ClaimsError(ValueError):
-    """The claims do not make a token good now; never quotes them."""
+    """The claims do not make a valid token now; the message never quotes them."""
 
 
 def read_claims(claims: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the claims that matter as the members of a `Principal`.
+    """Return the used claims as the members of a `Principal`.
 
-    Raises `ClaimsError` if one has a wrong type.
+    Raises `ClaimsError` if a claim has a wrong type.
     """
     return {
         "issuer": _text(claims, "iss"),
-        # RFC 9068, 2.2; OpenID Connect's name for it comes second.
+        # RFC 9068, 2.2; OpenID Connect calls it azp.
         "client_id": _text(claims, "client_id") or _text(claims, "azp"),
         "subject": _text(claims, "sub"),
         "audience": _texts(claims, "aud"),
@@ -202,11 +202,11 @@ def read_claims(claims: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_times(claims: Mapping[str, Any], *, now: float, leeway: float) -> None:
-    """Raise `ClaimsError` if a token is not good any more, or not yet.
+    """Raise `ClaimsError` if a token has expired or is not valid yet.
 
-    `now` is in seconds since 1970; `leeway`, in seconds, allows for clocks that differ.
+    `now` is in seconds since 1970; `leeway`, in seconds, tolerates clock skew.
     """
-    # RFC 7519, 4.1.4 and 4.1.5: before the one, and not before the other.
+    # RFC 7519, 4.1.4 and 4.1.5: valid before exp, and not before nbf.
     expires_at, begins_at = _date(claims, "exp"), _date(claims, "nbf")
     if expires_at is not None and now - leeway >= expires_at:
         raise ClaimsError("it has expired")
@@ -239,28 +239,28 @@ def _date(claims: Mapping[str, Any], name: str) -> float | None:
 
 
 def _scopes(claims: Mapping[str, Any]) -> frozenset[str]:
-    # RFC 9068, 2.2.3 has words in one text; Okta and Entra have `scp`, also as a list.
+    # RFC 9068, 2.2.3: one string with spaces; Okta and Entra use `scp`, also as a list.
     name = "scope" if claims.get("scope") is not None else "scp"
     words = (word for text in _texts(claims, name) for word in text.split(" "))
     return frozenset(filter(is_scope, words))
 
 
-# Proofs of possession (RFC 9449): for one request, its method, URL, token and moment.
-# Each is accepted once, and remembered until it would be too old anyway...
+# Proofs of possession (RFC 9449) for one request: its method, URL, token and time. Each
+# proof is accepted once and remembered until its age alone would refuse it
 
-# The key is the client's own choice.
+# Several algorithms, because the client chooses the key.
 PROOF_ALGORITHMS: Final = ("ES256", "ES384", "ES512", "EdDSA", "RS256", "PS256")
-# Twice the length of one with an RSA key of 4,096 bits: an unknown client chose the
-# key, and checking it must not take long.
+# Twice the length of a proof with an RSA key of 4,096 bits: an unknown client chooses
+# the key, and the check must not take long.
 LONGEST_PROOF: Final = 4_096
-MAX_AGE_S: Final = 60.0  # and by how much clocks may differ
+MAX_AGE_S: Final = 60.0  # also the tolerated clock skew
 LONGEST_ID: Final = 1_024
 
 _PRIVATE: Final = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth", "k"})
 
 
 class Replays:
-    """Remembers accepted proofs while they could be replayed, the newest `most`."""
+    """The accepted proofs that could still be replayed, at most the newest `most`."""
 
     def __init__(self, most: int = 100_000) -> None:
         self._until: dict[bytes, float] = {}
@@ -270,11 +270,11 @@ class Replays:
         return len(self._until)
 
     def is_first(self, id: str, owner: str, *, now: float, until: float) -> bool:
-        """Remember a proof; tell whether it is new."""
+        """Record a proof; return whether it is new."""
         key = sha256(f"{owner} {id}".encode("utf-8", "surrogatepass")).digest()
         if self._until.get(key, now) > now:
             return False
-        # The oldest stand first; they are good about as long as each other.
+        # The oldest are first, and all are valid for about the same time.
         for oldest in list(islice(self._until, 2)):
             if self._until[oldest] <= now or len(self._until) >= self._most:
                 del self._until[oldest]
@@ -284,8 +284,8 @@ class Replays:
 
 def binding_of(claims: Mapping[str, Any]) -> str | None:
     """Return the thumbprint of the key that a token is bound to, or ``None``."""
-    # RFC 7800, 3.1; RFC 9449, 6.1. With a token that is bound to a certificate a client
-    # proves nothing to us.
+    # RFC 7800, 3.1; RFC 9449, 6.1. The binding to a certificate cannot be verified
+    # here.
     if "cnf" not in claims:
         return None
     bound = claims["cnf"]
@@ -307,7 +307,7 @@ def check_proof(
     now: float,
     replays: Replays,
 ) -> None:
-    """Check the proof that comes with the token of one request, bound to a key."""
+    """Raise `UnsoundToken` unless a request has a valid proof for its bound token."""
     if len(values) != 1 or len(values[0]) > LONGEST_PROOF:
         raise UnsoundToken("it must have exactly one proof")
     proof = read_signed(values[0].strip(" \t"))
@@ -327,7 +327,7 @@ def check_proof(
         raise UnsoundToken("it is too old, or its time has not come")
     if not isinstance(id, str) or not 0 < len(id) <= LONGEST_ID:
         raise UnsoundToken("it has no usable id")
-    until = issued_at + MAX_AGE_S + 1  # whole seconds, on both sides
+    until = issued_at + MAX_AGE_S + 1  # one more: times may be rounded to seconds
     if not replays.is_first(id, thumbprint, now=now, until=until):
         raise UnsoundToken("it was used before")
 
@@ -348,7 +348,7 @@ def _key_of(proof: SignedToken) -> CheckingKey:
 
 
 def _target(url: object) -> str | None:
-    """Return a URL without its query and fragment, in its one spelling."""
+    """Return a URL without query and fragment, normalized; ``None`` if it is none."""
     if not isinstance(url, str):
         return None
     try:

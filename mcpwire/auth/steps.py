@@ -1,7 +1,7 @@
-"""The steps that an authorization asks its shell to perform, and how answers are read.
+"""The steps of an authorization operation, which a shell performs; answer parsing.
 
-The shell sends the outcome of each step back, or throws the exception that took its
-place: one that is named beside the step, as any other ends the operation.
+The shell sends the outcome of each step into the generator, or throws an exception that
+the step's text names; any other exception ends the operation.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ T = TypeVar("T")
 
 
 class Step:
-    """A step of an operation, which the shell performs."""
+    """Base class of the steps that the shell performs."""
 
 
 @attrs.frozen(repr=False)
 class Answer:
-    """The answer to a `Fetch`."""
+    """The HTTP response to a `Fetch`."""
 
     status: int
     fields: Mapping[str, str]  # of the head; names in lower case
@@ -68,22 +68,22 @@ class Answer:
 
 @attrs.frozen(repr=False)
 class Fetch(Step):
-    """Send this HTTP request; the outcome is an `Answer`, of any status.
+    """Send this HTTP request; the outcome is an `Answer` with any status.
 
     The shell checks the address before it connects. It may throw `UrlRefused`, and
-    `AuthTemporarilyUnavailable` if no answer came.
+    `AuthTemporarilyUnavailable` if there is no response.
     """
 
-    what: str  # the noun of messages: "the token endpoint"
+    what: str  # the name in error messages, such as "the token endpoint"
     url: str
     form: tuple[tuple[str, str], ...] | None = None
     document: Mapping[str, Any] | None = None  # the body as a JSON object
-    headers: tuple[tuple[str, str], ...] = ()  # beside the body's; in lower case
+    headers: tuple[tuple[str, str], ...] = ()  # in addition to the body's; lower case
     may_redirect: bool = False  # within the URL's origin; for metadata only
 
     @property
     def is_post(self) -> bool:
-        """Whether something is sent beside the URL."""
+        """Whether the request has a body."""
         return self.form is not None or self.document is not None
 
     def __repr__(self) -> str:
@@ -94,7 +94,7 @@ class Fetch(Step):
 class Listen(Step):
     """Listen for the browser until the operation ends; the outcome is the redirect URI.
 
-    The port of the preferred redirect URI is taken if it is free.
+    The port of the preferred redirect URI is used if it is free.
     """
 
     preferred: str | None = None
@@ -102,7 +102,7 @@ class Listen(Step):
 
 @attrs.frozen(repr=False)
 class Ask(Step):
-    """Send the user to this checked URL; the outcome is the response's parameters.
+    """Send the user to this validated URL; the outcome is the response's parameters.
 
     A response without the state is ignored. The shell may throw `AuthRequired` if no
     user may be asked, and `ConsentDenied` if no response came in time.
@@ -119,46 +119,46 @@ class Ask(Step):
 
 @attrs.frozen
 class Supply(Step):
-    """Call a function of the user's; the outcome is the text that it returned."""
+    """Call a function of the user; the outcome is the string that it returns."""
 
     function: Any
-    what: str  # the noun of messages
+    what: str  # the name in error messages
 
 
 @attrs.frozen
 class Now(Step):
-    """The outcome is the wall clock's time, in seconds since 1970."""
+    """Read the wall clock; the outcome is the time in seconds since 1970."""
 
 
 @attrs.frozen
 class RandomBytes(Step):
-    """The outcome is this many bytes of the system's random generator."""
+    """Generate random bytes; the outcome is `count` bytes from the system's source."""
 
     count: int
 
 
 @attrs.frozen
 class NewKey(Step):
-    """The outcome is a new private key for proofs of possession, as a JWK."""
+    """Generate a private key for proofs of possession; the outcome is a JWK."""
 
 
 @attrs.frozen
 class Sleep(Step):
-    """Let this many seconds pass."""
+    """Wait for this many seconds."""
 
     seconds: float
 
 
 @attrs.frozen
 class Load(Step):
-    """The outcome is the `Record` stored for this credential, or ``None``."""
+    """Load the stored credential; the outcome is its `Record`, or ``None``."""
 
 
 @attrs.frozen
 class Save(Step):
-    """Store this in place of what was loaded last; the outcome is whether it was.
+    """Replace the record that was loaded last; the outcome is whether it was stored.
 
-    False: the store has changed since. Load it, and decide anew.
+    False: the store has changed since the load. Load it and decide again.
     """
 
     record: Record
@@ -166,12 +166,12 @@ class Save(Step):
 
 @attrs.frozen
 class Forget(Step):
-    """Delete what was loaded last and the pending login; outcome: as for `Save`."""
+    """Delete the record loaded last and the pending login; outcome as for `Save`."""
 
 
 @attrs.frozen(repr=False)
 class SavePending(Step):
-    """Store a login to be finished later, in place of an earlier one."""
+    """Store a login to be finished later; it replaces an earlier one."""
 
     pending: Pending
 
@@ -181,14 +181,14 @@ class SavePending(Step):
 
 @attrs.frozen
 class LoadPending(Step):
-    """Take the pending login out of the store; the outcome is it, or ``None``."""
+    """Remove the pending login from the store; the outcome is the login or ``None``."""
 
 
 @attrs.frozen
 class Lease(Step):
-    """Become the only one of all that share the store to ask for tokens.
+    """Acquire the exclusive right, among all users of the store, to refresh tokens.
 
-    The outcome is whether the lease is had; it ends by itself after these seconds.
+    The outcome is whether the lease was acquired; it expires after these seconds.
     """
 
     seconds: float
@@ -196,28 +196,28 @@ class Lease(Step):
 
 @attrs.frozen
 class Release(Step):
-    """Give the lease back."""
+    """Release the lease."""
 
 
 Steps: TypeAlias = Generator[Step, Any, T]
-"""An operation: yields steps, is sent their outcomes, and returns its own."""
+"""An operation: a generator that yields steps, receives outcomes, returns a result."""
 
 
-# Reading an answer. Its text is foreign: it may repeat what was sent there, and may be
-# meant for a terminal. Only codes, short and printable, get into messages.
+# Answer parsing. The text of an answer is not trusted: it may repeat secrets, or hold
+# terminal escapes. Only codes, short and printable, appear in messages.
 
-# RFC 6749 section 5.2 allows more; these are the characters of codes, extensions that
-# are URIs included, and they cannot form a sentence.
+# RFC 6749 section 5.2 allows more characters; these suffice for codes, also for URIs as
+# extensions, and cannot form a sentence.
 _CODE: Final = re.compile(r"[A-Za-z0-9_.:/\-]{1,64}")
 _UNPRINTABLE: Final = re.compile(r"[^ -~]")
 _LONGEST_DESCRIPTION: Final = 200
-_SHORTEST_SECRET: Final = 6  # shorter ones are also parts of words
-# Below 500, and still: not now (RFC 9110, RFC 8470, RFC 6585).
+_SHORTEST_SECRET: Final = 6  # a shorter one could be part of a word
+# Statuses below 500 that are temporary too (RFC 9110, RFC 8470, RFC 6585).
 _UNAVAILABLE: Final = frozenset({408, 425, 429})
 
 
 def check_available(answer: Answer, what: str, now: float) -> None:
-    """Raise `AuthTemporarilyUnavailable` if a later answer may be another one."""
+    """Raise `AuthTemporarilyUnavailable` if the status is a temporary failure."""
     if answer.status >= 500 or answer.status in _UNAVAILABLE:
         raise AuthTemporarilyUnavailable(
             f"{what} cannot answer now (HTTP {answer.status})",
@@ -227,7 +227,7 @@ def check_available(answer: Answer, what: str, now: float) -> None:
 
 
 def read_object(body: bytes) -> dict[str, Any] | None:
-    """Return the JSON object of a body; ``None`` if it is anything else."""
+    """Return the JSON object in a body, or ``None`` for anything else."""
     try:
         value = loads(body)
     except JSONDecodeError:
@@ -236,19 +236,19 @@ def read_object(body: bytes) -> dict[str, Any] | None:
 
 
 def describe(answer: Answer) -> str:
-    """Describe an answer without a JSON object, in a few words."""
+    """Return the status, length and content type of an answer, for messages."""
     kind = answer.fields.get("content-type", "").partition(";")[0].strip().lower()
     kind = kind if _CODE.fullmatch(kind) else "no content type"
     return f"HTTP {answer.status}, {len(answer.body)} bytes, {kind}"
 
 
 def read_code(value: object) -> str | None:
-    """Return an error code that messages may show, or ``None``."""
+    """Return an error code if messages may show it, or ``None``."""
     return value if isinstance(value, str) and _CODE.fullmatch(value) else None
 
 
 def read_description(value: object, secrets: Iterable[str] = ()) -> str | None:
-    """Return an error's description in printable characters, the secrets masked."""
+    """Return an error's description in printable characters, with secrets masked."""
     if not isinstance(value, str) or not value.strip():
         return None
     for secret in secrets:

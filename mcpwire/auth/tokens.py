@@ -2,13 +2,13 @@
 
 RFC 6749 sections 2.3 and 4 to 6, OAuth 2.1, with resource indicators (RFC 8707), JWTs
 as grants and as client authentication (RFC 7523), token exchange (RFC 8693), proofs of
-possession (RFC 9449) and revocation (RFC 7009). A request is sent once, and again only
-if the server asks for a nonce in the proof, or refuses the client's HTTP Basic and its
-metadata lists the form: a refused client has not used the code or refresh token.
+possession (RFC 9449) and revocation (RFC 7009). A request is repeated only if the
+server demands a nonce in the proof, or refuses HTTP Basic and supports the secret in
+the form: in both cases it has not processed the grant.
 
-Accepted in an answer: an expiry that is a string or a fraction, scopes as a list, a
-blank refresh token. Refused: a token without a type, of an unknown type or another than
-was asked for, and one that cannot stand in a header.
+Accepted in an answer: an expiry as a string or a fraction, scopes as a list, a blank
+refresh token. Refused: a token without a type, of an unknown or not requested type, or
+with characters that a header cannot contain.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ __all__ = [
 
 Form = list[tuple[str, str]]
 
-# An identity assertion for another domain's authorization server.
+# The type of an identity assertion for the authorization server of another domain.
 ID_JAG: Final = "urn:ietf:params:oauth:token-type:id-jag"
 
 _WHAT: Final = "the token endpoint"
@@ -78,7 +78,7 @@ _TYPES: Final[Mapping[str, Literal["Bearer", "DPoP"]]] = {
 }
 _VISIBLE: Final = re.compile(r"[!-~]+")
 _SECONDS: Final = re.compile(r"[0-9]{1,15}(?:\.[0-9]{0,9})?")
-# A longer lifetime is as good as none, and this expiry is still a date.
+# The limit of lifetimes, so that each expiry is a valid date.
 _LONGEST_S: Final = 10.0 * 365 * 86_400
 
 
@@ -89,18 +89,18 @@ def grant_form(
     scopes: Sequence[str] = (),
     **fields: str,
 ) -> Form:
-    """Return the form that asks for tokens; without scopes the server decides."""
+    """Return the form of a token request; without scopes the server chooses them."""
     form = [("grant_type", grant_type), *fields.items(), ("resource", resource)]
     return [*form, ("scope", " ".join(scopes))] if scopes else form
 
 
-# Client authentication...
+# Client authentication
 
 
 def decide_method(
     identity: Identity, metadata: ServerMetadata, *, can_sign: bool = False
 ) -> ClientAuth:
-    """Return how the client authenticates: as registered, else as both sides can."""
+    """Return the method of authentication: as registered, else one of both sides."""
     if identity.auth_method is not None:
         return identity.auth_method
     ways: tuple[ClientAuth, ...] = ("none",)
@@ -109,8 +109,8 @@ def decide_method(
     elif identity.client_secret is not None:
         ways = ("client_secret_basic", "client_secret_post", "none")
     supported = metadata.token_endpoint_auth_methods_supported
-    # RFC 8414 section 2: the default is client_secret_basic. A client with one way only
-    # has to try it, because lists are not always complete.
+    # RFC 8414 section 2: the default is client_secret_basic. A client with only one
+    # method tries it even if the list omits it, because lists can be incomplete.
     if supported is None or len(ways) == 1:
         return ways[0]
     for way in ways:
@@ -126,7 +126,7 @@ def authenticate(
     *,
     assertion: str | None = None,
 ) -> tuple[Form, list[tuple[str, str]]]:
-    """Return the form, and headers, that authenticate the client."""
+    """Return the form and the headers with the client's authentication."""
     method = decide_method(identity, metadata, can_sign=assertion is not None)
     client_id, secret = identity.client_id, identity.client_secret
     if method == "none":
@@ -144,8 +144,8 @@ def authenticate(
         raise TokenError(f"the client {client_id!r} needs a secret to authenticate")
     if method == "client_secret_post":
         return [*form, ("client_id", client_id), ("client_secret", secret)], []
-    # RFC 6749 section 2.3.1: both parts are encoded as in a form first. Some servers
-    # (Authlib) decode percent signs and leave a plus; a space as %20 is read by all.
+    # RFC 6749 section 2.3.1: both parts are form-encoded first. Some servers (Authlib)
+    # decode %20 but not a plus, so a space is sent as %20.
     text = f"{quote(client_id, safe='')}:{quote(secret, safe='')}"
     return form, [("authorization", f"Basic {b64encode(text.encode()).decode()}")]
 
@@ -162,7 +162,7 @@ def check_bound(identity: Identity, metadata: ServerMetadata) -> None:
         )
 
 
-# Requests...
+# Requests
 
 
 def request_tokens(
@@ -172,7 +172,7 @@ def request_tokens(
     *,
     signing_key: SigningKey | None = None,
 ) -> Steps[Tokens]:
-    """Ask the authorization server of a record for tokens, or for newer ones."""
+    """Send a token request to the authorization server of a record."""
     metadata, identity = record.metadata, record.identity
     url = metadata.token_endpoint
     policy.check(url, _WHAT)
@@ -217,13 +217,13 @@ def request_tokens(
 def exchange_token(
     grant: EnterpriseManaged, record: Record, id_token: str, *, allow_insecure: bool
 ) -> Steps[str]:
-    """Trade an ID token for an assertion that the server's issuer accepts."""
+    """Exchange an ID token for an assertion that the server's issuer accepts."""
     url = grant.idp_token_endpoint
     metadata = ServerMetadata(grant.idp_issuer or url, token_endpoint=url)
     identity = Identity(
         grant.idp_client_id, grant.idp_client_secret, issuer=metadata.issuer
     )
-    # The user named it: it may be in a network that the server is not in.
+    # The URL is configured, so it may be in another network than the MCP server.
     UrlPolicy(parse_url(url), allow_insecure).check(url, _WHAT)
     form = grant_form(
         "urn:ietf:params:oauth:grant-type:token-exchange",
@@ -243,8 +243,8 @@ def exchange_token(
 def _with_secret_in_form(
     identity: Identity, metadata: ServerMetadata, answer: Answer
 ) -> Identity | None:
-    """Return a client that sends its secret in the form, if HTTP Basic was refused."""
-    # Servers accept what a client is registered for; their metadata lists all of it.
+    """Return the identity with the secret in the form, if HTTP Basic was refused."""
+    # Metadata lists all methods of a server, but a client may be registered for one.
     error = (steps.read_object(answer.body) or {}).get("error")
     if (
         identity.client_secret is None
@@ -259,7 +259,7 @@ def _with_secret_in_form(
 
 
 def _demanded_nonce(answer: Answer) -> str | None:
-    """Return the nonce that the proof lacked (RFC 9449 section 8)."""
+    """Return the nonce that the server demands in the proof (RFC 9449 section 8)."""
     error = (steps.read_object(answer.body) or {}).get("error")
     if answer.status not in {400, 401} or error != "use_dpop_nonce":
         return None
@@ -271,16 +271,16 @@ def _secrets(identity: Identity, form: Form) -> list[str]:
     return found if identity.client_secret is None else [*found, identity.client_secret]
 
 
-# Answers (RFC 6749 section 5, RFC 8693 section 2.2)...
+# Responses (RFC 6749 section 5, RFC 8693 section 2.2)
 
 
 def read_tokens(
     answer: Answer, record: Record, *, now: float, secrets: Iterable[str] = ()
 ) -> Tokens:
-    """Return the tokens of an answer; its own texts show none of the secrets.
+    """Return the tokens of a token response; errors mask `secrets` in server texts.
 
-    Members that it leaves out stay as in the record. If that has a key, the token must
-    be bound to it.
+    Missing members are taken from the record. If the record has a proof key, the token
+    must be bound to it.
     """
     document = _read(answer, now, secrets)
     kind = document.get("token_type")
@@ -293,7 +293,7 @@ def read_tokens(
             else f"{_WHAT} gave a token of an unknown type, {steps.read_code(kind)!r}",
             status=answer.status,
         )
-    # RFC 9449 section 5: a token that should be bound and is not is discarded.
+    # RFC 9449 section 5: discard an unbound token if a bound one was requested.
     is_bound = record.dpop_key is not None
     if (token_type == "DPoP") != is_bound:  # noqa: S105 - a type of token
         raise TokenError(
@@ -311,7 +311,7 @@ def read_tokens(
         _expiry(document.get("expires_in"), now),
         refreshed,
         _granted(document.get("scope"))
-        # RFC 6749 section 6: as before; 5.1: left out if it is what was asked for.
+        # RFC 6749: no scope means unchanged (section 6) or as requested (5.1).
         or (previous.scopes if previous is not None else None)
         or record.asked_scopes
         or None,
@@ -319,7 +319,7 @@ def read_tokens(
 
 
 def read_exchange(answer: Answer, *, now: float, secrets: Iterable[str] = ()) -> str:
-    """Return the assertion of an identity provider (RFC 8693 section 2.2.1)."""
+    """Return the assertion in a token exchange response (RFC 8693 section 2.2.1)."""
     document = _read(answer, now, secrets)
     issued = document.get("issued_token_type")
     if issued != ID_JAG:
@@ -334,7 +334,7 @@ def read_exchange(answer: Answer, *, now: float, secrets: Iterable[str] = ()) ->
 def _read(answer: Answer, now: float, secrets: Iterable[str]) -> dict[str, Any]:
     steps.check_available(answer, _WHAT, now)
     document = steps.read_object(answer.body)
-    # Some servers refuse with status 200.
+    # Some servers send errors with status 200.
     error = document.get("error") if document is not None else None
     if 200 <= answer.status < 300 and error is None:
         if document is None:
@@ -359,7 +359,7 @@ def _read(answer: Answer, now: float, secrets: Iterable[str]) -> dict[str, Any]:
 
 def _access_token(document: Mapping[str, Any], status: int) -> str:
     token = document.get("access_token")
-    # It travels in a header, and must not be able to end one.
+    # The token is sent in a header and must not contain characters that end it.
     if not isinstance(token, str) or not _VISIBLE.fullmatch(token):
         reason = "without an access_token" if token is None else "with no access_token"
         raise TokenError(f"{_WHAT} answered {reason} that can be sent", status=status)
@@ -371,7 +371,7 @@ def _expiry(value: object, now: float) -> float | None:
         value = float(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
-    # Zero and less cannot be meant: such a token would be of no use.
+    # Zero or less counts as unknown: such a token would never be valid.
     return now + min(float(value), _LONGEST_S) if value > 0 else None
 
 
@@ -381,16 +381,16 @@ def _granted(value: object) -> tuple[str, ...]:
     return tuple(dict.fromkeys(value.split())) if isinstance(value, str) else ()
 
 
-# Revocation (RFC 7009)...
+# Revocation (RFC 7009)
 
 _REVOCATION: Final = "the revocation endpoint"
 
 
 def revoke_tokens(record: Record, policy: UrlPolicy) -> Steps[None]:
-    """Ask the authorization server to forget the tokens, and ignore its answer.
+    """Revoke the tokens at the authorization server, and ignore the response.
 
-    A refresh token should take its access tokens along (RFC 7009 section 2.1), but not
-    every server does that.
+    The revocation of a refresh token should include its access tokens (RFC 7009 section
+    2.1), but not every server implements that.
     """
     url, tokens = record.metadata.revocation_endpoint, record.tokens
     if url is None or tokens is None:

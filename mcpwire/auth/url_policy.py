@@ -1,11 +1,10 @@
 """The rules for URLs that a server names for authorization, and for login pages.
 
-An MCP server names its authorization servers, and this machine asks each of them from
-its own place: behind a firewall, beside a cloud's metadata service. So a named URL must
-be https, spelled in the one way that every reader understands alike, and must have a
-public address if the server has one (2026-07-28 security best practices,
-"Server-Side Request Forgery"). A host is checked twice: by its name, and by each
-address that it resolves to.
+An MCP server names its authorization servers, and this machine sends requests to them
+from its own network: behind a firewall, near a cloud's metadata service. So a named URL
+must be https, in a form that all parsers read alike, and must have a public address if
+the server has one (2026-07-28 security best practices, "Server-Side Request Forgery").
+A host is checked twice: by its name, and by each address that it resolves to.
 """
 
 from __future__ import annotations
@@ -42,9 +41,9 @@ LONGEST_URL: Final = 8_000  # each server must accept it (RFC 9110 section 4.1)
 
 _EVERYWHERE: Final[frozenset[AddressClass]] = frozenset({"public", "name"})
 
-# Networks that a server may be in by the addresses of its name. Link-local is none of
-# them: clouds keep the keys of their machines there, and the owner of a name could
-# choose it. A server is there only if it is configured by its address.
+# Networks that the resolved addresses of a server's name may select. Link-local is not
+# included: cloud metadata services with credentials are there, and the owner of a name
+# could choose such an address. Only a literal address selects it.
 _BY_NAME: Final[frozenset[AddressClass]] = frozenset({"loopback", "private", "cgnat"})
 
 _WHERE: Final[dict[AddressClass, str]] = {
@@ -58,12 +57,12 @@ _WHERE: Final[dict[AddressClass, str]] = {
     "invalid": "to no address at all",
 }
 
-# Legal in a URL, and special to a shell, which a user's own function may run.
+# Valid in a URL, but special in a shell command, which a user's function may run.
 _FOR_SHELLS: Final = re.compile(r"[$'();]")
 
 
 def check_server_url(url: Url, *, allow_insecure: bool) -> None:
-    """Refuse a server if tokens would travel to it unencrypted."""
+    """Raise `UrlRefused` if tokens would be sent to a server unencrypted."""
     if not (url.is_secure or allow_insecure):
         raise refused(
             "the server's URL",
@@ -73,7 +72,7 @@ def check_server_url(url: Url, *, allow_insecure: bool) -> None:
 
 
 class UrlPolicy(NamedTuple):
-    """Which URLs an MCP server, or its authorization server, may name."""
+    """The rules for URLs that an MCP server or its authorization server may name."""
 
     server: Url  # the MCP server; it may name URLs in its own network
     allow_insecure: bool = False  # whether http is allowed if its own URL is http
@@ -93,7 +92,7 @@ class UrlPolicy(NamedTuple):
 
 
 def parse_identifier(text: str, what: str, *, allow_insecure: bool = False) -> Url:
-    """Return the parts of the URI of a resource or of an issuer, or `ValueError`."""
+    """Parse the URI of a resource or of an issuer, or raise `ValueError`."""
     url = parse_url(text)
     # RFC 9728, 1.2 and RFC 8414, 2; 2026-07-28 basic/authorization, "Canonical Server
     # URI".
@@ -109,11 +108,11 @@ def parse_identifier(text: str, what: str, *, allow_insecure: bool = False) -> U
 def check_address(
     address: str, *, server_class: AddressClass, what: str, host: str
 ) -> None:
-    """Check an address that a host resolved to; `server_class` is the server's."""
+    """Check the network of a host's address against `server_class`, the server's."""
     found = address_class(address)
     shown = mask_url(host)
     if address_class(host) == "loopback" != found:
-        # http was allowed for the name's sake.
+        # http was allowed because the name is a loopback name.
         rule = "a loopback name must resolve to this machine"
         reason = "it resolves to another machine"
     elif found not in {"public", server_class} or found == "name":
@@ -127,7 +126,7 @@ def check_address(
 
 
 def class_of_server(server: Url, addresses: Sequence[str]) -> AddressClass:
-    """Return the network of a server; private only if all its addresses are there."""
+    """Return the network of a server; not public only if all addresses share it."""
     by_name = address_class(server.host)
     if by_name != "name":
         return by_name
@@ -136,11 +135,11 @@ def class_of_server(server: Url, addresses: Sequence[str]) -> AddressClass:
 
 
 def check_authorization_url(text: str, *, server: Url | None) -> str:
-    """Return the URL unchanged if a browser may be sent there, or raise `UrlRefused`.
+    """Return the URL unchanged if a browser may open it, or raise `UrlRefused`.
 
-    It is checked before it is opened, printed or passed on (2026-07-28 security best
-    practices, "OAuth Authorization URL Validation"). Without a server it was checked
-    against that before.
+    The check is made before the URL is opened, printed or returned (2026-07-28 security
+    best practices, "OAuth Authorization URL Validation"). `server` is None if the URL
+    was checked for its server before.
     """
     what = "the authorization URL"
     if server is not None:
@@ -155,13 +154,13 @@ def check_authorization_url(text: str, *, server: Url | None) -> str:
 
 
 def parse_named(text: str, what: str) -> Url:
-    """Return the parts of a URL; raise `UrlRefused` if it is too long, or not sound."""
+    """Parse a URL; raise `UrlRefused` if it is too long, invalid or has a fragment."""
     if len(text) > LONGEST_URL:
         raise refused(what, text, f"it is longer than {LONGEST_URL} characters")
     try:
         url = parse_url(text)
     except ValueError as error:
-        # The reason follows the masked text, which is shown already.
+        # Use only the reason: the masked URL before it is shown already.
         rule = str(error).rpartition("': ")[2]
         raise refused(what, text, rule) from None
     if url.fragment is not None:
@@ -177,6 +176,6 @@ def _check_network(url: Url, server: Url, what: str, text: str) -> None:
 
 
 def refused(what: str, text: str, rule: str) -> UrlRefused:
-    """Build the error of a URL that breaks a rule; its secrets are masked."""
+    """Return the error for a URL that breaks a rule; its secrets are masked."""
     shown = mask_url(text)
     return UrlRefused(f"{what} '{shown}' is refused: {rule}", url=shown, rule=rule)

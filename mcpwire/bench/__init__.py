@@ -1,6 +1,6 @@
-"""Measure what a server costs, under which load it breaks, and whether it got slower.
+"""Measure the costs, the maximum load and the regressions of a server.
 
-`run` is what ``mcpwire bench`` runs; it needs the package hdrhistogram.
+The command ``mcpwire bench`` calls `run`, which needs the package hdrhistogram.
 """
 
 from __future__ import annotations

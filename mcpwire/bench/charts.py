@@ -1,4 +1,4 @@
-"""Charts as SVG: axes, lines, intervals; the style sheet of the page colours them."""
+"""SVG charts: axes, lines and intervals, coloured by the style sheet of the page."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ _TOP: Final = 12
 _BOTTOM: Final = 42
 _ROW: Final = 26
 _NAMES: Final = 76
-"""Room for the names of figures, left of their intervals; long ones have more."""
+"""Minimum width of the column of figure names left of the intervals, in pixels."""
 
 _CHARACTER: Final = 8
 
 _STEPS: Final = (1.0, 2.0, 2.5, 5.0, 10.0)
 _TICKS: Final = 5
 _MOST: Final = 14
-"""Of more ticks a logarithmic axis shows the powers of ten only."""
+"""Maximum number of ticks; a longer logarithmic axis shows powers of ten only."""
 
 _SHORT: Final = 0.7
-"""A logarithmic axis of fewer powers of ten has equal steps."""
+"""Powers of ten; a shorter logarithmic axis has ticks at equal steps."""
 
 SCALES: Final[dict[str, tuple[tuple[float, str], ...]]] = {
     "us": ((1e6, "s"), (1e3, "ms"), (1.0, "us")),
@@ -53,7 +53,7 @@ SCALES: Final[dict[str, tuple[tuple[float, str], ...]]] = {
 
 @attrs.frozen(kw_only=True)
 class Axis:
-    """One axis: which values lie on it, and where they are written."""
+    """An axis: its range, its ticks and its scale."""
 
     label: str
     low: float
@@ -62,28 +62,28 @@ class Axis:
     scale: Callable[[float], float] = float
 
     def part(self, value: float) -> float:
-        """Return where a value lies, from 0 to 1."""
+        """Return the position of a value on the axis, from 0 to 1."""
         low, high = self.scale(self.low), self.scale(self.high)
         return min(max((self.scale(value) - low) / (high - low), 0.0), 1.0)
 
 
 @attrs.frozen
 class Line:
-    """A series of points, in the order of x; of none, nothing is drawn."""
+    """A series of points in the order of x; may be empty."""
 
     name: str
     points: Sequence[tuple[float, float]]
     style: str
-    """Classes of the style sheet."""
+    """CSS classes."""
 
     has_dots: bool = False
     is_bars: bool = False
-    """Whether each point is a bar of its own."""
+    """Whether each point is drawn as a bar."""
 
 
 @attrs.frozen
 class Mark:
-    """A vertical line across the chart."""
+    """A vertical line across the chart, with an optional label."""
 
     x: float
     text: str = ""
@@ -91,7 +91,7 @@ class Mark:
 
 @attrs.frozen
 class Interval:
-    """A value with an interval, on a row of its own."""
+    """A value with its interval, drawn on one row."""
 
     name: str
     value: float
@@ -101,7 +101,7 @@ class Interval:
 
 
 def scaled(unit: str, highest: float) -> tuple[float, str]:
-    """Return the unit that suits the highest value, and how large it is."""
+    """Return the size and the name of the unit for a highest value."""
     scales = SCALES.get(unit, ((1.0, unit),))
     return next((each for each in scales if highest >= each[0]), scales[-1])
 
@@ -111,7 +111,7 @@ def _labelled(name: str, unit: str) -> str:
 
 
 def _step(span: float) -> float:
-    """Return a round step, of which a span has about five."""
+    """Return a round step that divides a span into about five."""
     rough = span / _TICKS
     power = 10.0 ** floor(log10(rough))
     return power * next(each for each in _STEPS if each * power >= rough * 0.999)
@@ -120,7 +120,7 @@ def _step(span: float) -> float:
 def linear(
     name: str, values: Iterable[float], unit: str = "", *, low: float = 0.0
 ) -> Axis:
-    """Return an axis of equal steps, from `low` to beyond the highest value."""
+    """Return a linear axis from `low` to the first tick at or above all values."""
     highest = max([low, *values])
     size, unit = scaled(unit, highest)
     span = (highest - low) / size or 1.0
@@ -138,7 +138,7 @@ def linear(
 def logarithmic(
     name: str, given: Iterable[float], unit: str = "", *, most: int = _MOST
 ) -> Axis:
-    """Return an axis of equal ratios around all values above zero."""
+    """Return a logarithmic axis that covers all values above zero."""
     found = sorted(value for value in given if value > 0) or [1.0]
     size, unit = scaled(unit, found[-1])
     low, high = found[0] / size, found[-1] / size
@@ -162,9 +162,9 @@ def logarithmic(
 
 
 def percentiles(count: int) -> Axis:
-    """Return the axis of percentiles of so many values: each nine has equal room.
+    """Return the percentile axis for `count` values: each further nine is as wide.
 
-    Its values are the logarithms of 1 / (1 - percentile).
+    Its values are log10(1 / (1 - percentile)).
     """
     high = max(log10(max(count, 1)), 1.0)
     ticks = [(0.0, "0"), (log10(2), "50")]
@@ -183,15 +183,15 @@ def draw_lines(
     marks: Iterable[Mark] = (),
     height: int = 280,
 ) -> str:
-    """Return lines in a frame.
+    """Return a line chart as SVG.
 
     Args:
-        name: Of the chart, as an id of its page.
-        title: What it shows, for screen readers.
-        axes: The horizontal and the vertical one.
-        lines: What is drawn.
+        name: The id of the title element; unique in the page.
+        title: The title for screen readers.
+        axes: The horizontal and the vertical axis.
+        lines: The lines.
         marks: Vertical lines.
-        height: How high it is; it is 480 wide.
+        height: The height in pixels; the width is 480.
     """
     x, y = axes
     bottom = height - _BOTTOM
@@ -218,7 +218,7 @@ def draw_lines(
 
 
 def _drawn(line: Line, placed: Sequence[tuple[str, str]], bottom: int) -> str:
-    """Return the points of a line, joined or each with a bar below it."""
+    """Return the SVG of a line: a polyline, or a bar for each point."""
     dots = "".join(f'<circle cx="{a}" cy="{b}" r="3"/>' for a, b in placed)
     if line.is_bars:
         path = "".join(f'<polyline points="{a},{bottom} {a},{b}"/>' for a, b in placed)
@@ -244,7 +244,7 @@ def _frame(
     place: Callable[[tuple[float, float]], tuple[str, str]],
     height: int,
 ) -> Iterable[str]:
-    """Give the grid, what is written along it, and the names of the axes."""
+    """Yield the grid lines, the tick labels and the axis labels."""
     x, y = axes
     bottom, right = height - _BOTTOM, _WIDTH - _RIGHT
     for value, text in y.ticks:
@@ -273,7 +273,7 @@ def _frame(
 
 
 def draw_intervals(name: str, title: str, rows: Sequence[Interval]) -> str:
-    """Return values with their intervals below each other, around a line at 1."""
+    """Return a chart with one row for each interval and a vertical line at 1."""
     ends = [end for row in rows for end in (row.low, row.high)]
     axis = logarithmic("ratio", [0.9, 1.1, *ends])
     height = _TOP + _ROW * len(rows) + _BOTTOM

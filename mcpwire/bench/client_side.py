@@ -1,13 +1,13 @@
-"""Measure a client: any program that calls tools, against the null server.
+"""Measure an MCP client program against the null server.
 
 ::
 
     figures = await measure_client(["python", "my_client.py", "{target}"], rounds=3)
     figures.median("cpu_us"), figures.median("calls_per_s")
 
-The client is started with the null server's command line or URL, calls its tool `echo`
-as often as it likes, and ends. The null server notes what arrives and when, and reads
-the CPU time of the client at the first and at the last call; the system tells the rest.
+The client gets the null server's command line or URL, calls its tool `echo` any number
+of times, and exits. The null server records the requests and their times, and the
+client's CPU time at the first and at the last call; the other figures are from wait4.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
 __all__ = ["TARGET", "ClientFigures", "ClientRun", "client_command", "measure_client"]
 
 TARGET: Final = "{target}"
-"""What is replaced in a client's command."""
+"""The placeholder for the null server in a client's command."""
 
 ALONE: Final = 0.1
-"""Calls are one at a time if no larger share of them found others waiting.
+"""Calls count as sequential while at most this share of them overlap.
 
-At the start of a session a client may open a stream beside its first call.
+At the start of a session a client may open a stream in parallel to its first call.
 """
 
 _LAUNCHER: Final = Path(__file__).with_name("launch.py")
@@ -54,23 +54,23 @@ _POLL_S: Final = 0.01
 
 @attrs.frozen
 class ClientRun:
-    """What one run of a client cost; None is a figure that this run does not have.
+    """The figures of one run of a client; ``None``: not available in this run.
 
     Attributes:
-        methods: How many requests of each method it sent.
-        calls: How many of them were `tools/call`.
+        methods: The number of requests of each method.
+        calls: The number of `tools/call` requests.
         calls_per_s: Calls per second between the first and the last.
-        turnaround_p50_us: Microseconds from the write of the answer to a call to the
-            arrival of the next call; only where calls are one at a time. (Two in
-            flight that take turns look as if they were.)
-        turnaround_p99_us: The 99th percentile of it.
+        turnaround_p50_us: The median time from the write of the result of a call to
+            the arrival of the next call, in microseconds; only for sequential calls
+            (two alternating calls in flight are not distinguished from these).
+        turnaround_p99_us: The 99th percentile of this time.
         cpu_us: CPU time of the client for each call after the first, in microseconds.
-        start_cpu_ms: Its CPU time until the first call arrived, in milliseconds.
-        total_cpu_ms: CPU time of the whole run, of the client and the processes that
-            it waited for, without the null server.
-        peak_memory: The most memory that one of these processes had, in bytes.
-        octets_per_call: Octets of a call and its answer, with the heads of HTTP.
-        exit_code: How it ended (negative: by that signal).
+        start_cpu_ms: CPU time of the client until its first call, in milliseconds.
+        total_cpu_ms: CPU time of the whole run in milliseconds: of the client and the
+            processes that it waited for, without the null server.
+        peak_memory: The highest peak memory of one of these processes, in bytes.
+        octets_per_call: Bytes of a call and its response, with HTTP headers.
+        exit_code: The exit code (negative: the signal that ended the client).
     """
 
     methods: dict[str, int]
@@ -88,12 +88,12 @@ class ClientRun:
 
 @attrs.frozen
 class ClientFigures:
-    """All runs of a client.
+    """The figures of all runs of a client.
 
     Attributes:
-        command: What was started, with ``{target}`` as it was written.
-        http: Whether the null server was reached over HTTP.
-        runs: In their order.
+        command: The command of the client; ``{target}`` is not replaced.
+        http: Whether the client used the null server over HTTP.
+        runs: The runs in order.
     """
 
     command: tuple[str, ...]
@@ -101,10 +101,10 @@ class ClientFigures:
     runs: tuple[ClientRun, ...]
 
     def median(self, figure: str) -> float | None:
-        """Return the median of a figure over the runs that have it.
+        """Return the median of a figure over all runs that have it, or ``None``.
 
         Args:
-            figure: The name of an attribute of `ClientRun` that is a number.
+            figure: The name of a numeric attribute of `ClientRun`.
         """
         values = [getattr(run, figure) for run in self.runs]
         known = [value for value in values if value is not None]
@@ -119,22 +119,22 @@ async def measure_client(
     rounds: int = 1,
     options: Sequence[str] = (),
 ) -> ClientFigures:
-    """Run a client against the null server, once a round.
+    """Run a client against the null server, once for each round.
 
-    Cancelling it ends the client.
+    Safe to cancel: the client is ended.
 
     Args:
-        command: The client's program and arguments. ``{target}`` in them stands for
-            the null server: its URL, or its command line as one quoted text. Without
-            it the URL, or the words of the command line, come last.
-        http: Whether the client gets a URL.
-        timeout: How long one run may take, in seconds.
-        rounds: How often the client is run.
+        command: The client's program and arguments. ``{target}`` is replaced by the
+            null server's URL, or by its command line quoted for a shell. Without it,
+            the URL or the words of the command line are appended.
+        http: Whether to serve over HTTP and not over stdio.
+        timeout: The maximum duration of one run, in seconds.
+        rounds: The number of runs.
         options: More options of `mcpwire.bench.null`, such as ``--sse``.
 
     Raises:
-        ConnectError: The client cannot be started, or ended without a `tools/call`.
-        RequestTimeout: The client did not end in time; it was stopped.
+        ConnectError: The client cannot be started, or exited without a `tools/call`.
+        RequestTimeout: The client did not exit in time and was killed.
     """
     runs = [
         await _run(tuple(command), options, http=http, timeout=timeout)
@@ -144,10 +144,10 @@ async def measure_client(
 
 
 def client_command(command: Sequence[str], target: Sequence[str]) -> list[str]:
-    """Return a client's command with the null server in it.
+    """Return a client's command with the null server's command or URL inserted.
 
     Args:
-        command: The client's own words.
+        command: The client's command, with or without ``{target}``.
         target: The words of the null server's command line, or its URL alone.
     """
     text = shlex.join(target)
@@ -171,7 +171,7 @@ async def _run(
                         result = await client.run([server.url], server.watch)
                 else:
                     result = await client.run(null_command("--stdio", *recording))
-                    # A server that goes on now was not waited for by the client.
+                    # The client's CPU time has only processes that it has waited for.
                     is_counted = not client.is_served
                     await client.served()
         except TimeoutError:
@@ -185,7 +185,7 @@ async def _run(
 
 
 class _Client:
-    """One run of a client; its files are in a folder that is made for it."""
+    """One run of a client, with its files in a temporary folder."""
 
     def __init__(self, command: tuple[str, ...], folder: Path) -> None:
         self.name = shlex.join(command)
@@ -196,14 +196,14 @@ class _Client:
     async def run(
         self, target: list[str], watch: Callable[[int], None] | None = None
     ) -> dict[str, Any]:
-        """Run the client to its end and return what the launcher says.
+        """Run the client until it exits; return the result of `mcpwire.bench.launch`.
 
         Args:
-            target: The words that stand for the null server.
+            target: The null server's command line, or its URL alone.
             watch: Called with the client's process id.
 
         Raises:
-            ConnectError: It cannot be started.
+            ConnectError: The client cannot be started.
         """
         words = client_command(self._command, target)
         async with self._launched(words, is_server_inside=watch is None) as output:
@@ -250,7 +250,7 @@ class _Client:
 
     @property
     def is_served(self) -> bool:
-        """Whether a null server that has begun to record still runs."""
+        """Whether a null server still runs: it holds a lock on its record file."""
         if not self.record.exists():
             return False
         with self.record.open("rb") as file:
@@ -261,31 +261,31 @@ class _Client:
         return False
 
     async def served(self) -> None:
-        """Wait until the null server has ended, within a bound."""
+        """Wait up to 5 s until the null server has exited."""
         await _until(lambda: not self.is_served)
 
     def records(self) -> list[dict[str, Any]]:
-        """Return what null servers have noted; one that was killed has not."""
+        """Return the records of all null servers that were not killed."""
         if not self.record.exists():
             return []
         return [json.loads(line) for line in self.record.read_text().splitlines()]
 
     def sent(self) -> str:
-        """Say how many requests of each method the client has sent."""
+        """Return a phrase with the number of requests of each method."""
         if self.record.exists() and not self.record.stat().st_size:
             return "it killed its server, which could not say what it got"
         counts = [f"{number} {name}" for name, number in _added(self.records()).items()]
         return f"it sent {', '.join(counts) or 'no request'}"
 
     def figures(self, result: dict[str, Any], *, is_counted: bool) -> ClientRun:
-        """Return the figures of a run that has ended.
+        """Return the figures of a finished run.
 
         Args:
-            result: What the launcher says.
-            is_counted: Whether its CPU time has that of the null server in it.
+            result: The result of `run`.
+            is_counted: Whether its CPU time includes the null server's.
 
         Raises:
-            ConnectError: There was no call.
+            ConnectError: The client sent no `tools/call`.
         """
         lines = self.records()
         methods = _added(lines)
@@ -298,7 +298,7 @@ class _Client:
                 exit_code=result["exit_code"],
                 stderr_tail=tail.decode(errors="replace"),
             )
-        # A client may start a server to try it out; the calls are with one.
+        # A client may start a server only to probe it; one server gets the calls.
         line = max(lines, key=lambda each: each["methods"].get("tools/call", 0))
         calls = line["methods"]["tools/call"]
         between, seconds = calls - 1, (line["last_ns"] - line["first_ns"]) / 1e9
@@ -323,7 +323,7 @@ class _Client:
 
 
 async def _until(is_over: Callable[[], bool]) -> None:
-    """Wait for something that other processes do, within a bound."""
+    """Poll a condition that other processes fulfil, for up to 5 s."""
     until = time.monotonic() + _GRACE_S
     while not is_over() and time.monotonic() < until:  # noqa: ASYNC110 - as it says
         await asyncio.sleep(_POLL_S)
@@ -339,7 +339,7 @@ def _scaled(value: float | None, unit: float) -> float | None:
 
 
 def _added(lines: Sequence[dict[str, Any]]) -> dict[str, int]:
-    """Return how many requests of each method all servers got."""
+    """Return the number of requests of each method over all servers."""
     found: dict[str, int] = {}
     for line in lines:
         for name, number in line["methods"].items():

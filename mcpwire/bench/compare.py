@@ -1,4 +1,4 @@
-"""Is one server slower than another, or than it was? With an interval, or no answer."""
+"""Comparison of two servers or two runs: ratios of figures with their intervals."""
 
 from __future__ import annotations
 
@@ -32,40 +32,40 @@ __all__ = [
 Verdict = Literal["better", "worse", "no difference shown"]
 
 _TAIL: Final = 0.005
-"""What lies beyond either end of an interval, of all figures together.
+"""Probability beyond either end of an interval, shared by all figures.
 
-Each of n figures has an n-th of it (Bonferroni). So in 99 of 100 cases all intervals
-hold their ratios, and of many figures none is called different more easily than of one.
+Each of n figures gets 1/n of it (Bonferroni): all intervals together contain their
+ratios in 99 of 100 cases, so more figures do not mean more false differences.
 """
 
 _MOST_VALUES: Final = 60
-"""Of more slices in all, neighbours of one round are taken together."""
+"""Maximum number of values; adjacent slices of a round are merged to keep it."""
 
 _LEAST: Final = 0.02
-"""Less than this is no difference: two starts of one program differ by as much."""
+"""Minimum relative difference: two starts of one program may differ by this much."""
 
 _SAME: Final = ("calls", "rate", "users", "shape", "sessions", "workers")
-"""What two loads that are compared have in common; they may last differently long."""
+"""Load fields that must be equal in compared runs; the duration may differ."""
 
 FEWEST: Final = 3
-"""From fewer rounds no interval is drawn: the starts of one program differ."""
+"""Minimum rounds for an interval, because starts of one program differ."""
 
 
 @attrs.frozen(kw_only=True)
 class Difference:
-    """One figure of two servers, or of two runs of one."""
+    """One figure compared between two servers or two runs."""
 
     figure: str
     before: float
     after: float
     ratio: float
-    """After by before; of two runs with a floor each, of their multiples of it."""
+    """`after` / `before`; each divided by its run's floor if both runs have one."""
 
     low: float
     high: float
-    """The interval of the ratio; as the ratio where there are too few rounds.
+    """Upper end of the interval; with too few rounds, `low` and `high` equal `ratio`.
 
-    The intervals of all figures of one comparison hold together in 99 of 100 cases.
+    All intervals of one comparison together contain their ratios in 99 of 100 cases.
     """
 
     verdict: Verdict
@@ -77,16 +77,16 @@ def differences(
     *,
     against: str | None = None,
 ) -> list[Difference]:
-    """Compare another server of a run with the first, slice beside slice.
+    """Compare the first server of a run with another one, slice by slice.
 
     Args:
         result: The run.
-        figures: Which figures; those that not every slice has are left out. The fewer,
-            the narrower are the intervals.
-        against: The name of the other server, where the run has several.
+        figures: The figures; a figure that a slice lacks is omitted. Fewer figures have
+            narrower intervals.
+        against: The name of the other server; optional if there is only one.
 
     Raises:
-        ValueError: The run had no such server.
+        ValueError: The run has no server with that name.
     """
     servers = result.targets if result.highest is None else ()
     others = {each.name: each for each in servers[1:]}
@@ -119,15 +119,15 @@ def compare(
     *,
     comparisons: int = 1,
 ) -> list[Difference]:
-    """Compare two runs of one load, each with its floor where both have one.
+    """Compare two runs of one load, each relative to its floor if both have one.
 
     Args:
         before: The first run.
         after: The second run.
         figures: As for `differences`.
-        comparisons: How many such comparisons are judged together, as of many loads;
-            all their intervals are wider for it. None is wider than what its rounds
-            span, so 300 figures need eight rounds to hold in 95 of 100 cases.
+        comparisons: The number of comparisons that are judged together, such as of
+            several loads; more give wider intervals. An interval is never wider than
+            the range of its rounds: 300 figures need eight rounds for 95 of 100 cases.
 
     Raises:
         ValueError: The loads differ, or a run measured more than one server.
@@ -171,7 +171,7 @@ def compare(
 
 
 def _compared(before: Subject, after: Subject, figures: Iterable[str]) -> Sequence[str]:
-    """Return the figures that every slice of both has."""
+    """Return the comparable figures that every slice of both subjects has."""
     return [
         name
         for name in figures
@@ -185,7 +185,7 @@ def _compared(before: Subject, after: Subject, figures: Iterable[str]) -> Sequen
 
 
 def _by_round(subject: Subject, name: str) -> list[list[float]]:
-    """Return a figure of each slice, by rounds."""
+    """Return a figure of each slice, grouped by round."""
     found: dict[int, list[float]] = {}
     values = subject.figures_of_slices(name)
     for each, value in zip(subject.slices, values, strict=True):
@@ -196,15 +196,15 @@ def _by_round(subject: Subject, name: str) -> list[list[float]]:
 def interval(
     after: list[list[float]], before: list[list[float]] | None = None, *, count: int = 1
 ) -> tuple[float, float, float]:
-    """Return the ratio of two medians, or a median of ratios, and its interval.
+    """Return the ratio of two medians, or the median of ratios, with its interval.
 
-    Rounds are drawn with replacement, and then slices within them: slices of one round
-    share what a process was stuck with.
+    This is a two-level bootstrap (rounds, then slices within them), because the slices
+    of a round share the random state of one process.
 
     Args:
-        after: The figure of each slice, by rounds; or its ratios.
-        before: What it is divided by.
-        count: How many figures are compared.
+        after: The figure or the ratio of each slice, grouped by round.
+        before: The figure to divide by, grouped by round; ``None`` for ratios.
+        count: The number of figures that are compared.
     """
     fewest = min(len(after), len(before or after))
     after, before = _pooled(after), _pooled(before or [[1.0]])
@@ -225,7 +225,7 @@ def interval(
 
 
 def _pooled(groups: list[list[float]]) -> list[list[float]]:
-    """Return no more values of each round than can be counted with."""
+    """Merge adjacent values of each round until there are at most `_MOST_VALUES`."""
     most = max(1, _MOST_VALUES // len(groups))
     found = []
     for group in groups:
@@ -236,24 +236,24 @@ def _pooled(groups: list[list[float]]) -> list[list[float]]:
 
 
 def medians(groups: list[list[float]]) -> list[tuple[float, float]]:
-    """Return the medians that such draws can have, each with its probability.
+    """Return all possible medians of bootstrap samples with their exact probabilities.
 
-    A median is at most a value if half of the draw is. How many draws have so many low
-    values is a coefficient of a polynomial: that of one round to the power of the
-    rounds. The polynomial is one integer, with so many bits for each coefficient.
+    A median is at most x if half of the sample is. The number of samples with k values
+    up to x is a coefficient of a polynomial: one round's to the power of the number of
+    rounds. The polynomial is stored in one integer, `bits` bits for each coefficient.
     """
     rounds = [sorted(group) for group in groups]
     size, whole = max(map(len, rounds)), lcm(*map(len, rounds))
     every = (len(rounds) * whole**size) ** len(rounds)
     bits = every.bit_length() + 1
-    # Of an even number, the median lies between two.
+    # The median of an even number of values is the mean of the two in the middle.
     total = size * len(rounds)
     middle = (total + 1) // 2, total // 2 + 1
     found, sooner = [], 0
     for value in sorted(set(chain(*rounds))):
         low = [bisect_right(each, value) * (whole // len(each)) for each in rounds]
         draws = sum(_draws(size, whole, each, bits) for each in low) ** len(rounds)
-        # Modulo 2^bits - 1, a number is the sum of its parts of so many bits.
+        # Modulo 2^bits - 1, an integer is the sum of its groups of `bits` bits.
         at_most = sum((draws >> bits * half) % ((1 << bits) - 1) for half in middle)
         found.append((value, (at_most - sooner) / (2 * every)))
         sooner = at_most
@@ -262,7 +262,7 @@ def medians(groups: list[list[float]]) -> list[tuple[float, float]]:
 
 @lru_cache(maxsize=10_000)
 def _draws(size: int, whole: int, low: int, bits: int) -> int:
-    """Return in how many draws of one round so many values are low ones, for each."""
+    """Return one round's polynomial: coefficient k counts samples with k low values."""
     return sum(
         comb(size, count) * low**count * (whole - low) ** (size - count) << bits * count
         for count in range(size + 1)
@@ -270,7 +270,7 @@ def _draws(size: int, whole: int, low: int, bits: int) -> int:
 
 
 def verdict(drawn: tuple[float, float, float], *, more_is_better: bool) -> Verdict:
-    """Say what a ratio with its interval shows."""
+    """Return the verdict on a ratio with its interval."""
     ratio, low, high = drawn
     is_certain = low < high and not low <= 1 <= high
     if not is_certain or abs(ratio - 1) < _LEAST:

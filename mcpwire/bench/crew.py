@@ -1,4 +1,4 @@
-"""The processes that put one server under load, and what they cost it."""
+"""Worker processes that put one server under load, and the server's resource usage."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ _LOCAL: Final = {"127.0.0.1", "localhost", "::1"}
 
 
 class GeneratorFailed(MCPError):
-    """A process that makes load has ended unexpectedly."""
+    """A worker process that generates load exited unexpectedly."""
 
 
 class Crew:
-    """The workers of one server, connected and waiting between slices.
+    """The workers of one server; they stay connected between slices.
 
     Args:
         target: The server.
-        load: What they do.
-        processes: Ids of the server's processes, where they cannot be found: of one at
-            a URL that is not of this machine, or not of this user.
+        load: The load.
+        processes: Ids of the server's processes, if they cannot be found: the server
+            at a URL runs on another machine or as another user.
     """
 
     def __init__(
@@ -71,14 +71,14 @@ class Crew:
         return self
 
     async def _start(self) -> None:
-        histogram()  # raises here, and not in a worker, if its package is missing
+        histogram()  # raises here and not in a worker if hdrhistogram is missing
         for number in range(self._load.workers):
             child = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-P", "-c", _WORKER),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 limit=_LINE,
-                start_new_session=True,  # Ctrl-C is for us; it ends with its input
+                start_new_session=True,  # no Ctrl-C: it exits at the end of its input
             )
             self._children.append(child)
             assert child.stdin is not None
@@ -103,7 +103,7 @@ class Crew:
         if any(child.returncode for child in self._children):
             for pid in filter(procfs.is_alive, self._started):
                 with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)  # nobody else ends these servers
+                    os.kill(pid, signal.SIGKILL)  # the worker did not end its server
 
     async def _read(self, child: asyncio.subprocess.Process) -> dict[str, Any]:
         assert child.stdout is not None
@@ -119,27 +119,27 @@ class Crew:
     async def _ask(
         self, workers: list[asyncio.subprocess.Process], **request: Any
     ) -> list[dict[str, Any]]:
-        """Have workers do the same at once; return their answers."""
+        """Send one request to several workers at once; return their answers."""
         for child in workers:
             assert child.stdin is not None
             child.stdin.write(encode(request) + b"\n")
         return list(await asyncio.gather(*map(self._read, workers)))
 
     async def warm_up(self, seconds: float) -> None:
-        """Make load that is not measured."""
+        """Generate load without measuring it."""
         if seconds:
             await self._ask(self._children, at=0.0, seconds=seconds, rate=None)
 
     async def measure(
         self, round: int, at: float, seconds: float, rate: float | None = None
     ) -> Slice:
-        """Make load for a while, from one second of the whole time on.
+        """Generate load for one slice; return its measurements.
 
         Args:
             round: The number of the round.
-            at: Where in the whole time it begins, in seconds.
-            seconds: How long.
-            rate: In place of the load's.
+            at: The start of the slice within the total time, in seconds.
+            seconds: The length of the slice.
+            rate: Calls per second in place of the load's rate.
         """
         before = self._cpu()
         async with self._sampling():
@@ -177,9 +177,9 @@ class Crew:
 
     @contextlib.asynccontextmanager
     async def _sampling(self) -> AsyncIterator[None]:
-        """Look at the server's memory before, and meanwhile if it takes longer.
+        """Sample the server's memory before a slice, and then once a second.
 
-        That reads much of /proc, which is time that the load does not have.
+        A sample reads many files of /proc, which takes CPU time from the load.
         """
         self._sample(self._at)
         began = monotonic()
@@ -198,9 +198,9 @@ class Crew:
             self._at += monotonic() - began
 
     def _look(self) -> set[int]:
-        """Return the server's processes, which may not be those of before.
+        """Return the server's current processes.
 
-        One over stdio starts anew where it has crashed, or behind a wrapper.
+        A server over stdio is restarted after a crash, and may be a wrapper's child.
         """
         if isinstance(self._target, Http):
             if self._is_sought and procfs.cpu_time(*self._processes) in {0, None}:
@@ -223,7 +223,7 @@ class Crew:
             self.samples.append(Sample(at=at, memory=memory, descriptors=descriptors))
 
     def _cpu(self) -> int | None:
-        """Return the CPU time of the server's processes, of those that ended too."""
+        """Return the CPU time of the server's processes, including finished ones."""
         found = []
         if not isinstance(self._target, Http):
             found.append(procfs.cpu_time(*self._workers, with_own=False))
@@ -237,12 +237,12 @@ class Crew:
         return procfs.system_calls(*pids) if pids else None
 
     async def phases(self, seconds: float, *, is_alone: bool) -> dict[str, float]:
-        """Return where the time of calls goes: medians, in microseconds.
+        """Return the median duration of each phase of a call, in microseconds.
 
         Args:
-            seconds: For how long calls are made.
-            is_alone: Whether one after the other. Else it is the whole load, and no
-                worker can make another after it.
+            seconds: The duration of the measurement.
+            is_alone: Whether one worker makes sequential calls. Otherwise all workers
+                generate the load, and cannot generate any more afterwards.
         """
         workers = self._children[:1] if is_alone else self._children
         found = await self._ask(workers, seconds=seconds, is_alone=is_alone)
@@ -253,10 +253,10 @@ class Crew:
         return medians if any(medians.values()) else {}
 
     async def counts(self, calls: int) -> dict[str, float]:
-        """Return what one call costs the server in things that are counted.
+        """Return the messages, reads and writes of the server for one call.
 
         Args:
-            calls: How many are made; fewer of a slow server.
+            calls: The number of calls; a slow server gets fewer.
         """
         before = self._system_calls()
         (found,) = await self._ask(self._children[:1], calls=calls)
@@ -265,12 +265,12 @@ class Crew:
             return {}
         if before is not None and after is not None:
             found["reads"], found["writes"] = after[0] - before[0], after[1] - before[1]
-        # A call is counted by the system a moment after it has had its effect.
+        # The kernel counts a system call only after its effect: round the difference.
         return {name: round(value / made, 1) for name, value in found.items()}
 
 
 def listening(url: str) -> set[int]:
-    """Return the processes behind a URL of this machine, as far as we may look."""
+    """Return the processes that listen at a local URL, as far as /proc is readable."""
     from urllib.parse import urlsplit
 
     parts = urlsplit(url)
@@ -282,7 +282,7 @@ def listening(url: str) -> set[int]:
 def _windows(
     of_workers: list[list[list[float]]],
 ) -> list[tuple[float, int, int, float, float]]:
-    """Sum up the seconds of several workers; of percentiles the highest counts."""
+    """Merge the windows of several workers: sums of counts, maxima of percentiles."""
     rows: dict[float, tuple[float, int, int, float, float]] = {}
     for at, done, errors, middle, last in (row for one in of_workers for row in one):
         old = rows.get(at, (at, 0, 0, 0.0, 0.0))

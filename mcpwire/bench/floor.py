@@ -1,10 +1,10 @@
-"""Measure what this machine can do: the least loop over each transport.
+"""Measure the minimum cost of a call on this machine over each transport.
 
-A blocking write and a blocking read of fixed octets on each side, one call at a time,
-with nothing read into. Both sides are iterators of the standard library around the
-system calls, so no byte code runs between two calls, and both run on one core, where
-the system lets a program choose: waking another core takes ten times as long as a call,
-and would be in the figures of one run and not in those of the next.
+Each side does a blocking write and a blocking read of fixed bytes, one call at a time,
+without parsing. Both sides are standard library iterators around the system calls, so
+no Python bytecode runs between two calls. Both run on one core where the system can pin
+a process: waking another core takes ten times as long as a call, and happens in some
+runs only.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ KINDS: Final = {
     "http": (_POST, _JSON),
     "sse": (_POST, _SSE),
 }
-"""A call and its answer over two pipes, a pair of sockets, TCP with JSON or events."""
+"""Request and response for two pipes, a socket pair, and HTTP with JSON or SSE."""
 
 _SERVER: Final = """
 import os, sys
@@ -66,7 +66,7 @@ size, answer = int(sys.argv[1]), sys.argv[2].encode()
 reads = iter(partial(os.read, 0, size), b"")
 deque(map(os.write, repeat(1), compress(repeat(answer), reads)), maxlen=0)
 """
-"""Writes the answer after each read, until its input ends."""
+"""A program that writes the response after each read, until its input ends."""
 
 _SLICE: Final = 200
 _WARM_UP: Final = 50
@@ -75,15 +75,15 @@ _END_S: Final = 10.0
 
 @attrs.frozen
 class Floor:
-    """What one call at a time costs.
+    """The cost of sequential calls.
 
     Attributes:
-        p50_us: The median of the time of a call, in microseconds.
-        p99_us: The 99th percentile of it.
-        calls_per_s: How many calls this loop makes in a second.
-        client_cpu_us: CPU time of our side for each call, in microseconds.
-        server_cpu_us: CPU time of the other side; 0 where the system does not tell.
-        calls: How many calls were measured.
+        p50_us: The median duration of a call, in microseconds.
+        p99_us: The 99th percentile of this duration.
+        calls_per_s: Calls per second.
+        client_cpu_us: CPU time of the client for each call, in microseconds.
+        server_cpu_us: CPU time of the server for each call; 0 where not available.
+        calls: The number of measured calls.
     """
 
     p50_us: float
@@ -95,7 +95,7 @@ class Floor:
 
 
 class FloorLoop:
-    """Writes the same request and reads the same answer, again and again."""
+    """A client that repeatedly writes one request and reads its response."""
 
     def __init__(self, kind: str, pid: int, write_fd: int, read_fd: int) -> None:
         self.pid = pid
@@ -107,23 +107,23 @@ class FloorLoop:
         self._server_cpu_ns = 0
 
     def run(self, calls: int) -> list[int]:
-        """Make calls; return when each began and the last one ended, in nanoseconds.
+        """Make calls; return the start of each and the end of the last, in nanoseconds.
 
         Raises:
-            ConnectionError: The server has ended.
+            ConnectionError: The server has exited.
         """
         writes = map(os.write, repeat(self._write_fd), repeat(self._request, calls))
         reads = map(os.read, repeat(self._read_fd), compress(repeat(READ_SIZE), writes))
         clock = starmap(time.perf_counter_ns, repeat(()))
         found = list(zip(clock, map(len, reads), strict=False))
         ended = time.perf_counter_ns()
-        # The system delivers so few octets together.
+        # So few bytes arrive in one read.
         if any(size != len(self._answer) for _, size in found):
             raise ConnectionError("the server of the floor has ended")
         return [*(began for began, _ in found), ended]
 
     def measure(self, calls: int = _SLICE) -> None:
-        """Make calls and keep what they cost, after some to warm up."""
+        """Make calls after a warm-up and record their times."""
         self.run(_WARM_UP)
         cpu, server_cpu = time.thread_time_ns(), process_cpu_ns(self.pid)
         times = self.run(calls)
@@ -132,7 +132,7 @@ class FloorLoop:
         self._laps += [after - before for before, after in pairwise(times)]
 
     def floor(self) -> Floor:
-        """Return the figures of all calls that were measured."""
+        """Return the figures of all measured calls."""
         count, ordered = len(self._laps), sorted(self._laps)
         return Floor(
             p50_us=(rank(ordered, 0.5) or 0) / 1e3,
@@ -146,7 +146,7 @@ class FloorLoop:
 
 @contextmanager
 def floor_loop(kind: str) -> Iterator[FloorLoop]:
-    """Start the other side and connect to it.
+    """Start the server process of a transport and yield a connected client.
 
     Args:
         kind: One of `KINDS`.
@@ -179,7 +179,7 @@ def _tcp_pair() -> tuple[socket.socket, socket.socket]:
 
 @contextmanager
 def _server(kind: str, stdin: int, stdout: int) -> Iterator[subprocess.Popen[bytes]]:
-    """Run the side that answers; it ends when its user closes its input."""
+    """Run the server process; it exits when its input is closed."""
     _, answer = KINDS[kind]
     words = (sys.executable, "-I", "-S", "-c", _SERVER, str(READ_SIZE), answer.decode())
     with subprocess.Popen(words, stdin=stdin, stdout=stdout, process_group=0) as child:  # noqa: S603 (ours)
@@ -193,7 +193,7 @@ def _server(kind: str, stdin: int, stdout: int) -> Iterator[subprocess.Popen[byt
 
 @contextmanager
 def one_core() -> Iterator[None]:
-    """Keep this thread, and processes that it starts meanwhile, on one core."""
+    """Pin this thread, and the processes that it starts, to one core."""
     if sys.platform != "linux":
         yield
         return
@@ -211,7 +211,7 @@ def _measure(seconds: float, stopped: threading.Event) -> dict[str, Floor]:
     with one_core(), ExitStack() as stack:
         loops = {kind: stack.enter_context(floor_loop(kind)) for kind in KINDS}
         until = time.monotonic() + seconds
-        while True:  # in turns, so that the machine is alike for all
+        while True:  # in turns, so that changes of the machine affect all
             for loop in loops.values():
                 loop.measure()
             if time.monotonic() >= until or stopped.is_set():
@@ -219,12 +219,12 @@ def _measure(seconds: float, stopped: threading.Event) -> dict[str, Floor]:
 
 
 async def measure_floor(seconds: float = 2.0) -> dict[str, Floor]:
-    """Measure each of `KINDS` in turns.
+    """Measure all transports of `KINDS` in turns.
 
     Args:
-        seconds: How long to measure, beside the start of the other sides.
+        seconds: The duration of the measurement, without the start of the servers.
 
-    Safe to cancel: the processes that were started end.
+    Safe to cancel: the server processes are ended.
     """
     stopped = threading.Event()
     try:

@@ -1,4 +1,4 @@
-"""What a server costs before and between calls: its start, and what it holds."""
+"""Start-up time and memory footprint of a server."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 START_UNITS: Final = {"handshake": "us", "first list": "us", "cpu": "us"}
-"""The figures of a start: from its begin on, in microseconds."""
+"""The figures of a start, in microseconds since the process was started."""
 
 SIZE_UNITS: Final = {
     "processes": "",
@@ -49,23 +49,23 @@ SIZE_UNITS: Final = {
 
 @attrs.frozen(kw_only=True)
 class StartUp:
-    """The starts of one server."""
+    """The measured starts of one server."""
 
     name: str
     target: str
     server: Mapping[str, str]
-    """Name, version and protocol revision, as agreed on."""
+    """Name, version and negotiated protocol revision."""
 
     starts: tuple[Mapping[str, float], ...]
-    """Of each start the figures that there are, by the names of `START_UNITS`."""
+    """The available figures of each start, by the names of `START_UNITS`."""
 
     def values(self, figure: str) -> list[float]:
-        """Return a figure of all starts, sorted; empty where one start lacks it."""
+        """Return a figure of all starts, sorted; empty if any start lacks it."""
         found = [each[figure] for each in self.starts if figure in each]
         return sorted(found) if len(found) == len(self.starts) else []
 
     def figures(self) -> dict[str, float]:
-        """Return the medians."""
+        """Return the median of each figure that all starts have."""
         values = {figure: self.values(figure) for figure in START_UNITS}
         return {figure: median(of) for figure, of in values.items() if of}
 
@@ -79,23 +79,23 @@ async def measure_start(
     mode: str = "auto",
     on_progress: Callable[[int, str], None] | None = None,
 ) -> list[StartUp]:
-    """Start a server again and again, in turns with one that does nothing.
+    """Measure the start-up of a server, alternately with the null server's.
 
-    A start ends when the first list of tools is there. The first start of each is not
-    counted: it fills the caches of the machine.
+    A start ends with the response to the first `tools/list`. The first start of each
+    server is discarded, because it fills the caches of the machine.
 
     Args:
         target: The server.
-        starts: How many starts are counted.
-        with_floor: Whether the server that does nothing is started too.
-        timeout: Of each connection and request.
+        starts: The number of starts that are counted.
+        with_floor: Whether to start the null server too.
+        timeout: The timeout of each connection and request, in seconds.
         mode: As for `Client`.
-        on_progress: Called after each start, with how many there were and of which.
+        on_progress: Called after each start with its number and the server's name.
 
     Raises:
         ConnectError: The server does not start.
 
-    Safe to cancel: the server that runs is ended.
+    Safe to cancel: the running server is ended.
     """
     command, *arguments = null_command("--stdio")
     targets = {"floor": Stdio(command, arguments)} if with_floor else {}
@@ -118,7 +118,7 @@ async def measure_start(
 async def _start(
     target: Stdio, timeout: float, mode: str
 ) -> tuple[dict[str, str], dict[str, float]]:
-    """Start a server once; return what it says of itself, and the figures."""
+    """Start a server once; return its description and the figures."""
     before = procfs.descendants(os.getpid())
     began = time.monotonic_ns()
     async with Client(target, timeout=timeout, mode=mode) as client:
@@ -133,7 +133,7 @@ async def _start(
 
 
 async def _has_listed(client: Client) -> bool:
-    """List the tools, where the server has any."""
+    """List the tools; return whether the server supports it."""
     try:
         await client.list_tools()
     except (LocalProtocolError, RPCError):
@@ -147,31 +147,31 @@ def _since(began: int) -> float:
 
 @attrs.frozen(kw_only=True)
 class Size:
-    """What the processes of a server hold at one moment."""
+    """The resources of a server's processes at one moment."""
 
     when: str
     processes: int
     threads: int
     descriptors: int
     resident: int
-    """Bytes in memory; what processes share counts once for each."""
+    """Resident memory in bytes; shared pages count once for each process."""
 
     private: int | None
-    """Bytes in memory that no other process has; ``None``: not known."""
+    """Private memory in bytes; ``None``: not known."""
 
 
 @attrs.frozen(kw_only=True)
 class Sizes:
-    """What a server holds, and how that grows."""
+    """The resources of a server at several moments."""
 
     target: str
     server: Mapping[str, str]
     sizes: tuple[Size, ...]
     files: Mapping[str, int]
-    """The files of program and libraries that are mapped, and their bytes."""
+    """The mapped files of the program and its libraries, with their sizes in bytes."""
 
     def figures(self) -> dict[str, float]:
-        """Return the figures at the end."""
+        """Return the figures of the last moment, by the names of `SIZE_UNITS`."""
         last = attrs.asdict(self.sizes[-1])
         last["mapped files"] = sum(self.files.values())
         return {name: last[name] for name in SIZE_UNITS if last[name] is not None}
@@ -184,19 +184,19 @@ async def measure_size(
     *,
     processes: Collection[int] = (),
 ) -> Sizes:
-    """Say what the processes of a running server hold, before and after calls.
+    """Measure the resources of a server's processes before and after calls.
 
     Args:
-        target: The server; one at a URL has to be of this machine.
-        load: Which calls, with `timeout` and `mode` (``ping``).
-        calls: How many.
-        processes: Ids of the server's processes, where they cannot be found.
+        target: The server; a server at a URL must run on this machine.
+        load: The calls, with `timeout` and `mode`; default: ``ping``.
+        calls: The number of calls.
+        processes: Ids of the server's processes, if they cannot be found.
 
     Raises:
         ConnectError: The server does not start, or its processes are not known.
-        MCPError: A call is not answered.
+        MCPError: A call failed.
 
-    Safe to cancel: a server that was started is ended.
+    Safe to cancel: a started server is ended.
     """
     load = load or Load()
     async with _running(target, load, processes) as (client, pids):
@@ -218,7 +218,7 @@ async def measure_size(
 async def _running(
     target: Stdio | Http, load: Load, processes: Collection[int]
 ) -> AsyncIterator[tuple[Client, set[int]]]:
-    """Connect, and find the processes of the server."""
+    """Connect, and yield the client with the root processes of the server."""
     before = procfs.descendants(os.getpid())
     async with Client(target, timeout=load.timeout, mode=load.mode) as client:
         pids = set(processes)
@@ -234,7 +234,7 @@ async def _running(
 
 
 def _size(when: str, pids: Collection[int]) -> Size:
-    """Measure the processes, with those that they have started."""
+    """Measure the processes and their descendants."""
     found: dict[str, list[Any]] = {
         name: [of(pid) for pid in pids]
         for name, of in (

@@ -1,4 +1,4 @@
-"""What `mcpwire gateway` adds: a server alone, and behind it, in turns."""
+"""The overhead of `mcpwire gateway`: a server measured directly and behind it."""
 
 from __future__ import annotations
 
@@ -36,26 +36,26 @@ _SERVING: Final = re.compile(rb"serving (http://\S+)")
 _START_S: Final = 60.0
 _END_S: Final = 15.0
 _NAMED: Final = {"tools/call", "prompts/get"}
-"""Methods with a name that the gateway writes its server's before."""
+"""Methods whose `name` parameter the gateway prefixes with the server's name."""
 
 
 async def run_behind_gateway(
     target: Stdio | Http | str, load: Load | None = None, **options: Any
 ) -> Result:
-    """Measure a server alone and behind a gateway, in turns.
+    """Measure a server directly and behind a gateway, in turns.
 
-    A server over stdio is behind a gateway over stdio, one at a URL behind one over
-    HTTP. Over stdio the CPU time of the gateway has the server's in it, at a URL not.
+    The gateway has the server's transport. Over stdio the CPU time of the gateway
+    includes the server's; over HTTP it does not.
 
     Args:
         target: A `Stdio`, an `Http`, a command line or a URL.
-        load: What is asked of it; omitted: ``ping``, by one user.
+        load: The load; default: ``ping`` by one user.
         options: As for `run`.
 
     Raises:
-        ConnectError: The server or the gateway does not start, or gives no answer.
+        ConnectError: The server or the gateway does not start or respond.
 
-    Safe to cancel: processes that were started are ended.
+    Safe to cancel: started processes are ended.
     """
     target, load = as_target(target), load or Load()
     behind = attrs.evolve(load, calls=tuple(map(_renamed, load.calls)))
@@ -87,7 +87,7 @@ def _renamed(call: Call) -> Call:
 
 @contextlib.asynccontextmanager
 async def _gateway(target: Stdio | Http, file: str) -> AsyncIterator[Stdio | Http]:
-    """Give a gateway over the transport of a target."""
+    """Run a gateway with the target's transport; yield the gateway's target."""
     arguments = ["-c", _PROGRAM, file]
     if isinstance(target, Stdio):
         yield Stdio(sys.executable, arguments, inherit_env=True)
@@ -110,7 +110,7 @@ async def _gateway(target: Stdio | Http, file: str) -> AsyncIterator[Stdio | Htt
 
 
 async def _address(child: asyncio.subprocess.Process) -> str:
-    """Return where a gateway that starts says that it serves."""
+    """Return the URL that a starting gateway prints to stderr."""
     assert child.stderr is not None
     said = b""
     async for line in child.stderr:
@@ -122,6 +122,6 @@ async def _address(child: asyncio.subprocess.Process) -> str:
 
 
 def main(file: str, address: str | None = None) -> None:
-    """Run a gateway of the target that is pickled in a file."""
-    target = pickle.loads(Path(file).read_bytes())  # noqa: S301 - of our own
+    """Run a gateway for the target that is pickled in a file."""
+    target = pickle.loads(Path(file).read_bytes())  # noqa: S301 - our own file
     Gateway({_NAME: target}).run(http=address)

@@ -1,16 +1,16 @@
-"""Start a command, wait for it, and tell what the system says of it.
+"""Run a command and print its exit code and resource usage.
 
 ::
 
     python -I launch.py COMMAND ...
 
-The first line of the output is the id of the process, the second is JSON: its exit
-code, CPU time in seconds and peak memory in bytes, of the process and the children
-that it waited for. If the command cannot be started, the only line is JSON with the
-error number. What the command prints is thrown away, its standard error is kept.
+The first line of the output is the process id, the second is JSON with the exit code,
+CPU time in seconds and peak memory in bytes of the process and the children that it
+waited for. If the command cannot be started, the only line is JSON with the errno.
+The command's stdout is discarded; its stderr is inherited.
 
-It is a process of its own because a new process inherits the peak memory of the one
-that starts it, and this one is small.
+This program is a separate process because a child inherits the peak memory of its
+parent, and this parent is small.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["main"]
 
 
 def main(command: list[str]) -> None:
-    """Run that command."""
+    """Run the command; print its process id, and then its result."""
     quiet = (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)
     try:
         pid = os.posix_spawnp(command[0], command, os.environ, file_actions=[quiet])

@@ -1,4 +1,4 @@
-"""What is asked of a server: which calls, how often, for how long, in which shape."""
+"""The load on a server: its calls, rate, duration and shape."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ __all__ = ["Call", "Load", "Shape", "read_mix"]
 Shape = Literal["constant", "ramp", "spike"]
 
 MOST_RATE: Final = 1_000_000
-"""More than any machine makes; each call that is due is counted."""
+"""Highest rate that is accepted; no machine reaches it."""
 
 _ROUNDING: Final = 1e-6
 _RAMP_START: Final = 0.05
 _SPIKE_BASE: Final = 0.2
 _SPIKE: Final = (0.4, 0.6)
-"""When a spike begins and ends, as parts of the whole time."""
+"""Begin and end of a spike, as parts of the total time."""
 
 
 def _positive(_: object, field: attrs.Attribute[Any], value: float | None) -> None:
@@ -36,10 +36,10 @@ def _positive(_: object, field: attrs.Attribute[Any], value: float | None) -> No
 
 @attrs.frozen
 class Call:
-    """One request that is sent again and again.
+    """A request that is sent repeatedly.
 
-    ``ping``, ``tools/list`` (all pages are one call) and ``tools/call`` are sent as
-    `Client` sends them in the server's revision; any other method as it is given.
+    ``ping``, ``tools/list`` (all pages are one call) and ``tools/call`` are sent by the
+    methods of `Client`, in the server's revision; any other method is sent unchanged.
     """
 
     method: str
@@ -48,55 +48,55 @@ class Call:
 
     @classmethod
     def tool(cls, name: str, arguments: Mapping[str, Any] | None = None) -> Call:
-        """Return the call of a tool."""
+        """Return a `tools/call` request."""
         return cls("tools/call", {"name": name, "arguments": dict(arguments or {})})
 
     def __str__(self) -> str:
-        """Return the method, and of which tool."""
+        """Return the method and the name or URI in its parameters."""
         name = self.params.get("name") or self.params.get("uri")
         return self.method if name is None else f"{self.method} {name}"
 
 
 @attrs.frozen(kw_only=True)
 class Load:
-    """A load that a server is put under.
+    """The load that a server is measured under.
 
-    With a `rate` calls begin when they are due, whatever became of those before (open
-    loop), and latency counts from when a call was due. Without, each of `users` begins
-    a call when its last one is answered (closed loop): a slow server slows them down.
+    With a `rate`, calls begin at their due times independently of earlier calls (open
+    loop), and latency counts from the due time. Without, each of `users` begins a call
+    when its last one has been answered (closed loop): a slow server reduces the load.
     """
 
     calls: tuple[Call, ...] = (Call("ping"),)
-    """At least one; of more, each is chosen by its weight."""
+    """One or more calls, chosen at random by their weights."""
 
     rate: float | None = attrs.field(default=None, validator=_positive)
-    """Calls per second; that of a ramp at its end, of a spike at its height."""
+    """Calls per second; the rate at the end of a ramp or at the peak of a spike."""
 
     users: int = attrs.field(default=1, validator=_positive)
     seconds: float = attrs.field(default=10.0, validator=_positive)
-    """How long each server is measured in all."""
+    """The total time for which each server is measured."""
 
     warm_up: float = attrs.field(default=0.5)
-    """Seconds of load in each round that are not measured."""
+    """Seconds of load at the start of each round that are not measured."""
 
     rounds: int = attrs.field(default=5, validator=_positive)
-    """How often all is started anew; the time is spread over the rounds."""
+    """Number of restarts of all servers; `seconds` is divided among the rounds."""
 
     shape: Shape = "constant"
     sessions: int | Literal["per-call"] = 1
-    """Connections of each worker; ``"per-call"``: each call connects anew."""
+    """Connections of each worker; ``"per-call"``: a new connection for each call."""
 
     workers: int = attrs.field(default=1, validator=_positive)
-    """Processes that make the load."""
+    """Processes that generate the load."""
 
     timeout: float = attrs.field(default=30.0, validator=_positive)
-    """Seconds after which a call is an error."""
+    """Seconds after which a call fails."""
 
     most_open: int = attrs.field(default=10_000, validator=_positive)
-    """Calls in flight of one worker beyond which those that are due are not made."""
+    """Maximum calls in flight of one worker; further due calls count as missed."""
 
     mode: str = "auto"
-    """As for `Client`: a revision's name, or an era."""
+    """The mode of `Client`: a protocol revision or an era."""
 
     seed: int = 1
 
@@ -119,7 +119,7 @@ class Load:
 
     @property
     def title(self) -> str:
-        """The load in a few words."""
+        """A short description of the load."""
         what = ", ".join(str(call) for call in self.calls)
         if self.rate is None:
             users = "1 user" if self.users == 1 else f"{self.users} users"
@@ -128,7 +128,7 @@ class Load:
         return f"{what}, {self.rate:g} calls/s{shape}"
 
     def rate_at(self, part: float) -> float:
-        """Return the rate after a part of the whole time, from 0 to 1."""
+        """Return the rate after a part (0 to 1) of the total time."""
         assert self.rate is not None
         if self.shape == "ramp":
             return self.rate * (_RAMP_START + (1 - _RAMP_START) * part)
@@ -137,7 +137,7 @@ class Load:
         return self.rate
 
     def due(self, begin: float, end: float, worker: int = 0) -> Iterator[float]:
-        """Give when one worker's calls are due, between two seconds of all."""
+        """Yield the due times of one worker's calls between two times, in seconds."""
         assert self.rate is not None
         if self.shape == "constant":
             rate = self.rate
@@ -153,7 +153,7 @@ class Load:
             number += 1
 
     def choices(self, *keys: object) -> Iterator[Call]:
-        """Choose calls by weight without end; the same keys, the same calls."""
+        """Yield random calls by weight without end; equal keys give equal calls."""
         if len(self.calls) == 1:
             while True:
                 yield self.calls[0]
@@ -164,13 +164,13 @@ class Load:
 
 
 def read_mix(text: str) -> tuple[Call, ...]:
-    """Read a mix of calls.
+    """Parse a mix of calls.
 
-    It is a JSON array of objects with `method`, and where they are needed `params` and
-    `weight` (1).
+    The text is a JSON array of objects with `method`, and optionally `params` and
+    `weight` (default 1).
 
     Raises:
-        ValueError: The text is no such array.
+        ValueError: The text is not such an array.
     """
     try:
         items = loads(text.encode())

@@ -1,4 +1,4 @@
-"""A Locust user that calls an MCP server, for load past one machine.
+"""A Locust user that calls an MCP server, for load from several machines.
 
 ::
 
@@ -16,9 +16,9 @@
 spread it over machines. Needs ``pip install "pymcpwire[locust]"``.
 
 Importing Locust replaces sockets, selectors and threads by gevent's in the whole
-process, and an event loop of asyncio then keeps all other users of its thread waiting.
-So the clients of a worker run in a child process without gevent, which also times the
-calls: what Locust itself is busy with is not in the times.
+process, and an asyncio event loop then blocks all other users in its thread.
+Therefore the clients of a worker run in a child process without gevent. The child also
+measures the times of calls, which so do not include Locust's own work.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _KIND: Final = "MCP"
 
 
 class _Child:
-    """The process with the clients of all users of this process."""
+    """The child process with the clients of all users of this process."""
 
     def __init__(self) -> None:
         self._numbers = itertools.count()
@@ -71,7 +71,7 @@ class _Child:
         gevent.spawn(self._read)
 
     def ask(self, user: int, verb: str, *arguments: Any) -> Answer:
-        """Have a request performed; other users go on meanwhile."""
+        """Perform a request in the child; other greenlets continue."""
         number = next(self._numbers)
         if self._error is not None:
             return Answer(number, 0.0, 0, None, self._error)
@@ -82,7 +82,7 @@ class _Child:
         return answer
 
     def _write(self) -> None:
-        with suppress(OSError):  # the reader says what happened
+        with suppress(OSError):  # `_read` reports the error
             while True:
                 self._socket.sendall(self._outgoing.get())
 
@@ -102,15 +102,15 @@ class _Child:
 
 
 class McpUser(locust.User):
-    """A user with a session of its own; its calls appear in Locust's figures.
+    """A Locust user with its own MCP session; its calls appear in Locust's statistics.
 
-    Each method fires Locust's `request` event: type ``MCP``; the time, as the child
-    process measured it; the length of the result as JSON. A failure is part of the
-    event and is not raised, as with Locust's own users. A result that says `is_error`
-    is a failure with a `ToolError`.
+    Each method fires Locust's `request` event with the type ``MCP``, the time measured
+    in the child process, and the length of the result as JSON. As with Locust's own
+    users, a failure is part of the event and is not raised. A result with `is_error`
+    set is a failure with a `ToolError`.
 
     Attributes:
-        target: What to connect to, as `mcpwire.Client` takes it; by default Locust's
+        target: The target for `mcpwire.Client`; default: Locust's
             ``--host``.
         options: Keyword arguments of `mcpwire.Client`.
     """
@@ -131,23 +131,23 @@ class McpUser(locust.User):
     def call_tool(
         self, name: str, arguments: Mapping[str, Any] | None = None
     ) -> CallToolResult | None:
-        """Call a tool; None where the call failed."""
+        """Call a tool; return its result, or ``None`` if the call failed."""
         result: CallToolResult | None = self._timed(
             f"tools/call {name}", "call_tool", name, arguments
         )
         return result
 
     def list_tools(self) -> list[Tool] | None:
-        """Return all tools; None where that failed."""
+        """Return all tools, or ``None`` if the request failed."""
         tools: list[Tool] | None = self._timed("tools/list", "list_tools")
         return tools
 
     def ping(self) -> None:
-        """Ask the server for a sign of life (at 2026-07-28 by `server/discover`)."""
+        """Send a ping (`server/discover` at 2026-07-28)."""
         self._timed("ping", "ping")
 
     def connect(self) -> bool:
-        """Connect; the first call does so by itself. Return whether it succeeded."""
+        """Connect, as the first call does if needed; return whether it succeeded."""
         if not self._is_connected:
             target = self.target or self.host
             answer = self._ask("connect", "connect", target, dict(self.options))
@@ -155,7 +155,7 @@ class McpUser(locust.User):
         return self._is_connected
 
     def on_stop(self) -> None:
-        """Close the session; call it from an `on_stop` of your own."""
+        """Close the session; an overriding `on_stop` must call this method."""
         if self._is_connected and McpUser._child is not None:
             self._is_connected = False
             McpUser._child.ask(self._number, "aclose")
@@ -164,7 +164,7 @@ class McpUser(locust.User):
         return self._ask(name, verb, *arguments).result if self.connect() else None
 
     def _ask(self, name: str, verb: str, *arguments: Any) -> Answer:
-        with McpUser._starting:  # other users run while a process starts
+        with McpUser._starting:  # other greenlets run while the process starts
             if McpUser._child is None:
                 McpUser._child = _Child()
         began = time.time()

@@ -1,7 +1,7 @@
-"""The process that makes the calls of `mcpwire.bench.locust`, for one Locust worker.
+"""The child process that makes the calls of one Locust worker.
 
-Its standard input is a socket. Requests and answers are pickles with their length in
-front, between processes of one program. It ends when the other side closes the socket.
+Its standard input is a socket to `mcpwire.bench.locust`. Requests and answers are
+length-prefixed pickles. The process exits when the parent closes the socket.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LENGTH: Final = struct.Struct("!I")
 
 
 class Request(NamedTuple):
-    """What a user wants done: a method of `Client` and its arguments."""
+    """A request of a user: a method of `Client` and its arguments."""
 
     number: int
     user: int
@@ -34,7 +34,7 @@ class Request(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What came of it."""
+    """The result or the error of a request, and its duration."""
 
     number: int
     seconds: float
@@ -44,7 +44,7 @@ class Answer(NamedTuple):
 
 
 def frame(message: Request | Answer) -> bytes:
-    """Return a message as it is sent."""
+    """Return a message pickled, with its length as a prefix."""
     data = pickle.dumps(tuple(message))
     return LENGTH.pack(len(data)) + data
 
@@ -56,13 +56,13 @@ class Clients:
         self._clients: dict[int, Client] = {}
 
     async def answer(self, request: Request) -> Answer:
-        """Do what a request asks for, and time it."""
+        """Perform a request and measure its duration."""
         result: Any = None
         error: Exception | None = None
         began = time.perf_counter()
         try:
             result = await self._perform(request)
-        except Exception as caught:  # noqa: BLE001 - raised where the user is
+        except Exception as caught:  # noqa: BLE001 - reported to the user
             error = caught
         seconds = time.perf_counter() - began
         if isinstance(result, CallToolResult) and result.is_error:
@@ -84,12 +84,12 @@ class Clients:
         )
 
     async def close(self) -> None:
-        """Close all that are open."""
+        """Close all open clients."""
         await asyncio.gather(*(client.aclose() for client in self._clients.values()))
 
 
 def _octets(result: Any) -> int:
-    """Return how long a result is as JSON."""
+    """Return the length of a result as JSON, in bytes."""
     parts = result if isinstance(result, list) else [result]
     return sum(
         len(encode_json(encode(each))) for each in parts if isinstance(each, WireType)
@@ -97,7 +97,7 @@ def _octets(result: Any) -> int:
 
 
 async def main() -> None:
-    """Answer until the other side has gone."""
+    """Answer requests until the parent closes the socket."""
     connection = socket.socket(fileno=0)
     reader, writer = await asyncio.open_connection(sock=connection)
     clients = Clients()
@@ -107,7 +107,7 @@ async def main() -> None:
         answer = await clients.answer(request)
         try:
             data = frame(answer)
-        except Exception as error:  # noqa: BLE001 - whatever pickle meets
+        except Exception as error:  # noqa: BLE001 - pickle raises any
             unsent = LocalProtocolError(f"cannot be sent to Locust: {error!r}")
             data = frame(Answer(*answer[:3], None, unsent))
         writer.write(data)

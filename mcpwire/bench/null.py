@@ -1,25 +1,25 @@
-"""An MCP server that costs almost nothing, to measure clients and load generators.
+"""The null server: an MCP server of minimal cost to measure clients and generators.
 
 ::
 
     python -I null.py --stdio
     python -I null.py --http [--sse]
 
-It answers with fixed octets and finds nothing but ``id`` and ``method`` of a message.
-It takes part in both eras: `initialize` opens a session in the version that is asked
-for, and a request that names its version in ``_meta`` gets the answer of 2026-07-28.
+It parses only ``id`` and ``method`` of a message and answers with fixed bytes. It
+serves both eras: `initialize` opens a session in the requested version, and a request
+with its version in ``_meta`` gets the answer of 2026-07-28.
 
-``--http`` prints its port on the first line, listens on 127.0.0.1 and answers with
-JSON, or with ``--sse`` with an event stream. The server ends with its standard input.
+``--http`` listens on 127.0.0.1, prints the port on the first line, and answers with
+JSON, or with ``--sse`` as an event stream. The server exits when its stdin ends.
 
-``--legacy``          knows sessions only: `server/discover` is an unknown method
+``--legacy``          sessions only: `server/discover` is an unknown method
 ``--bytes N``         the text of `tools/call` has N characters
-``--stall AT,FOR``    once, AT seconds after the first request, it sleeps FOR seconds
-``--delay SECONDS``   each `tools/call` costs so much more CPU time
-``--record FILE``     appends at the end one line of JSON: what the client did
-``--watch``           a line on standard input says which process the client is
+``--stall AT,FOR``    sleep once for FOR seconds, AT seconds after the first request
+``--delay SECONDS``   use this much more CPU time for each `tools/call`
+``--record FILE``     append one line of JSON on exit: the requests of the client
+``--watch``           read the client's process id from a line on standard input
 
-It runs as a file and imports the standard library alone, so that it starts fast.
+It runs as a script and imports only the standard library, for a fast start.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ TEXT: Final = "hello"
 READ_SIZE: Final = 64 * 1024
 BACKLOG: Final = 1024
 
-# The usual order of members; any other is read as JSON.
+# The usual order of members; any other order is parsed as JSON.
 _HEAD: Final = re.compile(
     rb'\{"jsonrpc":"2\.0","id":("[^"\\]*"|-?\d+),"method":"([^"\\]*)"'
 )
@@ -101,7 +101,7 @@ _JSON: Final = b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%b"
 
 
 def find_request(message: bytes) -> tuple[bytes, bytes] | None:
-    """Return id (as JSON) and method of a request; None of anything else."""
+    """Return id (as JSON) and method of a request, or None for any other message."""
     if found := _HEAD.match(message):
         return found[1], found[2]
     try:
@@ -121,7 +121,7 @@ def _tail(member: str, value: dict[str, Any]) -> bytes:
 
 
 class Answers:
-    """What stands behind the id in each answer."""
+    """The part of each response after the id, by method and era."""
 
     def __init__(self, text: str, *, legacy: bool) -> None:
         results: dict[str, dict[str, Any]] = {
@@ -147,7 +147,7 @@ class Answers:
             self.modern[name.encode()] = _tail("result", whole)
 
     def find(self, method: bytes, message: bytes) -> bytes | None:
-        """Return the rest of an answer; None where the method is unknown."""
+        """Return the part after the id, or None if the method is unknown."""
         if method == b"initialize":
             asked = _VERSION.search(message)
             version = json.loads(asked[1]) if asked else LEGACY_VERSION
@@ -163,7 +163,7 @@ class Answers:
 
 
 class Record:
-    """Counts and times what a client does; written as one line of JSON at the end."""
+    """Counts and times of a client's requests, written as one JSON line on exit."""
 
     def __init__(self, path: str, client: int | None) -> None:
         self.file = open(path, "a", encoding="utf-8")  # noqa: PTH123, SIM115 (fast start)
@@ -179,12 +179,12 @@ class Record:
         self.cpu_ns = [0, 0]
 
     def read(self) -> None:
-        """Note when octets came."""
+        """Record the time of a read."""
         self.read_ns = time.monotonic_ns()
         self.is_call = False
 
     def request(self, method: bytes, octets_in: int, octets_out: int) -> None:
-        """Count a request and its answer."""
+        """Count a request and its response."""
         name = method.decode(errors="replace")
         self.methods[name] = self.methods.get(name, 0) + 1
         if name != "tools/call":
@@ -202,13 +202,13 @@ class Record:
         self.cpu_ns[1] = self.client_cpu()
 
     def client_cpu(self) -> int:
-        """Return the CPU time of the client's processes; one that has ended counts."""
+        """Return the CPU time of the client's processes, including finished ones."""
         for pid, before in self.client_cpu_ns.items():
             self.client_cpu_ns[pid] = max(before, process_cpu_ns(pid))
         return sum(self.client_cpu_ns.values())
 
     def answers(self, requests: int, poller: select.poll) -> None:
-        """Note that answers to calls are about to be written; see if more has come."""
+        """Record, before responses are written, whether calls overlap."""
         if not self.is_call:
             self.written_ns = 0
             return
@@ -219,12 +219,12 @@ class Record:
             self.turnaround.append(self.read_ns - self.written_ns)
 
     def written(self) -> None:
-        """Note when answers to calls were written."""
+        """Record when responses to calls were written."""
         if self.is_call:
             self.written_ns = time.monotonic_ns()
 
     def write(self) -> None:
-        """Append the line to the file."""
+        """Append the record to the file."""
         ordered = sorted(self.turnaround)
         line = {
             "methods": self.methods,
@@ -248,7 +248,7 @@ def rank(ordered: list[int], share: float) -> int | None:
 
 
 def process_tree(pid: int) -> list[int]:
-    """Return a process and its descendants, without this one."""
+    """Return a process and its descendants, without the current process."""
     pids = [pid]
     for each in pids:
         try:
@@ -256,14 +256,14 @@ def process_tree(pid: int) -> list[int]:
                 with open(f"/proc/{each}/task/{thread}/children", "rb") as file:  # noqa: PTH123
                     pids += [int(word) for word in file.read().split()]
         except OSError:
-            continue  # not Linux, or it has just ended
+            continue  # not Linux, or the process has just exited
     return [each for each in pids if each != os.getpid()]
 
 
 def process_cpu_ns(pid: int) -> int:
-    """Return the CPU time of another process; 0 where the system does not tell.
+    """Return the CPU time of another process, or 0 where it is not available.
 
-    POSIX names the clock by `clock_getcpuclockid`; the number is Linux's.
+    The clock is `clock_getcpuclockid` of POSIX; its number is computed as on Linux.
     """
     try:
         return time.clock_gettime_ns((~pid << 3) | 2)
@@ -272,7 +272,7 @@ def process_cpu_ns(pid: int) -> int:
 
 
 class NullServer:
-    """Finds the answers and waits as its options say."""
+    """Creates responses, with delays as its options specify."""
 
     def __init__(self, options: dict[str, str]) -> None:
         size = options.get("--bytes")
@@ -289,7 +289,7 @@ class NullServer:
         self.waits = "--stall" in options or "--delay" in options
 
     def wait(self, method: bytes) -> None:
-        """Stall once, and work as long as is asked for before a call is answered."""
+        """Sleep once for ``--stall``; use the CPU time of ``--delay`` for a call."""
         now = time.monotonic()
         self.began_s = self.began_s or now
         if now - self.began_s >= self.stall_at_s:
@@ -301,7 +301,7 @@ class NullServer:
                 pass
 
     def answer_line(self, line: bytes) -> bytes:
-        """Return the answer to a line of stdio; empty where there is none."""
+        """Return the response to a line of stdio; empty for a notification."""
         request = find_request(line)
         if request is None:
             return b""
@@ -315,7 +315,7 @@ class NullServer:
         return answer
 
     def answer_post(self, body: bytes, octets: int) -> bytes:
-        """Return the whole HTTP response to the body of a POST."""
+        """Return the complete HTTP response to the body of a POST."""
         request = find_request(body)
         if request is None:
             return _ACCEPTED
@@ -340,7 +340,7 @@ class NullServer:
         return response
 
     def send(self, fd: int, output: list[bytes], poller: select.poll) -> None:
-        """Write the answers to what one read brought, in one go."""
+        """Write all responses to one read together."""
         if self.record:
             self.record.answers(len(output), poller)
         rest = b"".join(output)
@@ -351,7 +351,7 @@ class NullServer:
 
 
 def serve_stdio(server: NullServer) -> None:
-    """Answer line by line until standard input ends."""
+    """Answer lines until standard input ends."""
     poller = select.poll()
     poller.register(0, select.POLLIN)
     kept: list[bytes] = []
@@ -368,7 +368,7 @@ def serve_stdio(server: NullServer) -> None:
 
 
 class Connection:
-    """One HTTP connection: whole requests in, whole responses out."""
+    """An HTTP connection of complete requests and responses."""
 
     def __init__(self, server: NullServer, accepted: socket.socket) -> None:
         self.server = server
@@ -377,7 +377,7 @@ class Connection:
         self.is_open = True
 
     def readable(self, poller: select.poll) -> None:
-        """Answer what has come; an end or an error closes the connection."""
+        """Read and answer requests; close the connection at its end or on an error."""
         fd = self.socket.fileno()
         try:
             data = os.read(fd, READ_SIZE)
@@ -391,7 +391,7 @@ class Connection:
             self.is_open = False
 
     def take_requests(self) -> list[bytes]:
-        """Return the responses to all whole requests that are kept."""
+        """Remove all complete requests from the buffer and return their responses."""
         output: list[bytes] = []
         while (end := self.kept.find(b"\r\n\r\n")) >= 0:
             head = self.kept[: end + 2]
@@ -413,7 +413,7 @@ class Connection:
 
 
 def serve_http(server: NullServer) -> None:
-    """Answer on a free port until standard input ends."""
+    """Serve HTTP on a free port until standard input ends."""
     listener = socket.create_server(("127.0.0.1", 0), backlog=BACKLOG)
     os.write(1, b"%d\n" % listener.getsockname()[1])
     poller = select.poll()
@@ -439,7 +439,7 @@ def serve_http(server: NullServer) -> None:
 
 
 def parse(arguments: list[str]) -> dict[str, str]:
-    """Return the options of the command line; a switch has no text."""
+    """Parse the command line; a switch has an empty value."""
     options: dict[str, str] = {}
     words = iter(arguments)
     for word in words:
@@ -457,14 +457,14 @@ def _end(_number: int, _frame: object) -> NoReturn:
 
 
 def main(arguments: list[str]) -> None:
-    """Serve as the command line says."""
+    """Parse the command line and serve."""
     options = parse(arguments)
     server = NullServer(options)
     signal.signal(signal.SIGTERM, _end)
     try:
         (serve_http if "--http" in options else serve_stdio)(server)
     except (BrokenPipeError, KeyboardInterrupt):
-        pass  # the client went first
+        pass  # the client has disconnected
     finally:
         if server.record:
             server.record.write()

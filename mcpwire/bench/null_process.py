@@ -27,18 +27,18 @@ def null_command(*options: str) -> list[str]:
     """Return the command line of a null server.
 
     Args:
-        options: Of `mcpwire.bench.null`; ``--stdio`` or ``--http`` among them.
+        options: Options of `mcpwire.bench.null`, including ``--stdio`` or ``--http``.
     """
     return [sys.executable, "-I", str(_FILE), *options]
 
 
 @attrs.frozen
 class NullProcess:
-    """A null server that runs over HTTP.
+    """A running null server over HTTP.
 
     Attributes:
-        url: Where it listens.
-        process: The child; it ends with its standard input.
+        url: The URL of its endpoint.
+        process: The child process; it exits when its stdin is closed.
     """
 
     url: str
@@ -46,25 +46,25 @@ class NullProcess:
 
     @property
     def pid(self) -> int:
-        """The id of the process."""
+        """The process id."""
         return self.process.pid
 
     def watch(self, client: int) -> None:
-        """Name the process of which ``--record --watch`` notes the CPU time."""
+        """Set the process whose CPU time ``--record --watch`` records."""
         assert self.process.stdin is not None
         os.write(self.process.stdin.fileno(), b"%d\n" % client)
 
 
 @contextmanager
 def null_process(*options: str) -> Iterator[NullProcess]:
-    """Run a null server over HTTP from a program without an event loop."""
+    """Run a null server over HTTP, for programs without an event loop."""
     command = null_command("--http", *options)
     pipe = subprocess.PIPE
     with subprocess.Popen(  # noqa: S603 (ours)
         command,
         stdin=pipe,
         stdout=pipe,
-        start_new_session=True,  # Ctrl-C is for us; it ends with its input
+        start_new_session=True,  # no Ctrl-C: it exits at the end of its input
     ) as process:
         try:
             assert process.stdout is not None
@@ -78,7 +78,7 @@ def null_process(*options: str) -> Iterator[NullProcess]:
 
 @asynccontextmanager
 async def null_http(*options: str) -> AsyncIterator[NullProcess]:
-    """Run a null server over HTTP; the event loop goes on while it starts and ends."""
+    """Run a null server over HTTP without blocking the event loop."""
     running = null_process(*options)
     server = await asyncio.to_thread(running.__enter__)
     try:

@@ -1,4 +1,4 @@
-"""Results as one HTML file that needs no script and no other file."""
+"""Results as one self-contained HTML file without scripts."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 __all__ = ["write_page"]
 
 _POINTS: Final = 60
-"""Points of a percentile curve in each ten times as many calls."""
+"""Points of a percentile curve for each power of ten of calls."""
 
 _COLOURS: Final = 4
 _STEEP: Final = 30.0
-"""Latencies that differ by more than this factor get a logarithmic axis."""
+"""Maximum ratio of latencies on a linear axis; above it the axis is logarithmic."""
 
 _PANEL: Final = 170
 _PANEL_TICKS: Final = 7
@@ -40,7 +40,7 @@ _VERDICTS: Final = {"better": "better", "worse": "worse"}
 
 @attrs.frozen
 class Chart:
-    """One chart with its text."""
+    """A chart with its title, text and legend."""
 
     title: str
     text: str
@@ -50,16 +50,16 @@ class Chart:
 
 @attrs.frozen
 class Section:
-    """What the page says of one result."""
+    """The section of the page for one result."""
 
     id: str
     result: Result
     rows: Sequence[Sequence[str]]
     compared: Sequence[Sequence[Sequence[str]]]
-    """A table for each server that the first one is compared with."""
+    """A table for each server that is compared with the first one."""
     charts: Sequence[Chart]
     command: str
-    """Empty where no command makes such a run."""
+    """The command line that repeats the run; empty if there is no such command."""
 
 
 def write_page(path: Path, results: Sequence[Result]) -> None:
@@ -109,7 +109,7 @@ def _section(id: str, result: Result) -> Section:
 
 
 def _command(result: Result) -> str:
-    """Return a command line that makes such a run again; empty: there is none."""
+    """Return the command line that repeats a run; empty if there is no such command."""
     if len(result.targets) > 2 and result.highest is None:
         return ""
     load, usual = result.load, attrs.asdict(Load())
@@ -159,7 +159,7 @@ def _argument(name: str, value: object) -> str:
 
 
 def _style(subjects: Sequence[Subject], subject: Subject) -> str:
-    """Return the class with the colour of a subject: of the floor, or by its number."""
+    """Return the CSS class with the colour of a subject."""
     if subject.name == "floor":
         return "s0"
     number = [each for each in subjects if each.name != "floor"].index(subject)
@@ -206,7 +206,7 @@ def _percentiles(id: str, result: Result, subjects: Sequence[Subject]) -> Chart:
 
 
 def _chosen_steps(highest: float, subjects: Sequence[Subject]) -> list[Subject]:
-    """Return the lowest rate, the highest that was kept, and the first that was not."""
+    """Return the lowest rate, the highest that held, and the lowest that failed."""
     names = [each.name for each in subjects]
     name = step_name(highest)
     kept = names.index(name) + 1 if name in names else 0
@@ -215,7 +215,7 @@ def _chosen_steps(highest: float, subjects: Sequence[Subject]) -> list[Subject]:
 
 
 def _curve(subject: Subject, kind: str) -> list[tuple[float, float]]:
-    """Return latency in microseconds over the logarithm of 1 / (1 - percentile)."""
+    """Return latency in microseconds over log10(1 / (1 - percentile))."""
     found = subject.latencies(kind)
     last = log10(max(found.total_count, 2))
     steps = [last * at / round(last * _POINTS) for at in range(round(last * _POINTS))]
@@ -276,7 +276,7 @@ def _ratios(name: str, what: str, found: Sequence[Difference]) -> Iterable[Chart
 
 @attrs.frozen
 class _Second:
-    """What a subject did in a second, or a part of one at the end of a slice."""
+    """The figures of one second, or of a part of it at the end of a slice."""
 
     at: float
     p50: float
@@ -295,7 +295,7 @@ def _seconds(subject: Subject) -> list[_Second]:
 
 
 def _time_line(id: str, subjects: Sequence[Subject]) -> Iterable[Chart]:
-    """Give a chart of latency, rate, faults and memory over the time of the load."""
+    """Yield charts of latency, rate, faults and memory over time."""
     last = [each.slices[-1] for each in subjects if each.slices]
     end = max((each.at + each.seconds for each in last), default=0)
     seconds = {each.name: _seconds(each) for each in subjects}
@@ -350,7 +350,7 @@ def _time_line(id: str, subjects: Sequence[Subject]) -> Iterable[Chart]:
 def _faults(
     subjects: Sequence[Subject], seconds: dict[str, list[_Second]]
 ) -> Iterable[Line]:
-    """Give the errors of each second, and the reconnects of each slice, if any."""
+    """Yield the errors of each second and the reconnects of each slice, if any."""
     for one in subjects:
         style = _style(subjects, one)
         errors = [(each.at, float(each.errors)) for each in seconds[one.name]]
@@ -367,7 +367,7 @@ def _faults(
 
 
 def _memory(subject: Subject) -> list[tuple[float, float]]:
-    """Return the memory over the whole time: samples count anew in each round."""
+    """Return memory over total time, from samples whose time restarts in each round."""
     begins = {each.round: each.at for each in subject.slices[::-1]}
     starts = [begins[round] for round in sorted(begins)]
     return [

@@ -1,4 +1,4 @@
-"""A result as text, and as percentile distributions for HdrHistogram's plotter."""
+"""Results as text, and as percentile distributions for HdrHistogram's plotter."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ _STEP_COLUMNS: Final = (
 )
 _FAULTS: Final = {"missed", "errors", "reconnects"}
 _SCALE: Final = 1_000.0
-"""Nanoseconds of a unit in the percentile distribution: microseconds."""
+"""Nanoseconds per unit of the percentile distribution: microseconds."""
 
 
 def amount(value: float, unit: str) -> str:
-    """Return a figure with three digits and the unit that suits it."""
+    """Format a figure with three digits and a suitable unit."""
     base = unit.removesuffix("/s")
     if base in SCALES:
         size, shown = scaled(base, abs(value))
@@ -62,7 +62,7 @@ def _digits(value: float) -> str:
 
 
 def to_text(result: Result) -> str:
-    """Return what a terminal shows of a result."""
+    """Format a result for a terminal."""
     load = result.load
     rounds = "1 round" if load["rounds"] == 1 else f"{load['rounds']} rounds"
     lines = [
@@ -150,14 +150,14 @@ def table(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _interval(found: Difference) -> str:
-    """Return an interval, or a dash where there were too few slices."""
+    """Format an interval, or a dash if there were too few rounds."""
     return f"{found.low:.3f} to {found.high:.3f}" if found.low < found.high else "-"
 
 
 def verdict_rows(
     found: Iterable[Difference], names: tuple[str, str] = ("before", "after")
 ) -> list[list[str]]:
-    """Return a row for each figure that was compared, with what the columns are."""
+    """Return a header row and a row for each compared figure."""
     rows = [["", *names, "ratio", "interval", ""]]
     for each in found:
         unit = FIGURES[each.figure].unit
@@ -177,7 +177,7 @@ def verdict_rows(
 def verdicts(
     found: Iterable[Difference], names: tuple[str, str] = ("before", "after")
 ) -> str:
-    """Return what a terminal shows of a comparison."""
+    """Format a comparison for a terminal."""
     found = list(found)
     lines = table(verdict_rows(found, names))
     if any(each.low < each.high for each in found):
@@ -201,7 +201,7 @@ _CLIENT_ROWS: Final = (
 
 
 def to_client_text(figures: ClientFigures) -> str:
-    """Return what a terminal shows of a client."""
+    """Format the figures of a client for a terminal."""
     rows = []
     for attribute, name, unit in _CLIENT_ROWS:
         value = figures.median(attribute)
@@ -218,7 +218,7 @@ def to_client_text(figures: ClientFigures) -> str:
 
 
 def to_floor_text(found: Mapping[str, Floor]) -> str:
-    """Return what a terminal shows of the floor of this machine."""
+    """Format the floor of this machine for a terminal."""
     rows = [["", "p50", "p99", "rate", "client cpu", "server cpu"]]
     for kind, one in found.items():
         rows.append(
@@ -235,7 +235,7 @@ def to_floor_text(found: Mapping[str, Floor]) -> str:
 
 
 def to_start_text(found: Sequence[StartUp]) -> str:
-    """Return what a terminal shows of the starts of a server."""
+    """Format the start-up times of a server for a terminal."""
     *floors, target = found
     name = f"{target.server['name']} {target.server['version']}".strip()
     lines = [f"{name or target.target}: {len(target.starts)} starts", ""]
@@ -251,7 +251,7 @@ def to_start_text(found: Sequence[StartUp]) -> str:
 
 
 def to_size_text(found: Sizes) -> str:
-    """Return what a terminal shows of what a server holds."""
+    """Format the resources of a server for a terminal."""
     name = f"{found.server['name']} {found.server['version']}".strip()
     names = ("processes", "threads", "descriptors", "resident", "private")
     rows = [["after", *names]]

@@ -1,6 +1,6 @@
-"""What a run measured: figures of each slice of time, and their sums by subject.
+"""The result of a run: measurements of each slice, and figures of each subject.
 
-A result is written and read as JSON; `reports` and `pages` make all other forms of it.
+A result is written and read as JSON; `reports` and `pages` produce the other formats.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ __all__ = ["FIGURES", "Figure", "Result", "Sample", "Slice", "Subject", "step_na
 
 FORMAT: Final = 1
 _LEAST_FREE: Final = 4
-"""So many samples more than a line needs has one with an interval."""
+"""Minimum degrees of freedom for an interval of the slope."""
 
 _PERCENTS: Final = (50.0, 90.0, 99.0, 99.9, 100.0)
 
 
 @attrs.frozen(kw_only=True)
 class Sample:
-    """What the server's processes held at one moment."""
+    """The memory and descriptors of the server's processes at one moment."""
 
     at: float
-    """Seconds since the measuring of this subject began, pauses left out."""
+    """Seconds of measurement of this subject in the round, without pauses."""
 
     memory: int
     """Bytes of resident memory."""
@@ -41,160 +41,160 @@ class Sample:
 
 @attrs.frozen(kw_only=True)
 class Slice:
-    """One stretch of load without a pause.
+    """The measurements of one uninterrupted interval of load.
 
-    Times are nanoseconds. Histograms are written as `HdrHistogram` writes them.
+    Times are in nanoseconds unless noted. Histograms are encoded by `HdrHistogram`.
     """
 
     round: int
     at: float
-    """Seconds of the whole time at which it began."""
+    """The start of the slice within the total time, in seconds."""
 
     seconds: float
-    """How long calls were begun."""
+    """The time for which calls were begun, in seconds."""
 
     elapsed: float
-    """How long it took until all were answered."""
+    """The time until all calls had been answered, in seconds."""
 
     offered: int
-    """Calls that were due, or begun where there is no rate."""
+    """Calls that were due; without a rate, calls that were begun."""
 
     done: int
-    """Calls that were answered, well or with an error of the tool or the server."""
+    """Calls with a response, including errors of the tool or the server."""
 
     in_time: float
-    """The calls that make the rate.
+    """The calls that count for the achieved rate.
 
-    With a rate: the answers within `seconds` of the first one. Without: the answers
-    within the slice, and of each call that was answered later the part of it, from 0 to
-    1, that lay within.
+    With a rate: the answers within `seconds` of the first answer. Without: the answers
+    within the slice, plus for each call answered later the part of it, from 0 to 1,
+    that lies within the slice.
     """
 
     missed: int
-    """Calls not begun because too many were in flight, or with no answer in time."""
+    """Calls not begun (too many in flight, or too late) and calls that timed out."""
 
     errors: Mapping[str, int]
-    """Answers that were errors and calls that failed, by the kind of the error."""
+    """The number of errors and failed calls, by the kind of the error."""
 
     latency: str
-    """From when a call was due (without a rate: begun) to its answer.
+    """Histogram of the time from the due time (without a rate: begin) to the answer.
 
-    A call without an answer in time took until then; any other failure has no latency.
+    A call that timed out counts up to its timeout; other failures have no latency.
     """
 
     service: str
-    """From when a call was begun to its answer."""
+    """Histogram of the time from the begin of a call to its answer."""
 
     latency_sum: int
-    """All of `latency` added up."""
+    """The sum of all latencies."""
 
     lag: str
-    """How late the generator was: from when a call was due to its begin.
+    """Histogram of the generator's delay: from the due time of a call to its begin.
 
-    Without a rate: how late its event loop was, looked at every 50 ms.
+    Without a rate: the delay of its event loop, sampled every 50 ms.
     """
 
     generator_cpu: int
-    """CPU time of the process, or all processes, that made the load."""
+    """CPU time of all processes that generated the load."""
 
     generator_share: float
-    """The highest share of a core that one of these processes used."""
+    """The highest share of a core that one of these processes used, from 0 to 1."""
 
     cpu: int | None
-    """CPU time of the server's processes; ``None`` where they are not known."""
+    """CPU time of the server's processes; ``None`` if they are not known."""
 
     bytes_sent: int
     bytes_received: int = 0
     reconnects: int = 0
-    """How often a connection was lost and opened anew."""
+    """The number of connections that were lost and reopened."""
 
     windows: tuple[tuple[float, int, int, float, float], ...] = ()
-    """Of each second: when, calls answered, errors, p50 and p99 in microseconds."""
+    """For each second: time, calls answered, errors, p50 and p99 in microseconds."""
 
 
 @attrs.frozen(kw_only=True)
 class Subject:
-    """What was measured of one server."""
+    """The measurements of one server."""
 
     name: str
     """A short name, such as ``floor``."""
 
     target: str
-    """The target, as one would type it, without secrets."""
+    """The command line or URL, without secrets."""
 
     server: Mapping[str, str]
-    """Name, version and protocol revision, as agreed on."""
+    """Name, version and negotiated protocol revision."""
 
     slices: tuple[Slice, ...]
     samples: tuple[Sample, ...] = ()
     connects: tuple[float, ...] = ()
-    """How long each session took to connect, in microseconds."""
+    """The connection time of each session, in microseconds."""
 
     phases: Mapping[str, float] = attrs.field(factory=dict)
-    """Where the time of a call goes that runs alone, in microseconds (medians)."""
+    """The median duration of each phase of a sequential call, in microseconds."""
 
     phases_under_load: Mapping[str, float] = attrs.field(factory=dict)
-    """The same under the load; empty where that is one user."""
+    """The same under the load; empty if the load is one user."""
 
     counts: Mapping[str, float] = attrs.field(factory=dict)
-    """What one call costs: messages, and reads and writes of the server."""
+    """Messages, and reads and writes of the server, for one call."""
 
     @cached_property
     def percentiles(self) -> Mapping[float, int]:
-        """Some percentiles of the latency over all slices; empty without an answer."""
+        """Percentiles of the latency over all slices, in nanoseconds; may be empty."""
         return self._latency_figures[0]
 
     @cached_property
     def latency_count(self) -> int:
-        """How many calls have a latency."""
+        """The number of calls that have a latency."""
         return self._latency_figures[1]
 
     @cached_property
     def _latency_figures(self) -> tuple[Mapping[float, int], int]:
-        """What is read of all latencies at once: reading a histogram takes long."""
+        """Percentiles and count, cached together because decoding is slow."""
         found = self.latencies()
         return percentiles(found, _PERCENTS), found.total_count
 
     @cached_property
     def _alone(self) -> tuple[Subject, ...]:
-        """The same, of each slice alone."""
+        """A copy of the subject for each slice."""
         return tuple(attrs.evolve(self, slices=(one,)) for one in self.slices)
 
     def latencies(self, kind: str = "latency") -> Any:
-        """Return the histogram over all slices: of `latency`, `service` or `lag`."""
+        """Return the histogram of `latency`, `service` or `lag` over all slices."""
         return merged(getattr(each, kind) for each in self.slices)
 
     def total(self, name: str) -> int:
-        """Return the sum of a number over all slices."""
+        """Return the sum of a field over all slices."""
         return sum(getattr(each, name) for each in self.slices)
 
     @property
     def seconds(self) -> float:
-        """How long load was made."""
+        """The total time of load, in seconds."""
         return sum(each.seconds for each in self.slices)
 
     @property
     def errors(self) -> dict[str, int]:
-        """The errors of all slices by their kind."""
+        """The number of errors over all slices, by kind."""
         found: Counter[str] = Counter()
         for each in self.slices:
             found.update(each.errors)
         return dict(found)
 
     def memory_slope(self) -> float | None:
-        """Return by how many bytes a second memory grew; ``None``: too few samples.
+        """Return the growth of memory in bytes per second; ``None``: too few samples.
 
-        It is the slope of one line for all rounds, each from where its server began.
+        This is a common slope for all rounds; each round has its own intercept.
         """
         at, memory = self._centred_samples
         return linear_regression(at, memory).slope if any(at) else None
 
     def memory_slope_error(self) -> float | None:
-        """Return how far off the slope is at most in 95 of 100 cases.
+        """Return the half-width of the slope's 95 % interval; ``None``: few samples.
 
-        ``None``: too few samples. It is the standard error of least squares times
-        Student's t. Memory grows in steps, so neighbours are off alike: the more they
-        are, the fewer samples they count for (as of an AR(1) process).
+        It is the least-squares standard error times Student's t. Memory grows in steps,
+        so residuals are autocorrelated: the sample size is reduced as for an AR(1)
+        process.
         """
         at, memory = self._centred_samples
         slope, used = self.memory_slope(), len(self.samples_of_rounds()) + 1
@@ -213,7 +213,7 @@ class Subject:
 
     @cached_property
     def _centred_samples(self) -> tuple[list[float], list[float]]:
-        """Times and memory, each by how far it is from the mean of its round."""
+        """Times and memory as differences from the means of their round."""
         at: list[float] = []
         memory: list[float] = []
         for samples in self.samples_of_rounds():
@@ -224,7 +224,7 @@ class Subject:
         return at, memory
 
     def samples_of_rounds(self) -> list[list[Sample]]:
-        """Return the samples by rounds: the time of each begins anew."""
+        """Return the samples grouped by round; their time restarts in each round."""
         found: list[list[Sample]] = []
         for each in self.samples:
             if not found or each.at <= found[-1][-1].at:
@@ -233,7 +233,7 @@ class Subject:
         return found
 
     def figures(self) -> dict[str, float]:
-        """Return all figures that there are over all slices, by their names."""
+        """Return all available figures over all slices, by name."""
         values = (
             (name, figure.of(self))
             for name, figure in FIGURES.items()
@@ -242,7 +242,7 @@ class Subject:
         return {name: value for name, value in values if value is not None}
 
     def figures_of_slices(self, name: str) -> list[float]:
-        """Return one figure of each slice, in order; empty where it has none there."""
+        """Return a figure of each slice in order, without slices that lack it."""
         found = map(FIGURES[name].of, self._alone)
         return [value for value in found if value is not None]
 
@@ -252,13 +252,13 @@ def _product(left: Iterable[float], right: Iterable[float]) -> float:
 
 
 def step_name(rate: float) -> str:
-    """Return how the search for the highest rate names one that it tried."""
+    """Return the subject name of a rate in the search for the highest rate."""
     return f"{rate:.0f}/s"
 
 
 @attrs.frozen
 class Figure:
-    """A figure that has a name in reports, thresholds and comparisons."""
+    """A figure that reports, thresholds and comparisons use by its name."""
 
     unit: str
     """``us``, ``/s``, ``B``, ``B/s``, ``%`` or empty."""
@@ -266,10 +266,10 @@ class Figure:
     of: Callable[[Subject], float | None]
     more_is_better: bool = False
     is_compared: bool = True
-    """Whether each slice has it, and a difference of two servers is looked for."""
+    """Whether each slice has the figure, and comparisons include it."""
 
     is_counted: bool = False
-    """Whether it is of `Subject.counts`, and not of the slices."""
+    """Whether the figure is from `Subject.counts` and not from slices."""
 
 
 def _percentile(percent: float) -> Callable[[Subject], float | None]:
@@ -299,7 +299,7 @@ def _mean(subject: Subject) -> float | None:
 
 
 def _drift(subject: Subject) -> float | None:
-    """Return how far p99 of the last tenth is above that of the first, in percent."""
+    """Return the change of p99 from the first to the last tenth, in percent."""
     slices = subject.slices
     tenth = len(slices) // 10
     if not tenth or slices[0].round != slices[-1].round:
@@ -399,43 +399,43 @@ FIGURES: Final[dict[str, Figure]] = {
     "reads": _counted("reads"),
     "writes": _counted("writes"),
 }
-"""All figures, in the order in which they are shown."""
+"""All figures in display order."""
 
 
 @attrs.frozen(kw_only=True)
 class Result:
-    """One run: the subjects that were measured in turns."""
+    """The result of one run, with all subjects measured in turns."""
 
     load: Mapping[str, Any]
-    """The load, as `Load` has it."""
+    """The fields of `Load`."""
 
     title: str
     started: str
-    """When, in UTC."""
+    """The start of the run as an ISO 8601 time in UTC."""
 
     machine: Mapping[str, str]
     tool: str
     seconds: float
     subjects: tuple[Subject, ...]
-    """The floor first where it was measured, then the targets in order."""
+    """The floor first if it was measured, then the targets in order."""
 
     highest: float | None = None
-    """The highest rate that kept the condition, where that was searched for."""
+    """The highest rate that kept the condition; ``None`` if not searched for."""
 
     notes: tuple[str, ...] = ()
 
     @property
     def floor(self) -> Subject | None:
-        """The floor; ``None`` where it was not measured."""
+        """The floor; ``None`` if it was not measured."""
         return next((each for each in self.subjects if each.name == "floor"), None)
 
     @property
     def targets(self) -> tuple[Subject, ...]:
-        """The servers that the run is about."""
+        """All subjects except the floor."""
         return tuple(each for each in self.subjects if each.name != "floor")
 
     def to_json(self) -> bytes:
-        """Return the result as JSON text; `result.schema.json` describes it."""
+        """Return the result as JSON, as `result.schema.json` describes it."""
         plain = attrs.asdict(self)
         for row, subject in zip(plain["subjects"], self.subjects, strict=True):
             row["figures"] = subject.figures()
@@ -443,10 +443,10 @@ class Result:
 
     @classmethod
     def from_json(cls, text: bytes) -> Result:
-        """Return the result that `to_json` has written.
+        """Parse a result that `to_json` has written.
 
         Raises:
-            ValueError: The text is no such result.
+            ValueError: The text is not such a result.
         """
         try:
             value = loads(text)

@@ -1,4 +1,4 @@
-"""Runs: servers measured in turns, with the floor among them; the highest rate."""
+"""Runs: measure servers and the floor in turns, or search for the highest rate."""
 
 from __future__ import annotations
 
@@ -38,30 +38,30 @@ __all__ = ["find_max", "run"]
 _SLICE_S: Final = 0.5
 LONGEST_SLICE_S: Final = 10.0
 MOST_CALLS: Final = 500_000
-"""So many calls are due in one slice of a search: each takes 32 bytes until it ends."""
+"""Maximum calls in a slice of a search: each takes 32 bytes until the slice ends."""
 
 _BUSY: Final = 0.7
-"""From which share of a core on the generator itself is the limit."""
+"""Share of a core above which the generator may be the limit."""
 
 _LATE_US: Final = 1_000.0
-"""A load that is less late than this puts no figure in doubt."""
+"""Delay of the load up to which figures are not doubted."""
 
 _COUNTED_CALLS: Final = 200
 _PHASES_S: Final = 0.5
 _STEP: Final = 1.05
-"""How close to each other the last two rates are between which the highest lies."""
+"""Maximum ratio of the two rates between which the search ends."""
 
 _KEPT_PACE: Final = 0.97
 _SHARED: Final = ("seconds", "rounds", "warm_up", "shape")
-"""What the loads of one run have in common."""
+"""Fields that are equal in all loads of one run."""
 
 
 @attrs.frozen
 class Progress:
-    """How far a run is."""
+    """The progress of a run."""
 
     done: float
-    """Seconds of load that were made, of all servers."""
+    """Seconds of load generated so far, summed over all servers."""
 
     total: float | None
     subject: str
@@ -70,7 +70,7 @@ class Progress:
 
 @attrs.define
 class _Running:
-    """What is known so far of one server."""
+    """The measurements of one server during a run."""
 
     name: str
     target: Stdio | Http
@@ -85,7 +85,7 @@ class _Running:
     counts: dict[str, float] = attrs.field(factory=dict)
 
     def subject(self) -> Subject:
-        """Return what was measured."""
+        """Return the measurements as a `Subject`."""
         return Subject(
             name=self.name,
             target=str(self.target),
@@ -113,35 +113,35 @@ async def run(
 ) -> Result:
     """Put a server under load and measure it.
 
-    Each round starts all anew: the floor (a server that does nothing, under the same
-    load), the target, and those it is compared with. All are measured in short slices
-    in turn, so that each stands beside the others in the same moments of the machine.
+    Each round restarts all servers: the floor (the null server under the same load),
+    the target, and the servers to compare it with. They are measured in turns in short
+    slices, so that changes of the machine affect all of them.
 
     Args:
         target: A `Stdio`, an `Http`, a command line or a URL.
-        load: What is asked of it; omitted: ``ping``, by one user.
-        against: A second server, to compare the first one with; or several, each by the
-            name that the result gives it.
-        against_load: Their load, where that has other calls, or a load for each by its
-            name, so that one server can be measured under several. Time, rounds,
-            warm-up and shape are those of `load`. The result and `differences` do not
-            know that the loads differ.
-        with_floor: Whether the floor is measured too.
-        with_details: Whether to count what a call costs in messages and system calls,
-            and to find out where its time goes.
-        only_counts: Whether to measure no time, and only count what a call costs in
-            messages and system calls, which is the same each time.
-        processes: Ids of the server's processes, where they cannot be found.
+        load: The load; default: ``ping`` by one user.
+        against: A second server to compare the first one with, or several by their
+            names in the result.
+        against_load: The load of the other servers, or a load for each name, so that
+            one server can be measured under several loads. Time, rounds, warm-up and
+            shape are taken from `load`. The result and `differences` do not record
+            that the loads differ.
+        with_floor: Whether to measure the floor too.
+        with_details: Whether to count the messages and system calls of a call, and to
+            measure its phases.
+        only_counts: Whether to measure no times, and only count the messages and
+            system calls of a call, which are the same in each run.
+        processes: Ids of the server's processes, if they cannot be found.
         on_progress: Called after each slice.
 
     Raises:
-        ConnectError: A server does not start, or gives no answer.
-        GeneratorFailed: A process that makes load ended unexpectedly.
+        ConnectError: A server does not start or respond.
+        GeneratorFailed: A process that generates load exited unexpectedly.
         LocalProtocolError: The package hdrhistogram is not installed.
-        ValueError: A server of `against` has a name that the run gives itself, or
-            `against_load` names a server that is not there.
+        ValueError: A server of `against` has a reserved name (empty, ``floor`` or
+            ``target``), or `against_load` names an unknown server.
 
-    Safe to cancel: processes that were started are ended.
+        Safe to cancel: started processes are ended.
     """
     load = load or Load()
     if load.shape != "constant" or only_counts:
@@ -173,7 +173,7 @@ def _others(
     loads: Load | Mapping[str, Load],
     usual: Load,
 ) -> Iterator[_Running]:
-    """Give the servers beside the target, each with its load."""
+    """Yield the servers to compare the target with, each with its load."""
     if isinstance(loads, Load):
         loads = dict.fromkeys(against, loads)
     if unknown := sorted(loads.keys() - against.keys()):
@@ -187,7 +187,7 @@ def _others(
 
 
 def as_target(target: Stdio | Http | str) -> Stdio | Http:
-    """Return the target that a text names."""
+    """Return a target; parse a URL or a command line."""
     if not isinstance(target, str):
         return target
     return Http(target.strip()) if is_url(target) else parse_command(target)
@@ -195,7 +195,7 @@ def as_target(target: Stdio | Http | str) -> Stdio | Http:
 
 @contextlib.asynccontextmanager
 async def _floor_of(target: Stdio | Http) -> AsyncIterator[Stdio | Http]:
-    """Give the server that does nothing, over the transport of a target."""
+    """Run the null server with the transport of a target; yield its target."""
     if isinstance(target, Stdio):
         command, *arguments = null_command("--stdio")
         yield Stdio(command, arguments)
@@ -205,7 +205,7 @@ async def _floor_of(target: Stdio | Http) -> AsyncIterator[Stdio | Http]:
 
 
 def _floor_load(load: Load) -> Load:
-    """Return the load with the calls that the floor knows."""
+    """Return the load with calls that the null server supports."""
     echo = Call.tool("echo", {"text": "hello"})
     known = {"ping": Call("ping"), "tools/list": Call("tools/list")}
     calls = tuple(
@@ -218,7 +218,7 @@ def _floor_load(load: Load) -> Load:
 async def _start(
     subjects: Sequence[_Running], load: Load, stack: contextlib.AsyncExitStack
 ) -> list[tuple[_Running, Crew]]:
-    """Start all servers and what puts them under load."""
+    """Start and warm up all servers with their workers."""
     found = []
     for one in subjects:
         crew = Crew(one.target, one.load, one.processes)
@@ -242,7 +242,7 @@ async def _measure(
     total = load.seconds * len(crews)
     turn = list(crews)
     for step in range(count):
-        turn.append(turn.pop(0))  # so that none is always the first
+        turn.append(turn.pop(0))  # rotate the order of the servers
         at = number * share + step * share / count
         for one, crew in turn:
             found = await crew.measure(number, at, share / count)
@@ -257,7 +257,7 @@ async def _measure(
 async def _look_closer(
     crews: Sequence[tuple[_Running, Crew]], *, with_phases: bool
 ) -> None:
-    """Count what a call costs, and see where its time goes."""
+    """Count the messages and system calls of a call and measure its phases."""
     for one, crew in crews:
         if one.load.sessions == "per-call":
             continue
@@ -294,12 +294,12 @@ def _result(
 
 
 def _notes(subjects: Sequence[Subject], percent: int) -> Sequence[str]:
-    """Say what puts the figures in doubt.
+    """Return notes about conditions that make the figures doubtful.
 
     Args:
-        subjects: What was measured.
-        percent: Which percentile of the load's lag does. In an open loop a part of the
-            calls is late, in a closed one a part of the time, which has fewer calls.
+        subjects: The measured subjects.
+        percent: The percentile of the load's lag to check. In an open loop it is a part
+            of the calls, in a closed loop a part of the time, which has fewer calls.
     """
     found = []
     for one in subjects:
@@ -331,22 +331,22 @@ async def find_max(
     processes: Collection[int] = (),
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Result:
-    """Find the highest rate at which a condition holds and calls are answered well.
+    """Search for the highest rate at which a condition holds.
 
-    Of the calls that are due, 97 in 100 must be answered in time and without an error.
+    At this rate 97 % of the due calls are answered in time, and at most 3 % are errors.
 
-    Each rate gets the load's `seconds`. Rates are doubled until one breaks the
-    condition, and halved between the last two until they lie 5 % apart.
+    Each rate is measured for the load's `seconds`. Rates are doubled until one fails,
+    then bisected until the highest good rate and the lowest bad one are 5 % apart.
 
     Returns:
         A result with one subject for each rate; `highest` is the rate, or 0.
 
     Raises:
-        ConnectError: The server does not start, or gives no answer.
-        GeneratorFailed: A process that makes load ended unexpectedly.
-        ValueError: The load has no rate to begin with.
+        ConnectError: The server does not start or respond.
+        GeneratorFailed: A process that generates load exited unexpectedly.
+        ValueError: The load has no initial rate.
 
-    Safe to cancel: processes that were started are ended.
+        Safe to cancel: started processes are ended.
     """
     if load.rate is None:
         raise ValueError("the search for the highest rate needs a rate to begin with")
@@ -377,7 +377,7 @@ async def find_max(
 
 
 def _slices_of_step(seconds: float, rate: float) -> int:
-    """Return in how many slices a rate is tried: a worker keeps the calls of one."""
+    """Return the slices of a rate; more slices bound a worker's memory for calls."""
     return max(1, ceil(seconds / LONGEST_SLICE_S), ceil(seconds * rate / MOST_CALLS))
 
 

@@ -44,7 +44,7 @@ class Threshold:
     or_equal: bool = False
 
     def is_true(self, figures: Mapping[str, float]) -> bool:
-        """Tell whether it holds of these figures.
+        """Return whether the condition holds for these figures.
 
         Raises:
             ValueError: The figure was not measured.
@@ -59,17 +59,17 @@ class Threshold:
 
 @attrs.frozen
 class Change:
-    """A figure has changed by a part of what it was in an earlier run."""
+    """A condition on the relative change of a figure since an earlier run."""
 
     text: str
     figure: str
     part: float
-    """0.1: it grew by a tenth; negative: it fell."""
+    """The relative change, such as 0.1 for +10 %; negative: a decrease."""
 
     file: str
 
     def is_true(self, ratio: float) -> bool:
-        """Tell whether a ratio, after by before, has reached the change."""
+        """Return whether a ratio (after / before) exceeds the change."""
         return ratio > 1 + self.part if self.part > 0 else ratio < 1 + self.part
 
 
@@ -77,14 +77,14 @@ _FIGURES: Final = {name: figure.unit for name, figure in FIGURES.items()}
 
 
 def parse_condition(text: str, figures: Mapping[str, str] = _FIGURES) -> Threshold:
-    """Read a condition, such as ``p99<20ms``.
+    """Parse a condition, such as ``p99<20ms``.
 
     Args:
         text: The condition.
-        figures: All figures that there are, and their units.
+        figures: The known figures and their units.
 
     Raises:
-        ValueError: It is none, or of an unknown figure or unit.
+        ValueError: The syntax is wrong, or the figure or unit is unknown.
     """
     found = _CONDITION.fullmatch(text)
     if found is None:
@@ -103,10 +103,10 @@ def parse_condition(text: str, figures: Mapping[str, str] = _FIGURES) -> Thresho
 
 
 def parse_failure(text: str) -> Threshold | Change:
-    """Read a condition, or a change such as ``p99 +10% vs base.json``.
+    """Parse a condition, or a change such as ``p99 +10% vs base.json``.
 
     Raises:
-        ValueError: It is neither, or of an unknown figure or unit.
+        ValueError: The syntax is wrong, or the figure or unit is unknown.
     """
     found = _CHANGE.fullmatch(text)
     if found is None:

@@ -1,7 +1,7 @@
-"""One process that makes load: it connects, and measures the slices it is asked for.
+"""A worker process: it connects to the server, and generates load on request.
 
-`mcpwire.bench.crew` starts it, writes a pickled `Job` to its standard input, and then a
-line of JSON for each slice. Each is answered with a line of JSON.
+`mcpwire.bench.crew` starts it and writes a pickled `Job` to its standard input, and
+then one line of JSON for each request. The worker answers each with a line of JSON.
 """
 
 from __future__ import annotations
@@ -43,38 +43,38 @@ _TFD_NONBLOCK: Final = os.O_NONBLOCK
 _TFD_ABSTIME: Final = 1
 _NS: Final = 1_000_000_000
 _LATEST_NS: Final = _NS
-"""How long after the end of a slice calls are begun that were due in it."""
+"""Time after the end of a slice until which its due calls may still begin."""
 
 _AT_ONCE: Final = 32
-"""After so many calls the event loop has its turn, however late the next one is."""
+"""Calls after which the generator yields to the event loop, even if it is late."""
 
 _ALONE_S: Final = 2.0
-"""For how long calls are counted, one at a time, after all others."""
+"""Maximum duration of the sequential calls whose messages are counted."""
 
 _PHASES: Final = ("encode and send", "wait", "decode")
 
 _TICK_NS: Final = 50_000_000
-"""How often a closed loop looks how late the event loop is.
+"""Period at which a closed loop samples the delay of the event loop.
 
-Every 10 ms that costs 3 % of the CPU time of calls, every 50 ms 1 %.
+Sampling takes 3 % of the CPU time of calls every 10 ms, and 1 % every 50 ms.
 """
 
 
 @attrs.frozen
 class Job:
-    """What one worker does."""
+    """The job of one worker."""
 
     target: mcpwire.Stdio | mcpwire.Http
     load: Load
     worker: int
-    """Its number, from 0 on."""
+    """The number of the worker, starting at 0."""
 
 
 class Pacer:
-    """Waits until a moment of `time.monotonic_ns`, more exactly than asyncio's timers.
+    """A timer on `time.monotonic_ns` that is more precise than asyncio's timers.
 
-    Those count milliseconds. On Linux a timer of the kernel wakes the loop as a socket
-    does; elsewhere the loop's own timer does.
+    Those have a resolution of a millisecond. On Linux the event loop watches a timerfd;
+    elsewhere the loop's own timer is used.
     """
 
     def __init__(self) -> None:
@@ -93,7 +93,7 @@ class Pacer:
         self._woken.set()
 
     async def wait_until(self, at: int) -> None:
-        """Return when it is so late; at once if it is later."""
+        """Wait until a time; return at once if it has passed."""
         while (now := time.monotonic_ns()) < at:
             self._woken.clear()
             if self._fd < 0:
@@ -111,28 +111,28 @@ class Pacer:
 
 
 class Connections:
-    """The clients of one worker, or what connects anew for each call."""
+    """The clients of one worker, or a new client for each call."""
 
     def __init__(self, job: Job, stack: contextlib.AsyncExitStack) -> None:
         self._job = job
         self._stack = stack
         self._clients: list[mcpwire.Client] = []
         self._next = 0
-        # Bytes both ways and messages of connections that are closed.
+        # Bytes sent and received, and messages, of closed connections.
         self._closed = (0, 0, 0)
         self.connects: list[float] = []
-        """How many microseconds each session took to connect."""
+        """The connection time of each session, in microseconds."""
 
     def _client(self) -> mcpwire.Client:
         target, load, trace = self._job.target, self._job.load, self._hook()
         return mcpwire.Client(target, timeout=load.timeout, mode=load.mode, trace=trace)
 
     def _hook(self) -> PhaseSampler | None:
-        """Return what watches a client's connection."""
+        """Return the trace hook for a client's connection."""
         return None
 
     async def open(self) -> dict[str, str]:
-        """Connect, and return what the server says of itself."""
+        """Connect all sessions; return the description of the server."""
         sessions = self._job.load.sessions
         if sessions == "per-call":
             async with contextlib.AsyncExitStack() as stack:
@@ -148,7 +148,7 @@ class Connections:
         return client
 
     async def perform(self, call: Call) -> str | None:
-        """Make one call; return the kind of the error, if it was one."""
+        """Make a call; return the kind of a tool error, or None."""
         if self._clients:
             self._next = (self._next + 1) % len(self._clients)
             return await perform(self._clients[self._next], call)
@@ -163,29 +163,29 @@ class Connections:
 
     @property
     def bytes_sent(self) -> int:
-        """The bytes that all connections have sent."""
+        """Bytes sent on all connections."""
         return self._closed[0] + sum(c.stats.bytes_sent for c in self._clients)
 
     @property
     def bytes_received(self) -> int:
-        """The bytes that all connections have received."""
+        """Bytes received on all connections."""
         return self._closed[1] + sum(c.stats.bytes_received for c in self._clients)
 
     @property
     def reconnects(self) -> int:
-        """How often a connection had to be opened anew."""
+        """The number of reopened connections."""
         return sum(client.stats.connections - 1 for client in self._clients)
 
     @property
     def messages(self) -> int:
-        """The requests that were sent, and the messages that came."""
+        """The number of sent requests and received messages."""
         return self._closed[2] + sum(
             client.stats.requests + client.stats.messages for client in self._clients
         )
 
 
 def described(client: mcpwire.Client) -> dict[str, str]:
-    """Return what a server says of itself, and the revision that was agreed on."""
+    """Return a server's name and version, and the negotiated protocol revision."""
     info = client.server_info
     return {
         "name": "" if info is None else info.name,
@@ -195,7 +195,7 @@ def described(client: mcpwire.Client) -> dict[str, str]:
 
 
 async def perform(client: mcpwire.Client, call: Call) -> str | None:
-    """Make a call; return the kind of the error of a tool, if it was one."""
+    """Make a call; return the kind of a tool error, or None."""
     if call.method == "tools/call":
         name, arguments = call.params["name"], call.params.get("arguments")
         result = await client.call_tool(name, arguments)
@@ -210,7 +210,7 @@ async def perform(client: mcpwire.Client, call: Call) -> str | None:
 
 
 class Recorder:
-    """Notes when calls were due, begun and answered; sums up when the slice is over."""
+    """Records due, begin and end times of the calls of a slice, and summarizes them."""
 
     def __init__(self) -> None:
         self._due = array("q")
@@ -223,7 +223,7 @@ class Recorder:
         self.offered = self.missed = 0
 
     def answered(self, due: int, begun: int, error: str | None) -> None:
-        """Note a call that has its answer, which may be an error."""
+        """Record a call with an answer, which may be an error."""
         now = time.monotonic_ns()
         self._due.append(due)
         self._begun.append(begun)
@@ -233,7 +233,7 @@ class Recorder:
             self._failed_at.append(now)
 
     def failed(self, due: int, begun: int, error: MCPError) -> None:
-        """Note a call without an answer; one with none in time took as long."""
+        """Record a failed call; a timeout has a latency up to now."""
         now = time.monotonic_ns()
         self.errors[type(error).__name__] += 1
         self._failed_at.append(now)
@@ -244,13 +244,13 @@ class Recorder:
     def summary(
         self, began: int, at: float, length: int, *, is_open: bool
     ) -> dict[str, Any]:
-        """Return what a `Slice` has of it.
+        """Return the fields of a `Slice`.
 
         Args:
-            began: When it began.
-            at: Where in the whole time that was, in seconds.
-            length: For how long calls were begun.
-            is_open: Whether they were due, whatever became of those before.
+            began: The start of the slice (`time.monotonic_ns`).
+            at: The start of the slice within the total time, in seconds.
+            length: The time for which calls were begun, in nanoseconds.
+            is_open: Whether the load is an open loop.
         """
         kinds = {
             "latency": histogram(ended - due for due, _, ended in self._timed()),
@@ -275,32 +275,32 @@ class Recorder:
         }
 
     def _in_time(self, length: int) -> int:
-        """Count the answers that came as fast as calls were due."""
+        """Count the answers within `length` of the first one."""
         first = min(self._answered, default=0)
         return bisect_right(self._answered, first + length)
 
     def _within(self, end: int) -> float:
-        """Count the calls up to a moment; of one that went on, the part before it."""
+        """Count the calls answered by a time, plus the part before it of later ones."""
         whole = bisect_right(self._answered, end)
         later = zip(self._begun[whole:], self._answered[whole:], strict=True)
         return whole + sum((end - begun) / (over - begun) for begun, over in later)
 
     def _timed(self) -> Iterator[tuple[int, int, int]]:
-        """Give when each call was due, begun and over."""
+        """Yield when each call was due, began and ended."""
         yield from zip(self._due, self._begun, self._answered, strict=True)
         yield from self._given_up
 
     def _windows(
         self, began: int, at: float
     ) -> Iterator[tuple[float, int, int, float, float]]:
-        """Sum up each second: of calls by when they were answered."""
+        """Yield the figures of each second; calls count when they are answered."""
         answered, begin = self._answered, 0
         failed = Counter((each - began) // _NS for each in self._failed_at)
         last_second = (
             max(answered[-1:] + self._failed_at[-1:], default=began) - began
         ) // _NS
         for second in range(last_second + 1):
-            # Calls stand in the order in which they were answered.
+            # Calls are in the order of their answers.
             end = bisect_left(answered, began + (second + 1) * _NS, begin)
             values = sorted(map(sub, answered[begin:end], self._due[begin:end]))
             begin = end
@@ -316,7 +316,7 @@ class Recorder:
 
 
 class Generator:
-    """Makes the load of one worker."""
+    """The load generator of one worker."""
 
     def __init__(self, job: Job, connections: Connections, pacer: Pacer) -> None:
         self._load = job.load
@@ -328,7 +328,7 @@ class Generator:
     async def run(
         self, at: float, seconds: float, rate: float | None
     ) -> dict[str, Any]:
-        """Make load from one second of the whole time on; return what was measured."""
+        """Generate the load from `at` in the total time; return the measurements."""
         load = self._load if rate is None else attrs.evolve(self._load, rate=rate)
         recorder = Recorder()
         choices = self._load.choices(self._worker, self._slices)
@@ -363,13 +363,13 @@ class Generator:
         }
 
     async def _watch(self, recorder: Recorder, ticks: Iterable[int]) -> None:
-        """Note how late the event loop is at each tick."""
+        """Record the delay of the event loop at each tick."""
         for due in ticks:
             await self._pacer.wait_until(due)
             recorder.lags.append(time.monotonic_ns() - due)
 
     async def _use(self, recorder: Recorder, choices: Iterator[Call], end: int) -> None:
-        """Make one call after the other."""
+        """Make sequential calls until `end`."""
         while (begun := time.monotonic_ns()) < end:
             recorder.offered += 1
             await self._perform(recorder, next(choices), begun)
@@ -383,14 +383,14 @@ class Generator:
     ) -> None:
         """Begin each call when it is due, and wait for all answers.
 
-        Calls that cannot be begun until `latest` are missed.
+        Calls that cannot begin by `latest` count as missed.
         """
         running: set[asyncio.Task[None]] = set()
         for due in due_at:
             await self._pacer.wait_until(due)
             recorder.offered += 1
             if recorder.offered % _AT_ONCE == 0:
-                await asyncio.sleep(0)  # one that is always late does not wait
+                await asyncio.sleep(0)  # a late pacer never yields
             is_too_late = time.monotonic_ns() > latest
             if is_too_late or len(running) >= self._load.most_open:
                 recorder.missed += 1
@@ -407,7 +407,7 @@ class Generator:
         recorder.missed += left
 
     async def count(self, calls: int) -> dict[str, Any]:
-        """Make so many calls, one after the other, as long as there is time."""
+        """Make up to `calls` sequential calls within 2 s; return calls and messages."""
         messages = self._connections.messages
         made, until = 0, time.monotonic() + _ALONE_S
         for call, _ in zip(self._load.choices("counts"), range(calls), strict=False):
@@ -426,19 +426,19 @@ class Generator:
             recorder.answered(due, begun, type(failure).__name__)
         except MCPError as failure:
             recorder.failed(due, begun, failure)
-            await asyncio.sleep(0)  # what fails at once shall not keep others waiting
+            await asyncio.sleep(0)  # an immediate failure would block other calls
         else:
             recorder.answered(due, begun, error)
 
 
 _is_sampled: ContextVar[bool] = ContextVar("is_sampled", default=False)
-"""Whether the message that is sent belongs to the sampled call."""
+"""Whether the current task sends the sampled call."""
 
 
 class PhaseSampler:
-    """A hook for `trace` that notes where the time of one call after the other goes.
+    """A `trace` hook that records the phases of one call at a time.
 
-    Calls that run beside the one that it looks at cost no more than the hook.
+    Concurrent calls that are not sampled pay only for the call of the hook.
     """
 
     def __init__(self) -> None:
@@ -449,7 +449,7 @@ class PhaseSampler:
         self._received: list[tuple[int, bytes]] = []
 
     def __call__(self, event: str, data: Any) -> None:
-        """Take an event of the connection."""
+        """Record an event of the connection."""
         if not self.is_busy:
             return
         now = time.monotonic_ns()
@@ -462,7 +462,7 @@ class PhaseSampler:
             self._received.append((now, data))
 
     async def perform(self, client: mcpwire.Client, call: Call) -> str | None:
-        """Make a call and note its phases."""
+        """Make a call and record its phases."""
         self.is_busy = True
         token = _is_sampled.set(True)
         begun = time.monotonic_ns()
@@ -475,11 +475,11 @@ class PhaseSampler:
             self._received.clear()
 
     def _note(self, begun: int, ended: int) -> None:
-        """Note the phases of a call that has its answer."""
+        """Record the phases of a call if its response was received."""
         id = _id_of(self._sent)
         for came, line in self._received:
             if str(id).encode() in line and _id_of(line) == id:
-                # Over HTTP nothing says when a request is written.
+                # HTTP has no event for the write of a request.
                 marks = begun, self._written_at or self._sent_at, came, ended
                 for name, (start, end) in zip(_PHASES, pairwise(marks), strict=True):
                     self.found[name].append(end - start)
@@ -494,7 +494,7 @@ def _id_of(line: bytes) -> object:
 
 
 class SampledConnections(Connections):
-    """Connections with the phases of some of their calls."""
+    """Connections that sample the phases of some calls."""
 
     def __init__(self, job: Job, stack: contextlib.AsyncExitStack) -> None:
         super().__init__(job, stack)
@@ -505,7 +505,7 @@ class SampledConnections(Connections):
         return self._samplers[-1]
 
     async def perform(self, call: Call) -> str | None:
-        """Make one call, and note its phases if none of its client's are noted yet."""
+        """Make a call, and sample it unless its client is sampling another one."""
         self._next = (self._next + 1) % len(self._clients)
         client, sampler = self._clients[self._next], self._samplers[self._next]
         if sampler.is_busy:
@@ -513,7 +513,7 @@ class SampledConnections(Connections):
         return await sampler.perform(client, call)
 
     def histograms(self) -> dict[str, str]:
-        """Return how long each phase took."""
+        """Return the encoded histogram of each phase."""
         return {
             name: encoded(
                 histogram(chain(*(one.found[name] for one in self._samplers)))
@@ -525,13 +525,13 @@ class SampledConnections(Connections):
 async def phases(
     job: Job, pacer: Pacer, seconds: float, *, is_alone: bool
 ) -> dict[str, str]:
-    """Return where the time of calls goes, on connections of their own.
+    """Measure the phases of calls on new connections; return their histograms.
 
     Args:
-        job: What the calls are.
-        pacer: Waits until they are due.
-        seconds: For how long they are made.
-        is_alone: Whether one is made after the other, in place of the job's load.
+        job: The job with the calls.
+        pacer: The timer for due calls.
+        seconds: The duration of the measurement.
+        is_alone: Whether to make sequential calls in place of the job's load.
     """
     load = attrs.evolve(job.load, shape="constant")
     if is_alone:
@@ -550,9 +550,9 @@ def _write(value: dict[str, Any]) -> None:
 
 
 class Requests(asyncio.Protocol):
-    """What is asked of this worker; its work is cancelled when its input ends.
+    """The requests to this worker; the end of the input cancels its work.
 
-    The input ends with the process that started this one, also where that was killed.
+    The input ends when the parent process exits, even if it was killed.
     """
 
     def __init__(self, work: asyncio.Task[None]) -> None:
@@ -561,13 +561,13 @@ class Requests(asyncio.Protocol):
         self.waiting: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
 
     def data_received(self, data: bytes) -> None:
-        """Take what came."""
+        """Queue the received requests."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
             self.waiting.put_nowait(json.loads(line))
 
     def connection_lost(self, _: Exception | None) -> None:
-        """End the work."""
+        """Cancel the work."""
         self._work.cancel()
 
 
@@ -587,11 +587,11 @@ async def _work(job: Job) -> None:
             while True:
                 request = await requests.waiting.get()
                 answer: dict[str, Any] = {}
-                # Without a connection there is nothing to count; a load goes on.
+                # A lost connection leaves the counts empty; a load continues.
                 with contextlib.suppress(MCPError):
                     if "is_alone" in request:
                         if not request["is_alone"]:
-                            await stack.aclose()  # no server has to run twice as often
+                            await stack.aclose()  # do not run the servers twice
                         answer = await phases(job, pacer, **request)
                     elif "calls" in request:
                         answer = await generator.count(request["calls"])
@@ -604,7 +604,7 @@ async def _work(job: Job) -> None:
 
 
 def main() -> int:
-    """Do the job that comes on standard input; return the exit code."""
+    """Perform the job from standard input; return the exit code."""
     job = pickle.load(sys.stdin.buffer)  # noqa: S301 - from the process that started us
     try:
         with contextlib.suppress(asyncio.CancelledError):

@@ -1,6 +1,6 @@
-"""A file of known findings: what it names is accepted; what does not show is stale.
+"""Baseline file: accepts the findings that it lists and reports stale entries.
 
-One finding a line: ``RPC-31.a stdio 2025-11-25 fail``; ``#`` begins a comment.
+One finding per line: ``RPC-31.a stdio 2025-11-25 fail``; ``#`` starts a comment.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ _FINDINGS: Final = frozenset(
 
 @attrs.frozen
 class Comparison:
-    """A report beside a baseline."""
+    """Differences between a report and a baseline."""
 
     new: tuple[Result, ...]
-    """Findings that the baseline does not name, or with another verdict; what did not
-    run is one too, and no baseline can name it."""
+    """Findings that the baseline lacks or has with another verdict, and cases that did
+    not run, which a baseline cannot contain."""
     stale: tuple[str, ...]
-    """Lines of the baseline that the report does not need."""
+    """Entries of the baseline whose verdict in the report differs."""
 
 
 def read_baseline(text: str) -> dict[Key, Verdict]:
-    """Return the findings of a baseline.
+    """Parse the findings of a baseline.
 
     Raises:
-        ValueError: A line is not a finding; names the line.
+        ValueError: A line is not a finding; the message has the line number.
     """
     found: dict[Key, Verdict] = {}
     ids = {case.id for case in CASES}
@@ -63,7 +63,7 @@ def read_baseline(text: str) -> dict[Key, Verdict]:
 
 
 def write_baseline(report: Report) -> str:
-    """Return the findings of a report as a baseline."""
+    """Return the findings of a report as the text of a baseline."""
     lines = sorted(
         f"{r.case} {r.cell.transport} {r.cell.revision} {r.verdict.value}"
         for r in report.results
@@ -73,7 +73,7 @@ def write_baseline(report: Report) -> str:
 
 
 def compare(report: Report, baseline: Mapping[Key, Verdict]) -> Comparison:
-    """Hold a report against a baseline; cells that did not run are not stale."""
+    """Compare a report with a baseline; entries without a result are not stale."""
     seen = {_key(result): result.verdict for result in report.results}
     new = (
         result

@@ -1,8 +1,8 @@
-"""What a case is, and what running it can say.
+"""Model of a conformance case: rule, level, verdicts and findings.
 
-A case holds one rule against one connection. Its function speaks through a `Subject`
-and raises a `Finding` where the rule is broken; returning means that the rule holds and
-that something was observed.
+A case checks one rule on one connection. Its function uses a `Subject` and raises a
+`Finding` when the server breaks the rule; a normal return means that the case made an
+observation and that the rule holds.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 Transport: TypeAlias = Literal["stdio", "http", "sse"]
-"""`sse`: HTTP with server-sent events, the transport of 2024-11-05."""
+"""`sse`: HTTP with server-sent events, the transport of revision 2024-11-05."""
 Run: TypeAlias = "Callable[[Subject], Awaitable[None]]"
 
 ALL: Final = tuple(revision.name for revision in REVISIONS)
@@ -48,53 +48,53 @@ MODERN: Final = tuple(r.name for r in REVISIONS if r.era is Era.STATELESS)
 
 
 def since(first: str, last: str = ALL[-1]) -> tuple[str, ...]:
-    """Return the names of the revisions from one to another, both included."""
+    """Return the names of the revisions from `first` to `last`, both included."""
     return ALL[ALL.index(first) : ALL.index(last) + 1]
 
 
 class Level(Enum):
-    """How binding a case's rule is."""
+    """Requirement level of a rule."""
 
     MUST = "MUST"
     SHOULD = "SHOULD"
     ROBUST = "ROBUST"
-    """No sentence of the specification: what a robust implementation does."""
+    """Behaviour of a robust implementation; no rule of the specification."""
 
 
 class Verdict(Enum):
-    """What a case found."""
+    """Outcome of a case."""
 
     PASS = "pass"  # noqa: S105 - no password
     LENIENT = "lenient"
-    """The subject took, without harm, what it must refuse."""
+    """The server accepts, without harm, input that it must refuse."""
     WARN = "warn"
-    """It breaks a rule that is no MUST."""
+    """The server breaks a SHOULD or a robustness rule."""
     FAIL = "fail"
     CRASH = "crash"
-    """Its process ended, or it takes no connection any more."""
+    """The server process ended, or the server refuses connections."""
     HANG = "hang"
-    """It did not answer within the bound."""
+    """The server did not answer within the time limit."""
     ABSENT = "absent"
-    """It does not declare what the case is about: not counted."""
+    """The server does not declare the feature under test; not counted."""
     UNRUN = "unrun"
-    """Nothing was observed: counted against the subject."""
+    """The case made no observation; counted as not passed."""
 
 
 class Start(Enum):
-    """What connection a case gets."""
+    """Connection that a case runs on."""
 
     SHARED = "shared"
-    """One that other cases use before and after it."""
+    """A connection that other cases use before and after this case."""
     OWN = "own"
-    """One of its own, after the handshake."""
+    """A connection of its own, after the handshake."""
     RAW = "raw"
-    """One of its own, without a handshake."""
+    """A connection of its own, without a handshake."""
     LAST = "last"
-    """The shared one, when all other cases have run."""
+    """The shared connection, after all other cases have run."""
 
 
 class Finding(Exception):
-    """Ends a case with another verdict than pass."""
+    """Exception that ends a case with a verdict other than `pass`."""
 
     def __init__(self, expected: str, actual: str = "") -> None:
         super().__init__(expected, actual)
@@ -103,32 +103,32 @@ class Finding(Exception):
 
 
 class Broken(Finding):
-    """The rule is broken: `fail` for a MUST, else `warn`."""
+    """The server breaks the rule: `fail` for a MUST, else `warn`."""
 
 
 class Lenient(Finding):
-    """The subject took, without harm, what it must refuse."""
+    """The server accepts, without harm, input that it must refuse."""
 
 
 class Absent(Finding):
-    """The subject lacks what the case is about."""
+    """The server lacks the feature under test."""
 
 
 class NoAnswer(Finding):
-    """A request that must be answered was not, within the bound."""
+    """The server did not answer a request within the time limit."""
 
 
 class NotAnswered(NoAnswer):
-    """It was not, and nothing more can come: the HTTP response is over."""
+    """The HTTP response ended without an answer to the request."""
 
 
 class PeerDied(Finding):
-    """The subject's process ended, or it refuses connections."""
+    """The server process ended, or the server refuses connections."""
 
 
 @attrs.frozen(kw_only=True, eq=False)
 class Case:
-    """One rule, and how it is observed."""
+    """One rule and the test for it."""
 
     id: str
     """The rule's id in the digest of the specification, a dot and a letter or word."""
@@ -139,60 +139,60 @@ class Case:
     sends: str
     expects: str
     why: str
-    """What a user suffers where the rule is broken."""
+    """Consequence for a user when a server breaks the rule."""
     run: Run
     source: str = ""
-    """Where the specification says so, without the revision; "" for `ROBUST`."""
+    """Place of the rule in the specification, without revision; "" for `ROBUST`."""
     rules: tuple[str, ...] = ()
     revisions: tuple[str, ...] = ALL
     transports: tuple[Transport, ...] = ("stdio", "http")
-    """A case of both runs over `sse` too."""
+    """A case for both stdio and HTTP also runs over `sse`."""
     needs: tuple[str, ...] = ()
-    """What the server must have: a capability (``resources.subscribe``), an extension
-    (``extension:tasks``), a role (``role:echo``), a token (``token:good``), or anything
-    listed (``tool:``, ``call:`` for one that may be called, ``resource:``,
+    """Features that the server must have: a capability (``resources.subscribe``), an
+    extension (``extension:tasks``), a role (``role:echo``), a token (``token:good``),
+    or a listed item (``tool:``, ``call:`` for a callable tool, ``resource:``,
     ``template:``, ``prompt:``)."""
     start: Start = Start.SHARED
     follows: str = ""
-    """The id of a case with a process without a handshake. Where that one has passed,
-    this one goes on with its process, which saves a start."""
+    """The id of a `RAW` case. After that case has passed, this case reuses its process,
+    which saves the start of another one."""
     capabilities: dict[str, Any] | None = None
-    """What the client declares; only with a connection of its own."""
+    """Declared client capabilities; only for a connection of the case's own."""
     is_quick: bool = True
     is_once: bool = False
-    """Whether one revision shows it, the newest of its own that the server speaks: it
-    is about octets or the process, which no revision alters."""
+    """Whether the case runs in one revision only, the newest of its own that the server
+    supports: it tests octets or the process, which no revision changes."""
     is_hostile: bool = False
-    """Whether it floods or exhausts: only with ``--hostile``."""
+    """Whether the case floods or exhausts the server: only with ``--hostile``."""
     profile: str = "2026.1"
-    """The first profile that has it."""
+    """The first profile that contains the case."""
     bound_s: float = 20.0
-    """How long the whole case may take, without the starts of processes."""
+    """Time limit of the whole case in seconds, excluding process starts."""
 
 
 @attrs.define
 class Family:
-    """The cases of one subject; `must` and the like return decorators that add one."""
+    """Cases of one area; `must`, `should` and `robust` return decorators for them."""
 
     name: str
     cases: list[Case] = attrs.field(factory=list)
     facts: dict[str, Any] = attrs.field(factory=dict)
-    """Attributes of its cases, unless a case gives its own."""
+    """Default attributes of the family's cases."""
 
     def where(self, **facts: Any) -> Family:
-        """Return this family with attributes that several cases have in common."""
+        """Return this family with further default attributes for its cases."""
         return Family(self.name, self.cases, {**self.facts, **facts})
 
     def must(self, id: str, title: str, **facts: Any) -> Callable[[Run], Run]:
-        """Return a decorator that adds a case for a MUST."""
+        """Return a decorator that adds a case of level MUST."""
         return self.case(id, Level.MUST, title, **facts)
 
     def should(self, id: str, title: str, **facts: Any) -> Callable[[Run], Run]:
-        """Return a decorator that adds a case for a SHOULD."""
+        """Return a decorator that adds a case of level SHOULD."""
         return self.case(id, Level.SHOULD, title, **facts)
 
     def robust(self, id: str, title: str, **facts: Any) -> Callable[[Run], Run]:
-        """Return a decorator that adds a case for robustness."""
+        """Return a decorator that adds a case of level ROBUST."""
         return self.case(id, Level.ROBUST, title, **facts)
 
     def case(

@@ -1,8 +1,8 @@
-"""The official conformance suite against a server, strictly.
+"""Strict run of the official conformance suite against a server.
 
-The suite is a program of its own that the user installs (npm:
-``@modelcontextprotocol/conformance``). It passes a scenario in which nothing succeeded,
-and a server that only breaks what it SHOULD do; here both are findings.
+The suite is a separate program that the user installs (npm:
+``@modelcontextprotocol/conformance``). It passes a scenario without any successful
+check, and a server that only breaks a SHOULD; here both are findings.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ def find_suite(given: str | None = None) -> str:
     """Return the path of the suite's program.
 
     Args:
-        given: What the user said; else ``node_modules/.bin`` here, then PATH.
+        given: A program; by default a known name in PATH or ``node_modules/.bin``.
 
     Raises:
-        LocalProtocolError: It is not installed.
+        LocalProtocolError: The suite is not installed.
     """
     local = Path("node_modules", ".bin")
     for name in [given] if given else _NAMES:
@@ -61,7 +61,7 @@ def run_official(url: str, revision: str, suite: str) -> list[Result]:
     """Run all scenarios of a revision against a server at a loopback URL.
 
     Raises:
-        RemoteProtocolError: The suite ended without a result, or not in time.
+        RemoteProtocolError: The suite wrote no result, or exceeded its time limit.
     """
     with tempfile.TemporaryDirectory() as folder:
         accepted = Path(folder, "none.yml")
@@ -106,7 +106,7 @@ def _run(words: list[str]) -> str:
 
 
 def _scenario(path: Path, folder: Path, revision: str, again: str) -> Iterator[Result]:
-    """Yield the checks of a scenario; one more where none of them succeeded."""
+    """Yield a scenario's checks, and a failure if no check succeeded."""
     stem = str(path.parent.relative_to(folder)).removeprefix("server-")
     scenario = stem.rpartition("-20")[0] or stem  # a time stamp follows
     try:

@@ -1,10 +1,10 @@
-"""Reports as a static site that reads without a script.
+"""Reports as a static web site that needs no JavaScript.
 
 ::
 
     index.html                 the matrix: cases by subjects and their cells; scores
     subjects/NAME.html         one subject: scores, findings first, command, machine
-    cases/ID.html              one case: rule, source, why; the verdict of each subject
+    cases/ID.html              one case: rule, source, why; the verdict per subject
     results/NAME/ID.html       one case of one subject: octets of both directions
 """
 
@@ -38,12 +38,12 @@ LETTERS: Final = {
     Verdict.UNRUN: "U",
 }
 
-_SLUG: Final = 80  # characters of the name of a file
+_SLUG: Final = 80  # characters of a file name
 
 
 @attrs.frozen
 class Subject:
-    """One report of the site, with its place in it."""
+    """One report and its data for the templates."""
 
     slug: str
     name: str
@@ -59,16 +59,16 @@ def write_pages(
     remarks: Mapping[tuple[str, str], Sequence[str]] | None = None,
     home: str = "",
 ) -> list[str]:
-    """Write the site of some reports into a folder, which may exist.
+    """Write a web site of reports into a folder, which may exist.
 
     Args:
-        folder: Where the pages go.
-        reports: One a subject.
-        remarks: Name of a server and id of a case -> paragraphs beside its verdicts.
-        home: The page that the site is a part of, from its index page; "" for none.
+        folder: The folder for the pages.
+        reports: One report per subject.
+        remarks: Server name and case id -> paragraphs shown with the case's verdicts.
+        home: URL of the parent site, relative to the index page; "" for none.
 
     Returns:
-        For each report, the name of its page in ``subjects``, without ``.html``.
+        The name of each report's page in ``subjects``, without ``.html``.
 
     Raises:
         LocalProtocolError: Jinja2 is not installed.
@@ -158,13 +158,13 @@ def _templates() -> Any:
 
 
 def _as_text(data: bytes) -> str:
-    """Return octets as text, with what cannot be printed in escapes."""
+    """Decode octets; escape invalid and non-printable ones."""
     text = data.decode("utf-8", "backslashreplace")
     return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
 
 
 def _as_hex(data: bytes, most: int = 512) -> str:
-    """Return the first octets in lines of sixteen, in hexadecimal."""
+    """Return a hex dump of the first octets, sixteen per line."""
     rows = (data[at : at + 16] for at in range(0, min(len(data), most), 16))
     lines = [f"{n * 16:04x}  {row.hex(' ')}" for n, row in enumerate(rows)]
     return "\n".join([*lines, "..."] if len(data) > most else lines)

@@ -1,11 +1,11 @@
-"""``pytest --mcpwire-check TARGET``: one test item for each case.
+"""pytest plugin: ``pytest --mcpwire-check TARGET`` runs one test item per case.
 
 Load it with ``-p mcpwire.check.pytest_plugin``, or a line in the top ``conftest.py``::
 
     pytest_plugins = ["mcpwire.check.pytest_plugin"]
 
-The first item runs all cases; each item fails where its case found a broken MUST, a
-crash or a hang in any cell, and is skipped where the server lacks what it is about.
+The first item runs all cases. An item fails if its case has the verdict `fail`,
+`crash`, `hang` or `unrun` in any cell, and is skipped if no cell has the feature.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _BAD = frozenset({Verdict.FAIL, Verdict.CRASH, Verdict.HANG, Verdict.UNRUN})
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options."""
+    """Add the command-line options."""
     group = parser.getgroup("mcpwire check")
     group.addoption(
         "--mcpwire-check",
@@ -74,18 +74,18 @@ def pytest_collection_modifyitems(
 
 
 class _Server(pytest.Collector):
-    """The server and what was found, once the first item has run."""
+    """The server under test and, after the first item has run, the results."""
 
     target: str
     options: Options
     found: dict[str, list[Result]] | None = None
 
     def collect(self) -> Iterator[pytest.Item]:
-        """Collect nothing: the items are added at the end."""
+        """Yield no items: `pytest_collection_modifyitems` adds them."""
         return iter(())
 
     def results(self, case: str) -> list[Result]:
-        """Return what a case found, one result a cell."""
+        """Return the results of a case, one per cell; the first call runs all cases."""
         if self.found is None:
             self.found = {}
             target: Any = self.target
@@ -98,12 +98,12 @@ class _Server(pytest.Collector):
 
 
 class _CaseItem(pytest.Item):
-    """One case in all cells."""
+    """Test item for one case in all cells."""
 
     parent: _Server
 
     def runtest(self) -> None:
-        """Fail where the case found a breach."""
+        """Fail if the case has a bad verdict; skip if no cell has the feature."""
         results = self.parent.results(self.name)
         bad = [each for each in results if each.verdict in _BAD]
         if bad:
@@ -117,18 +117,18 @@ class _CaseItem(pytest.Item):
     def repr_failure(
         self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None
     ) -> Any:
-        """Return what was found, without a traceback."""
+        """Return the findings without a traceback."""
         if isinstance(excinfo.value, _BreachError):
             return str(excinfo.value)
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[str, None, str]:
-        """Return what the item is called."""
+        """Return the location and name of the item."""
         return "mcpwire-check", None, self.name
 
 
 class _BreachError(Exception):
-    """A case found a breach."""
+    """A case has a bad verdict."""
 
 
 def _told(result: Result) -> str:

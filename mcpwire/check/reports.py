@@ -1,4 +1,4 @@
-"""A report as JUnit, SARIF, Markdown, a badge and a text for the terminal."""
+"""Report formats: JUnit, SARIF, Markdown, a badge and text for the terminal."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ NOTHING: Final = "no case applied"
 
 
 def to_junit(report: Report) -> bytes:
-    """Return the report as JUnit XML: one suite a cell, one test case a case.
+    """Return the report as JUnit XML: a test suite per cell, a test case per case.
 
-    `warn` and `lenient` pass, with what was found in ``system-out``.
+    `warn` and `lenient` pass, with the finding in ``system-out``.
     """
     root = ET.Element("testsuites", name=f"mcpwire check {report.subject}")
     for cell in report.cells():
@@ -95,19 +95,19 @@ def _junit_case(result: Result) -> ET.Element:
 
 
 def _xml_text(text: str) -> str:
-    """Return a text without the characters that XML cannot have."""
+    """Replace the characters that XML does not allow."""
     return "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in text)
 
 
 def details(result: Result) -> Iterator[str]:
-    """Yield the lines that say what a result found."""
+    """Yield the lines that describe a result's finding."""
     for name in ("sent", "expected", "actual", "source", "again"):
         if text := getattr(result, name):
             yield f"{name:<9} {_one_line(name, text)}"
 
 
 def to_sarif(report: Report) -> bytes:
-    """Return what was found as SARIF 2.1, for code scanning."""
+    """Return the findings as SARIF 2.1, for code scanning."""
     found = [r for r in report.results if r.verdict in _LEVELS]
     rules = {r.case: r for r in found}
     run = {
@@ -156,7 +156,7 @@ def _sarif_result(result: Result, subject: str) -> dict[str, Any]:
 
 
 def to_badge(report: Report) -> bytes:
-    """Return the lowest score as a shields.io endpoint."""
+    """Return the lowest score as the JSON of a shields.io endpoint badge."""
     points = report.lowest()
     colour = next(name for least, name in _COLOURS if (points or 0) >= least)
     return encode(
@@ -201,7 +201,7 @@ def _parts(result: Result) -> Iterator[tuple[str, str]]:
 
 
 def _one_line(name: str, text: str) -> str:
-    """Return a text as one line, short unless it is a command to be typed."""
+    """Return a text as one line, shortened unless it is a command to copy."""
     return text if name == "again" and text.isprintable() else shown(text)
 
 
@@ -211,7 +211,7 @@ def _name(report: Report) -> str:
 
 
 def _grouped(results: Iterable[Result]) -> list[list[Result]]:
-    """Return the results with those of other cells that found the same."""
+    """Group the results that have the same case, verdict and expectation."""
     groups: dict[tuple[object, ...], list[Result]] = {}
     for each in results:
         groups.setdefault((each.case, each.verdict, each.expected), []).append(each)
@@ -275,9 +275,9 @@ def _score_line(cell: Cell, each: Score) -> str:
 
 
 def failed(results: Iterable[Result], *, with_should: bool = False) -> bool:
-    """Tell whether a MUST is broken, or the server crashed or hung.
+    """Return whether the server breaks a MUST, crashed or hung, or a MUST is `unrun`.
 
-    `with_should`: or whether a SHOULD is broken.
+    `with_should`: a broken SHOULD counts too.
     """
     return any(
         each.verdict in _FAILED
@@ -291,9 +291,9 @@ _FAILED: Final = frozenset({Verdict.FAIL, Verdict.CRASH, Verdict.HANG})
 
 
 def write_tapes(folder: Path, report: Report) -> None:
-    """Write the octets of each result as JSON lines, a file each.
+    """Write the octets of each result as JSON lines, one file per result.
 
-    A line has ``at`` in seconds, ``direction``, ``stream`` (the HTTP exchange) and
+    Each line has ``at`` in seconds, ``direction``, ``stream`` (the HTTP exchange) and
     ``octets`` in base64.
     """
     for result in report.results:

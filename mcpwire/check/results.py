@@ -1,6 +1,6 @@
-"""What a run found: one result a case and cell, scores, the comparison of two runs.
+"""Results of a run: one per case and cell; scores; comparison of two runs.
 
-A report is written and read as JSON; `reports` and `pages` make all other forms of it.
+A report is stored as JSON; `reports` and `pages` convert it to all other formats.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _RANK: Final = {
 
 @attrs.frozen(order=True)
 class Cell:
-    """Where a result belongs: never added up with another one."""
+    """Role, transport and revision of a result; scores are never summed over cells."""
 
     role: str
     transport: str
@@ -54,7 +54,7 @@ Octets: TypeAlias = "tuple[tuple[float, str, int, bytes], ...]"
 
 
 def _pack(octets: Octets | bytes) -> bytes:
-    """Compress the octets of a result; those of a copy are compressed already."""
+    """Compress a result's octets; octets that are already compressed stay unchanged."""
     if isinstance(octets, bytes):
         return octets
     rows = [[*place, data.decode("latin-1")] for *place, data in octets]
@@ -68,7 +68,7 @@ def _unpack(packed: bytes) -> Octets:
 
 @attrs.frozen(kw_only=True)
 class Result:
-    """What one case found in one cell."""
+    """Result of one case in one cell."""
 
     case: str
     cell: Cell
@@ -80,27 +80,27 @@ class Result:
     expected: str = ""
     actual: str = ""
     sent: str = ""
-    """What was sent last before the finding."""
+    """The last data sent before the finding."""
     seconds: float = 0.0
     again: str = ""
-    """The command that repeats this result."""
+    """The command that reproduces this result."""
     _octets: bytes = attrs.field(
         default=_pack(()), converter=_pack, eq=_unpack, repr=False
     )
-    """Compressed: thousands of results are kept until the end of a run."""
+    """Compressed: thousands of results stay in memory until the end of a run."""
 
     @property
     def octets(self) -> Octets:
-        """Seconds since the case began, direction, HTTP exchange, octets."""
+        """Tuples of seconds since the case began, direction, HTTP exchange, octets."""
         return _unpack(self._octets)
 
 
 @attrs.frozen
 class Score:
-    """The score of one cell, of 100.
+    """Score of one cell, from 0 to 100.
 
-    95 for the share of MUST that hold, 5 for the share of SHOULD; 94 at most where a
-    MUST fails, 79 at most after a crash or a hang.
+    The passed share of MUST cases counts 95 points, that of SHOULD cases 5. A failed
+    MUST limits the score to 94, a crash or a hang to 79.
     """
 
     points: int
@@ -109,31 +109,31 @@ class Score:
     should_passed: int
     should: int
     applied: int = 0
-    """How many cases count; where none does, the points say nothing."""
+    """The number of counted cases; with 0 the points have no meaning."""
 
 
 @attrs.frozen(kw_only=True)
 class Report:
-    """One run against one subject."""
+    """Report of one run against one server."""
 
     subject: str
-    """The target, as one would type it, without secrets."""
+    """The target as typed on a command line, without secrets."""
     server: Mapping[str, str]
-    """Name and version, as the server says."""
+    """Name and version that the server reports."""
     profile: str
     seed: int
     started: str
-    """When, in UTC."""
+    """Start time, in UTC."""
     machine: Mapping[str, str]
     tool: str
-    """The name and version of what made the report."""
+    """Name and version of the program that made the report."""
     results: tuple[Result, ...]
     seconds: float = 0.0
     out_of_budget: bool = False
     notes: tuple[str, ...] = ()
 
     def to_json(self) -> bytes:
-        """Return the report as JSON text; `report.schema.json` describes it."""
+        """Return the report as JSON text; its schema is `report.schema.json`."""
         scores = [
             {
                 **attrs.asdict(cell),
@@ -150,10 +150,10 @@ class Report:
 
     @classmethod
     def from_json(cls, text: bytes) -> Report:
-        """Return the report that `to_json` has written.
+        """Parse a report that `to_json` has written.
 
         Raises:
-            ValueError: The text is no such report.
+            ValueError: The text is not such a report.
         """
         try:
             value = loads(text)
@@ -169,7 +169,7 @@ class Report:
         return report
 
     def cells(self) -> list[Cell]:
-        """Return the cells with results, in order."""
+        """Return the cells that have results, sorted."""
         return sorted({result.cell for result in self.results})
 
     def scores(self) -> dict[Cell, Score]:
@@ -180,12 +180,12 @@ class Report:
         }
 
     def lowest(self) -> int | None:
-        """Return the lowest points of a cell; ``None``: no case applied in any."""
+        """Return the lowest points of a cell; ``None``: no case counted in any cell."""
         found = (each.points for each in self.scores().values() if each.applied)
         return min(found, default=None)
 
     def failures(self) -> list[Result]:
-        """Return the results that cost points or speak of danger, the worst first."""
+        """Return the results of rank `warn` or worse, the worst first."""
         bad = [r for r in self.results if _RANK[r.verdict] >= _RANK[Verdict.WARN]]
         return sorted(bad, key=lambda r: (-_RANK[r.verdict], r.cell, r.case))
 
@@ -255,9 +255,9 @@ def _share(passed: int, count: int) -> float:
 
 
 def worse(before: Report, after: Report) -> list[tuple[Result | None, Result]]:
-    """Return the results that are worse than those of an earlier run, with both.
+    """Return pairs of an earlier and a later result where the later one is worse.
 
-    A case that the earlier run did not have counts from `warn` on.
+    A case without an earlier result counts only if its verdict is `warn` or worse.
     """
     old = {(r.case, r.cell): r for r in before.results}
     found = []

@@ -1,9 +1,9 @@
-"""Which tools may be called, and which plays which role.
+"""Selection of the tools that the check may call, and of their roles.
 
-Roles are `echo` (gives a text back), `slow` (takes a while), `big` (a large result),
-`notify` (progress or log messages while it runs), `ask` (asks the client), `change`
-(changes what is listed; another call changes it back) and `task` (goes on as a task).
-`--map` names them; else a tool plays a role by its name and schema.
+Roles are `echo` (returns a text), `slow` (takes a while), `big` (a large result),
+`notify` (progress or log messages during the call), `ask` (sends requests to the
+client), `change` (changes a list; the next call reverts it) and `task` (runs as a
+task). `--map` assigns tools to roles; otherwise a tool's name and schema decide.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["ROLES", "arguments_for", "callable_tools", "find_roles", "is_named_l
 
 ROLES: Final = ("echo", "slow", "big", "notify", "ask", "change", "task")
 
-LONGEST: Final = 100_000  # characters of an argument that a schema can ask for
+LONGEST: Final = 100_000  # characters; no longer argument is generated
 
 _WORDS: Final = {
     "echo": ("echo",),
@@ -37,7 +37,7 @@ _WORDS: Final = {
 def callable_tools(
     tools: Iterable[dict[str, Any]], allowed: Iterable[str] = ()
 ) -> list[dict[str, Any]]:
-    """Return the tools that say they only read, and those with allowed names."""
+    """Return the read-only tools (by annotation) and those whose names are allowed."""
     patterns = tuple(allowed)
     return [
         tool
@@ -60,12 +60,12 @@ def find_roles(
     safe: Iterable[dict[str, Any]],
     mapping: Mapping[str, str],
 ) -> dict[str, dict[str, Any]]:
-    """Return role -> tool.
+    """Return a mapping of roles to tools.
 
-    A tool that the user maps may be called whatever it says of itself.
+    A tool that the user maps may be called whatever its annotations are.
 
     Raises:
-        ValueError: A role is unknown, or a tool is not there.
+        ValueError: A role is unknown, or the server has no such tool.
     """
     by_name = {tool.get("name"): tool for tool in tools}
     found: dict[str, dict[str, Any]] = {}
@@ -84,9 +84,9 @@ def find_roles(
 
 
 def is_named_like(tool: Mapping[str, Any], role: str) -> bool:
-    """Tell whether a tool's name speaks of a role."""
+    """Return whether a tool's name suggests a role."""
     name = str(tool.get("name", "")).lower().replace("-", "_")
-    # "task" asks for nothing.
+    # Do not match "ask" within "task".
     return any(re.search(rf"(?<!t){word}", name) for word in _WORDS[role])
 
 
@@ -99,7 +99,7 @@ def _plays(tool: Mapping[str, Any], role: str) -> bool:
 
 
 def _text_argument(tool: Mapping[str, Any]) -> str | None:
-    """Return the one argument of a tool that takes just a text."""
+    """Return the single string argument of a tool; ``None``: it has other arguments."""
     schema = tool.get("inputSchema")
     if not isinstance(schema, dict):
         return None
@@ -115,7 +115,7 @@ def _text_argument(tool: Mapping[str, Any]) -> str | None:
 def arguments_for(
     tool: Mapping[str, Any], text: str = "mcpwire"
 ) -> dict[str, Any] | None:
-    """Return arguments that a tool's schema accepts; ``None``: none are known."""
+    """Return arguments that a tool's schema accepts; ``None``: none could be made."""
     schema = tool.get("inputSchema")
     if not isinstance(schema, dict):
         return {}
@@ -124,7 +124,7 @@ def arguments_for(
     for name in required_of(schema):
         try:
             value = _example(properties.get(name), text)
-        except (OverflowError, TypeError, ValueError):  # a schema that is none
+        except (OverflowError, TypeError, ValueError):  # not a valid schema
             value = None
         if value is None:
             return None
@@ -135,13 +135,13 @@ def arguments_for(
 def call_of(
     tool: Mapping[str, Any], arguments: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Return the params of a call of a tool, by default with arguments that fit."""
+    """Return the params of a call of a tool, by default with generated arguments."""
     given = arguments_for(tool) or {} if arguments is None else arguments
     return {"name": tool["name"], "arguments": given}
 
 
 def _example(schema: Any, text: str) -> Any:
-    """Return a value of a plain schema; ``None``: the schema is not plain."""
+    """Return a value for a simple schema; ``None``: the schema is not simple."""
     if not isinstance(schema, dict):
         return None
     for value in (schema.get("const"), schema.get("default"), *schema.get("enum", ())):

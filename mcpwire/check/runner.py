@@ -1,14 +1,14 @@
-"""Runs cases against a server: finds its revisions, looks at what it has, keeps bounds.
+"""Runner of the cases: detects revisions and features, and enforces time limits.
 
 ::
 
-    survey   for each revision: one connection, the handshake, what the server has
-    cells    each transport and revision: shared cases one after another on one
-             connection, those with a connection of their own beside them
-    results  one for each case and cell, as they come
+    survey   for each revision: one connection, the handshake, the server's features
+    cells    each transport and revision: shared cases in sequence on one connection,
+             over stdio concurrently with cases on connections of their own
+    results  one per case and cell, reported as soon as the case ends
 
-After each shared case the server must answer one more request: so a crash or a hang is
-the verdict of the case that caused it, and the next case gets a new connection.
+After each shared case the server must answer one more request, so that a crash or a
+hang is attributed to the case that caused it; the next case gets a new connection.
 """
 
 from __future__ import annotations
@@ -62,68 +62,68 @@ if TYPE_CHECKING:
 __all__ = ["PROFILE", "Options", "run", "select"]
 
 PROFILE: Final = "2026.1"
-"""The newest profile: the frozen set of cases that a score is of."""
+"""The newest profile: a frozen set of cases that scores refer to."""
 
-_FIRST_START_S: Final = 60.0  # `npx -y` and `uvx` fetch a server before it starts
+_FIRST_START_S: Final = 60.0  # `npx -y` and `uvx` download a server before its start
 _START_S: Final = 15.0
-_SURVEY_S: Final = 300.0  # without a budget
-_LATER_STARTS: Final = 10  # times as long as the first may a later start take
-_REFUSED: Final = 3  # connections; then a server counts as gone
-_HANGS: Final = 5  # cases one after another; then answers are waited for less long
-_IMPATIENT: Final = 0.2  # of the usual time
+_SURVEY_S: Final = 300.0  # if there is no budget
+_LATER_STARTS: Final = 10  # maximum time of a later start as a multiple of the first
+_REFUSED: Final = 3  # failed connections, after which a server counts as gone
+_HANGS: Final = 5  # consecutive hangs, after which the time limit is shortened
+_IMPATIENT: Final = 0.2  # of the usual time limit
 _LISTENS_S: Final = 0.05  # between two attempts to connect
 _PROBE_S: Final = 2.0
-_PROBE_STARTS: Final = 3  # times as long as a start is `server/discover` waited for
-_SECRET: Final = 8  # characters of a word that is one by itself
-_HOSTILE: Final = 6  # times as long may an answer take to what floods
+_PROBE_STARTS: Final = 3  # start times that `server/discover` may take
+_SECRET: Final = 8  # minimum length of a word that is masked on its own
+_HOSTILE: Final = 6  # multiple of the time limit in cases that flood the server
 
 
 @attrs.frozen(kw_only=True)
 class Options:
-    """What to run, and how."""
+    """Options of a run."""
 
     revisions: tuple[str, ...] = ()
-    """Only these; all that the server speaks by default."""
+    """The revisions to test; by default all that the server supports."""
     only: tuple[str, ...] = ()
-    """Ids, their beginnings, families, or ``must``, ``should``, ``robust``."""
+    """Ids, prefixes of ids, families, or ``must``, ``should``, ``robust``."""
     skip: tuple[str, ...] = ()
     speed: Literal["quick", "full"] = "quick"
-    """``quick`` leaves out slow cases, and runs those of level `ROBUST` in two
-    revisions only: the newest with sessions and the newest without."""
+    """``quick`` omits slow cases, and runs cases of level `ROBUST` in two revisions
+    only: the newest with sessions and the newest without."""
     hostile: bool = False
-    """Run the cases too that flood or exhaust."""
+    """Whether to run also the cases that flood or exhaust the server."""
     seed: int = 1
     budget_s: float | None = None
-    """After so many seconds no further case begins, and those that run end."""
+    """Time limit of the run in seconds: then running cases end and no others start."""
     answer_s: float = 5.0
-    """How long one answer may take."""
+    """Time limit of one answer in seconds."""
     wait_s: float = 0.0
-    """How long a server at a URL may take until it takes connections."""
+    """How many seconds to wait until a server at a URL accepts connections."""
     roles: Mapping[str, str] = attrs.field(factory=dict)
-    """Role -> the name of the tool that plays it."""
+    """Role -> name of the tool that has the role."""
     allow_calls: tuple[str, ...] = ()
-    """Patterns of names of tools that may be called beside those that only read."""
+    """Name patterns of tools that may be called in addition to read-only ones."""
     headers: Mapping[str, str] = attrs.field(factory=dict)
-    """Fields of each HTTP request, such as those that let it in; reports mask them."""
+    """HTTP header fields of each request, such as credentials; masked in reports."""
     tokens: Mapping[str, str] = attrs.field(factory=dict)
-    """Kind -> access token. ``good`` goes with each request that `headers` does not
-    authorize; the others must be refused: ``expired``, ``audience`` (for another
-    server), ``issuer``, ``scope`` (lacks one); ``other`` is of another user."""
+    """Kind -> access token. ``good`` is sent with each request unless `headers` has an
+    ``Authorization``; the server must refuse ``expired``, ``audience`` (another
+    server), ``issuer`` and ``scope`` (one is missing); ``other`` is of another user."""
     again: tuple[str, ...] = ()
-    """Further words of the command that repeats a result."""
+    """Further words of the command that reproduces a result."""
     named: str = ""
-    """What that command has for the target, such as ``@NAME``; by default its URL or
-    command line, without secrets."""
+    """The target in that command, such as ``@NAME``; by default the URL or command
+    line, without secrets."""
     profile: str = PROFILE
     jobs: int = attrs.field(factory=lambda: min(8, (os.cpu_count() or 1) + 2))
-    """How many processes of a stdio server may run at once."""
+    """The maximum number of concurrent processes of a stdio server."""
 
 
 def select(options: Options, cases: Iterable[Case] = CASES) -> list[Case]:
-    """Return the cases that the options choose.
+    """Return the cases that the options select.
 
     Raises:
-        ValueError: A word of `only` or `skip` fits no case, or a revision is unknown.
+        ValueError: A word of `only` or `skip` matches no case; a revision is unknown.
     """
     _revisions(options)
     cases = [case for case in cases if case.profile <= options.profile]
@@ -164,35 +164,35 @@ def _revisions(options: Options) -> list[Revision]:
 
 
 def _ids(case: Case) -> frozenset[str]:
-    """Return a case's id, and its beginnings before a dot."""
+    """Return a case's id and the prefixes of it that end before a dot."""
     parts = case.id.split(".")
     return frozenset(".".join(parts[: n + 1]) for n in range(len(parts)))
 
 
 @attrs.define(eq=False)
 class _CellRun:
-    """One transport and revision of the server, and its shared connection."""
+    """State of the run for one transport and revision."""
 
     cell: Cell
     revision: Revision
     facts: Facts
     shared: Subject | None = None
     before: Subject | None = None
-    """The shared connection before it, which a case has ended."""
+    """The previous shared connection, closed after a crash or a hang."""
     refused: int = 0
-    """How many connections could not be opened."""
+    """The number of failed connection attempts."""
     kept: dict[str, Subject] = attrs.field(factory=dict)
-    """Case -> its own connection, for the case that follows it."""
+    """Case id -> its connection, kept for the case that follows it."""
     borrows: bool = False
-    """Whether another revision says which of its tools may be called."""
+    """Whether the annotations of another revision decide which tools may be called."""
     hangs: int = 0
-    """How many cases hung one after another."""
+    """The number of consecutive cases that hung."""
     gone: str = ""
-    """Why the server cannot be reached any more."""
+    """The reason why the server is no longer reachable."""
 
 
 class _Run:
-    """One run of many cases against one target."""
+    """One run of the selected cases against one target."""
 
     def __init__(
         self,
@@ -213,9 +213,9 @@ class _Run:
         is_stdio = isinstance(target, Stdio)
         self._start_s = _FIRST_START_S if is_stdio else _START_S
         self._took_s = 0.0
-        """How long the first process took to answer."""
+        """How long the first process took to answer, in seconds."""
         self._starting = 0
-        """How many processes that get an `initialize` are starting."""
+        """The number of processes in startup that receive an `initialize`."""
         self._transport: Transport = "stdio" if is_stdio else "http"
         jobs = options.jobs if self._transport == "stdio" else 1
         self._jobs = asyncio.Semaphore(jobs)
@@ -260,7 +260,7 @@ class _Run:
             ) from None
 
     async def _survey(self) -> list[_CellRun]:
-        """Find the revisions that the server speaks, the newest of each era first."""
+        """Return a cell for each revision that the server supports, sorted."""
         wanted = sorted(
             _revisions(self._options),
             key=lambda r: (r is not LATEST_SESSION, r is not LATEST),
@@ -272,7 +272,7 @@ class _Run:
         if len(problems) == len(cells) and monotonic() - began > _START_S:
             raise ConnectError(f"the server does not answer: {problems[0]}")
         if self._transport == "stdio":
-            # It starts; many at once on a busy machine may take longer.
+            # Concurrent starts on a busy machine may take longer than the first one.
             self._start_s = min(_START_S + _LATER_STARTS * self._took_s, 3 * _START_S)
         else:
             self._start_s = 0.0
@@ -296,9 +296,9 @@ class _Run:
         return sorted(spoken, key=lambda each: each.revision)
 
     def _share_what_is_safe(self, cells: list[_CellRun]) -> None:
-        """Let tools be called in revisions without annotations, too.
+        """Allow calls of read-only tools in the revision without annotations, too.
 
-        A tool that says in one revision that it only reads does so in all.
+        A tool with `readOnlyHint` in one revision is read-only in all.
         """
         safe = {t["name"] for cell in cells for t in cell.facts.callable_tools}
         for cell in cells:
@@ -313,7 +313,7 @@ class _Run:
                 )
 
     async def _look_at_all(self, revisions: list[Revision]) -> list[_CellRun | str]:
-        """Return the cells of revisions; those of processes are looked at at once."""
+        """Return a cell or problem per revision; over stdio probe them concurrently."""
         if self._transport != "stdio":
             return [await self._look_at(each) for each in revisions]
         self._starting = sum(each.era is Era.SESSION for each in revisions)
@@ -326,7 +326,7 @@ class _Run:
             await asyncio.gather(*looks, return_exceptions=True)
 
     async def _look_at(self, revision: Revision) -> _CellRun | str:
-        """Return the cell of a revision, or why there is none."""
+        """Return the cell of a revision, or the reason why there is none."""
         subject = self._subject(revision, None, f"survey {revision}")
         try:
             async with self._jobs:
@@ -360,10 +360,10 @@ class _Run:
         return answer
 
     async def _first_answer(self, subject: Subject) -> Answer:
-        """Return the answer to the handshake of a server that is perhaps starting.
+        """Return the handshake answer of a server that may still be starting.
 
         A server without the newest revision need not answer `server/discover`. Over
-        stdio, its answer to an `initialize` behind that shows that it has started.
+        stdio, its answer to a later `initialize` shows that it has started.
         """
         if subject.stdio is None or not subject.is_modern:
             return await subject.handshake()
@@ -375,7 +375,7 @@ class _Run:
                 async with Patience(max(_PROBE_S, _PROBE_STARTS * self._took_s)):
                     return await subject.answer(id)
             if not self._starting:
-                break  # else processes that began with this one start, too
+                break  # else wait for the processes that were started at the same time
         if has_company and not self._took_s:
             raise NoAnswer("an answer to server/discover", "no answer")
         legacy = {**subject.hello(), "protocolVersion": LATEST_SESSION.name}
@@ -383,7 +383,7 @@ class _Run:
         await subject.send({**hello, "params": legacy})
         await subject.wait_for(lambda m: m.is_answer, "any answer")
         await subject.answer(id, timeout=_PROBE_S)
-        await subject.close()  # an `initialize` is no part of this revision
+        await subject.close()  # an `initialize` is not part of this revision
         subject.forget()
         await subject.open()
         return await subject.handshake()
@@ -403,7 +403,7 @@ class _Run:
         for name in ("name", "version"):
             if isinstance(facts.server_info.get(name), str):
                 self.server[name] = shown(facts.server_info[name])
-        # A server may make its lists when it starts, or when it is asked for them.
+        # A server may build its lists at startup or on the first request for them.
         patience = subject.bound_s + subject.start_s
         await self._choose_barrier(subject, patience)
         for listed in LISTS:
@@ -431,7 +431,7 @@ class _Run:
                     break
         if not answered:
             raise NoAnswer("an answer to a ping", "no answer")
-        # Many cases hold a changed request against the result of this one.
+        # Many cases compare a changed request with the result of this one.
         subject.facts.barrier = answered[-1]
 
     # --- cases ------------------------------------------------------------------------
@@ -480,7 +480,7 @@ class _Run:
         await self._in_turn(run, last)
 
     def _is_due(self, run: _CellRun, case: Case) -> bool:
-        """Tell whether the revision of a cell is one to run a case in."""
+        """Return whether a case is to run in the revision of a cell."""
         spoken = [name for name in self._spoken_revisions if name in case.revisions]
         if not case.is_once:
             if self._options.speed == "full" or case.level is not Level.ROBUST:
@@ -517,7 +517,7 @@ class _Run:
         try:
             subject = await self._connect(run, case)
         except (Finding, ConnectError) as found:
-            # One process that starts too slowly on a busy machine is not the end.
+            # One process that starts too slowly on a busy machine does not end the run.
             why = f"no connection any more: {self._spoken(found)}"
             run.refused += 1
             if case.start is Start.SHARED or run.refused == _REFUSED:
@@ -561,7 +561,7 @@ class _Run:
         return is_raw and any(each.follows == case.id for each in self._cases)
 
     def _patience(self, run: _CellRun, case: Case) -> float:
-        """Return how many times `Options.answer_s` the answers to a case may take."""
+        """Return the factor by which a case's answers may exceed `Options.answer_s`."""
         if case.is_hostile:
             return _HOSTILE
         return _IMPATIENT if run.hangs >= _HANGS else 1.0
@@ -590,7 +590,7 @@ class _Run:
     async def _judge(self, subject: Subject, case: Case) -> tuple[Verdict, str, str]:
         verdict, expected, actual = await _verdict_of(subject, case)
         if case.start is Start.SHARED and verdict not in {Verdict.CRASH, Verdict.HANG}:
-            # A crash or a hang after the answer is this case's too.
+            # A crash or a hang after the answer is attributed to this case, too.
             try:
                 await subject.barrier()
             except NoAnswer as found:
@@ -616,9 +616,9 @@ class _Run:
         )
 
     def _again(self, run: _CellRun, case: Case, cause: str | None = "") -> str:
-        """Return the command that runs the case alone.
+        """Return the command that reproduces a result.
 
-        `cause`: the case before it that a finding comes from; ``None``: any.
+        `cause`: an earlier case that led to the finding; ``None``: unknown, run all.
         """
         options = self._options
         words = ["mcpwire", "check"]
@@ -644,13 +644,13 @@ class _Run:
         return f"{shlex.join(words)} -- {self._target}"
 
     def _with_lender(self, run: _CellRun) -> list[str]:
-        """Return the revision of a cell, and that which says what may be called."""
+        """Return the cell's revision and any revision whose annotations it uses."""
         lenders = [self._spoken_revisions[-1]] if run.borrows else []
         return [run.cell.revision, *lenders]
 
 
 async def _verdict_of(subject: Subject, case: Case) -> tuple[Verdict, str, str]:
-    """Run a case's function; tell its verdict, what was expected and what came."""
+    """Run a case; return the verdict, the expected and the actual behaviour."""
     start_s = subject.start_s if case.start is Start.RAW else 0.0
     try:
         async with Patience(case.bound_s + start_s) as subject.limit:
@@ -665,7 +665,7 @@ async def _verdict_of(subject: Subject, case: Case) -> tuple[Verdict, str, str]:
     except TimeoutError:
         expected = f"the case takes at most {case.bound_s:g} s"
         return Verdict.HANG, expected, "it took longer"
-    except Exception as error:  # noqa: BLE001 - what a server says does not end the run
+    except Exception as error:  # noqa: BLE001 - a bad answer must not end the run
         return Verdict.UNRUN, "", f"the case could not read an answer: {error!r}"
     return Verdict.PASS, "", ""
 
@@ -682,10 +682,10 @@ _VERDICTS: Final[dict[type[Finding], Verdict]] = {
 def _secrets(
     headers: Mapping[str, str], tokens: Mapping[str, str]
 ) -> tuple[bytes, ...]:
-    """Return the octets that no report may show, the longest first.
+    """Return the octets that reports must mask, the longest first.
 
-    A header field such as ``Authorization: Bearer x`` has its secret in its last word;
-    in the query of a URL it may be quoted.
+    In a header field such as ``Authorization: Bearer x`` the last word is the secret;
+    in the query of a URL it may be percent-encoded.
     """
     whole = {*headers.values(), *tokens.values()}
     words = {word for each in whole for word in each.split() if len(word) >= _SECRET}
@@ -700,7 +700,7 @@ def _runs_over(case: Case, transport: Transport) -> bool:
 
 
 def _has(facts: Facts, need: str) -> bool:
-    """Tell whether the server has what a case needs; see `Case.needs`."""
+    """Return whether the server has a feature that a case needs; see `Case.needs`."""
     kind, is_listed, name = need.partition(":")
     if not is_listed:
         return facts.declares(need)
@@ -719,7 +719,7 @@ def _has(facts: Facts, need: str) -> bool:
 
 
 def _lacking(need: str) -> str:
-    """Say what the server lacks, and the option that may help; see `Case.needs`."""
+    """Describe a missing feature and the option that may help; see `Case.needs`."""
     kind, _, name = need.partition(":")
     return {
         "role": f"no tool for {name!r} that may be called (--map {name}=TOOL)",
@@ -730,13 +730,13 @@ def _lacking(need: str) -> str:
 
 
 async def _listens(url: Url, timeout: float) -> None:
-    """Wait while a server takes no connection: nobody says when it begins to listen."""
+    """Wait until a server accepts connections, at most `timeout` seconds."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(timeout):
             while True:
                 try:
                     _, writer = await asyncio.open_connection(url.host, url.port)
-                except OSError:  # no plain refusal where a name has two addresses
+                except OSError:  # several errors in one if a name has two addresses
                     await asyncio.sleep(_LISTENS_S)
                 else:
                     writer.transport.abort()
@@ -750,21 +750,21 @@ async def run(
     cases: Iterable[Case] = CASES,
     on_result: Callable[[Result], object] = lambda _: None,
 ) -> Report:
-    """Check a server and return what was found.
+    """Check a server and return a report.
 
     Args:
-        target: A command, or a server at a URL; of an `Http` the URL, the headers and
-            what TLS needs are used.
-        options: What to run, and how.
-        cases: The cases to choose from; your own may be among them.
-        on_result: Called with each result as it comes.
+        target: A command, or a server at a URL; of an `Http` only the URL, headers
+            and TLS settings are used.
+        options: Options of the run.
+        cases: The cases to select from; they may include your own.
+        on_result: Called with each result as soon as its case ends.
 
     Raises:
-        ConnectError: The server cannot be started or reached, or speaks no revision.
-        ValueError: The options name something that is not there.
+        ConnectError: The server cannot be started or reached, or supports no revision.
+        ValueError: An option refers to an unknown case, revision, role or tool.
         LocalProtocolError: jsonschema-rs is not installed.
 
-    Safe to cancel: processes that were started are ended.
+    Safe to cancel: all started processes are terminated.
     """
     options = options or Options()
     where: Stdio | Url
@@ -806,7 +806,7 @@ def make_report(
     started: datetime | None = None,
     **facts: Any,
 ) -> Report:
-    """Return a report of results, with what is known of the machine."""
+    """Return a report of results, including data about the machine."""
     return Report(
         subject=subject,
         server=server,

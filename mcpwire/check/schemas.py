@@ -1,7 +1,7 @@
-"""The specification's JSON schemas, and what of a server's messages breaks them.
+"""JSON schemas of the specification, and validation of server messages.
 
-`schemas.json.xz` has the definitions of all revisions without their descriptions;
-`tests/check/make_schemas.py` writes it from the specification.
+`schemas.json.xz` contains the definitions of all revisions without descriptions;
+`tests/check/make_schemas.py` generates it from the specification.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def load_validators() -> ModuleType:
     """Import jsonschema-rs.
 
     Raises:
-        LocalProtocolError: It is not installed.
+        LocalProtocolError: jsonschema-rs is not installed.
     """
     try:
         import jsonschema_rs
@@ -44,21 +44,21 @@ def load_validators() -> ModuleType:
 
 
 class ProtocolSchema:
-    """The definitions of one revision, compiled as they are asked for.
+    """Definitions of one revision; each validator is compiled on first use.
 
     Attributes:
         definitions: Name -> definition.
-        sendable: Role -> method -> the name of the definition of its message.
-        allows_no_id: Whether an error may leave out an id that could not be read.
-        error: The name of the definition of an error answer.
-        answer: The name of the definition of an answer with a result.
+        sendable: Role -> method -> name of the definition of the message.
+        allows_no_id: Whether an error response may omit an id that could not be read.
+        error: Name of the definition of an error response.
+        answer: Name of the definition of a response with a result.
     """
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         self._key = "$defs" if "$defs" in document else "definitions"
         self.definitions: dict[str, Any] = dict(document[self._key])
         if (result := self.definitions.get("ElicitResult")) is not None:
-            # schema.ts has `number` there, of which the generated schema.json makes
+            # schema.ts has `number` there, from which the generated schema.json makes
             # `integer`; a form may ask for 3.14 (SEP-1034 does).
             text = encode(result).replace(b'"integer"', b'"number"')
             self.definitions["ElicitResult"] = loads(text)
@@ -84,7 +84,7 @@ class ProtocolSchema:
         return found
 
     def result_of(self, method: str) -> str | None:
-        """Return the definition of a method's answer; ``None`` where it is unknown."""
+        """Return the name of the definition of a method's result; ``None``: unknown."""
         for table in self.sendable.values():
             request = table.get(method)
             if request is not None:
@@ -96,11 +96,11 @@ class ProtocolSchema:
         return None
 
     def problem(self, name: str, value: object) -> str | None:
-        """Say where a value breaks a definition first; ``None``: nowhere."""
+        """Return the first validation error of a value; ``None``: it is valid."""
         return next(self.problems(name, value), None)
 
     def problems(self, name: str, value: object, base: str = "$") -> Iterator[str]:
-        """Say where a value breaks a definition; `base` is the path of the value."""
+        """Yield the validation errors of a value; `base`: the value's JSON path."""
         if name not in self._validators:
             compiled = getattr(load_validators(), self._draft)
             self._validators[name] = compiled(
@@ -115,31 +115,31 @@ class ProtocolSchema:
 
 
 def stem_of(name: str) -> str:
-    """Return the one name of what the revisions' schemas name differently."""
+    """Return a definition name that is the same in the schemas of all revisions."""
     return "Error" if name.startswith("JSONRPCError") else name.removesuffix("Response")
 
 
 @cache
 def load() -> dict[str, ProtocolSchema]:
-    """Return the schemas of all revisions by their names."""
+    """Return the schemas of all revisions, by revision name."""
     text = lzma.decompress((files(__package__) / DATA).read_bytes())
     return {name: ProtocolSchema(each) for name, each in loads(text).items()}
 
 
 @attrs.define
 class Seen:
-    """The messages of one definition."""
+    """Validation state of the messages of one definition."""
 
     message: Message | None = None
-    """The first that breaks it."""
+    """The first invalid message."""
     problem: str = ""
 
 
 class SchemaWatch:
-    """Holds each message of a server against the schema of its revision.
+    """Validator of server messages against the schema of their revision.
 
     Attributes:
-        seen: Revision -> the name of a definition -> what was seen of it.
+        seen: Revision -> name of a definition -> validation state.
     """
 
     def __init__(self) -> None:
@@ -148,7 +148,7 @@ class SchemaWatch:
         self.seen: dict[str, dict[str, Seen]] = {}
 
     def look(self, revision: str, message: Message, method: str | None) -> None:
-        """Look at a message; `method` is that of the request that it answers."""
+        """Validate a message; `method`: the method of the request that it answers."""
         if not isinstance(message.value, dict):
             return
         schema = self._schemas[revision]
@@ -163,14 +163,14 @@ class SchemaWatch:
                 seen.message, seen.problem = message, problem
 
     def found(self, revision: str, stem: str) -> Seen | None:
-        """Return what was seen of a message; `stem`: its definition's common name."""
+        """Return the validation state for a common name as `stem_of` returns it."""
         for name, seen in self.seen.get(revision, {}).items():
             if stem_of(name) == stem:
                 return seen
         return None
 
     def broken(self, revision: str) -> list[Message]:
-        """Return the messages that break a definition, the first of each."""
+        """Return the first invalid message of each definition."""
         found = self.seen.get(revision, {}).values()
         return [seen.message for seen in found if seen.message is not None]
 
@@ -181,8 +181,8 @@ class SchemaWatch:
             return schema.sendable["server"].get(str(message.method))
         if "error" in message.value:
             if message.value.get("id", "") is None:
-                return None  # JSON-RPC 2.0 wants null there, the schema no id
-            # Before 2025-11-25 the schema wants an id even where none could be read.
+                return None  # JSON-RPC 2.0 requires null; the schema forbids it
+            # Before 2025-11-25 the schema requires an id even if none could be read.
             has_id = "id" in message.value
             return schema.error if has_id or schema.allows_no_id else None
         if method is None:
@@ -193,9 +193,9 @@ class SchemaWatch:
 
 
 def _task_of(result: object) -> str | None:
-    """Return the definition of the task that answers a call; ``None``: it is none.
+    """Return the definition of a task in a result; ``None``: the result is no task.
 
-    That of 2026-07-28 belongs to an extension, which the schema does not have.
+    In 2026-07-28 tasks belong to an extension, which the schema does not contain.
     """
     if not isinstance(result, dict):
         return None

@@ -1,11 +1,11 @@
-"""Turns ``key=value`` words into arguments, by the schema of what they are for.
+"""Converts ``key=value`` words to arguments, by the schema of the tool or prompt.
 
-First the words alone (`parse_words`, before any server is started), then the schema
-(`bind_tool`, `bind_prompt`). What cannot be right is refused here, with what may have
-been meant; what may be right is left to the server.
+`parse_words` parses the words before any server is started; `bind_tool` and
+`bind_prompt` then apply the schema. They refuse arguments that are certainly wrong,
+with a suggestion; the server judges all others.
 
-Schemas come from servers: a reference is followed within the schema only, and reading
-one takes a bounded number of steps, however its parts refer to each other.
+Schemas come from servers: a reference is resolved within its schema only, and reading
+a schema takes a bounded number of steps, even if its parts refer to each other.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ INTEGER: Final = re.compile(r"-?(0|[1-9][0-9]*)")
 
 
 class Argument(NamedTuple):
-    """One ``key=value`` or ``key:=json``."""
+    """One ``key=value`` or ``key:=json`` word."""
 
     key: str
     value: Any
-    """A string still to be coerced, or a JSON value."""
+    """A string that is not yet coerced, or a JSON value."""
 
     is_json: bool
 
@@ -66,7 +66,7 @@ class Given(NamedTuple):
     """All arguments of a command line."""
 
     base: dict[str, Any]
-    """The object that came by standard input."""
+    """The JSON object read from standard input."""
 
     arguments: tuple[Argument, ...]
 
@@ -198,11 +198,11 @@ def _refuse_missing(
         raise UsageError(f"{kind} {owner!r} needs the argument{plural} {listed}")
 
 
-# --- what a typed text stands for
+# --- conversion of text to JSON values
 
 
 def literal(value: Any) -> str:
-    """Return a JSON value as one would type it."""
+    """Return a value as JSON text; "..." if it is nested too deeply."""
     try:
         return json.dumps(value, ensure_ascii=False)
     except RecursionError:
@@ -210,10 +210,10 @@ def literal(value: Any) -> str:
 
 
 def coerce(text: str, schema: Any, reader: SchemaReader) -> Any:
-    """Convert a typed text to the type that the argument's schema allows.
+    """Convert a text to a value that the argument's schema allows.
 
-    It is one of the listed values, or the first type of `KINDS` that fits. Where the
-    schema says nothing, it is a string.
+    The value is one of the enumerated values, or has the first type of `KINDS` that
+    fits. Without a type in the schema it is a string.
     """
     listed = reader.choices(schema)
     if listed is None:
@@ -239,7 +239,7 @@ def read_typed(text: str, kinds: Sequence[str]) -> Any:
 
 
 def _read_integer(text: str) -> int:
-    # Python converts no more digits than this; JSON peers read far fewer exactly.
+    # Python's limit is 4,300 digits by default; JSON peers keep far fewer exactly.
     if len(text) > 4_000 or not INTEGER.fullmatch(text):
         raise ValueError(text)
     return int(text)
@@ -261,14 +261,14 @@ def _read_json(text: str, kind: type) -> Any:
 
 
 class Kind(NamedTuple):
-    """One of the types of JSON Schema."""
+    """One type of JSON Schema."""
 
     noun: str
     name: str
-    """How a signature shows it."""
+    """The name that a printed signature uses."""
 
     read: Callable[[str], Any]
-    """Raises ValueError, TypeError or LookupError if the text does not fit."""
+    """Converts a text; raises ValueError, TypeError or LookupError if it is invalid."""
 
 
 BOOLEANS: Final = {"true": True, "false": False}
@@ -282,36 +282,36 @@ KINDS: Final = {
     "object": Kind("a JSON object", "object", lambda text: _read_json(text, dict)),
     "string": Kind("a string", "str", str),
 }
-"""In the order in which a typed text is tried as each."""
+"""Type name -> type, in the order in which the types are tried on a text."""
 
 
-# --- what a schema says
+# --- reading of schemas
 
 
 MAX_STEPS: Final = 5_000
-"""Parts of one schema that are looked at; beyond them everything is "any"."""
+"""Subschemas that are read of one schema; all further ones count as "any"."""
 
 MAX_HOPS: Final = 16
-"""References to references that are followed; real schemas have one or two."""
+"""Length of a chain of references that is followed; real schemas have one or two."""
 
 MAX_DEPTH: Final = 4
-"""Unions within unions that are looked into."""
+"""Nesting depth of unions that are read."""
 
 OPENING: Final = ("patternProperties", "allOf", "anyOf", "oneOf", "if", "$dynamicRef")
-"""Keywords by which an object may have members beside its `properties`."""
+"""Keywords by which an object may have members outside its `properties`."""
 
 
 class SchemaReader:
-    """Answers questions about one schema and its parts."""
+    """Reads the types, enumerated values and properties of a schema and its parts."""
 
     def __init__(self, root: Any) -> None:
         self.root = root
         self._steps = 0
 
     def resolve(self, schema: Any) -> dict[str, Any]:
-        """Follow references; return ``{}`` if there is no schema.
+        """Resolve references; return ``{}`` if there is no schema.
 
-        An `allOf` of one is the same as that one, so it is unwrapped too.
+        An `allOf` with a single subschema is replaced by that subschema, too.
         """
         for _ in range(MAX_HOPS):
             self._steps += 1
@@ -329,7 +329,7 @@ class SchemaReader:
         return {}
 
     def kinds(self, schema: Any, depth: int = MAX_DEPTH) -> list[str]:
-        """Return the types that a schema allows, as `KINDS` has them; empty: any."""
+        """Return the types a schema allows, in the order of `KINDS`; empty: any."""
         schema = self.resolve(schema)
         found = schema.get("type")
         if isinstance(found, str):
@@ -339,7 +339,7 @@ class SchemaReader:
         return [kind for kind in KINDS if kind in found]
 
     def choices(self, schema: Any, depth: int = MAX_DEPTH) -> list[Any] | None:
-        """Return the only values a schema allows; None where it does not list them."""
+        """Return the values that a schema enumerates; None if it enumerates none."""
         schema = self.resolve(schema)
         if "const" in schema:
             return [schema["const"]]
@@ -355,7 +355,7 @@ class SchemaReader:
         ask: Callable[[Any, int], list[Any] | None],
         depth: int,
     ) -> list[Any] | None:
-        """Join the answers for all alternatives; None if one allows anything."""
+        """Join the results of all alternatives; None if one of them is unrestricted."""
         found: list[Any] = []
         for member in alternatives_of(schema) if depth else ():
             inner = ask(member, depth - 1)
@@ -365,7 +365,7 @@ class SchemaReader:
         return found or None
 
     def properties(self) -> dict[str, Any]:
-        """Return the properties of the object, also those that its parts name."""
+        """Return the properties of the object, those of its subschemas included."""
         found: dict[str, Any] = {}
         pending: list[tuple[Any, int]] = [(self.root, 0)]
         for schema, depth in pending:
@@ -377,14 +377,14 @@ class SchemaReader:
         return found
 
     def required(self) -> list[str]:
-        """Return the names that the object must have."""
+        """Return the names of the required properties."""
         return required_of(self.resolve(self.root))
 
     def is_open(self) -> bool:
-        """Tell whether the object may have members that nothing names.
+        """Return whether the object may have members that the schema does not name.
 
-        JSON Schema says yes unless told otherwise; authors that name some mean only
-        those.
+        JSON Schema allows them by default, but authors that declare `properties` mean
+        only those.
         """
         part = self.resolve(self.root)
         if "properties" not in part or self.extends():
@@ -392,5 +392,5 @@ class SchemaReader:
         return any(keyword in part for keyword in OPENING)
 
     def extends(self) -> bool:
-        """Tell whether `additionalProperties` allows further members."""
+        """Return whether `additionalProperties` allows further members."""
         return self.resolve(self.root).get("additionalProperties", False) is not False

@@ -1,4 +1,4 @@
-"""Authorization of a command: a token from a variable, or a login."""
+"""Authorization of a command: a token from an environment variable, or a login."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ __all__ = [
 ]
 
 LOGIN_S: Final = 300.0
-"""How long a user may take to log in."""
+"""Time limit of an interactive login."""
 
 VARIABLE: Final = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
-"""What is shown of the name of a variable: anything else may be the secret itself."""
+"""Variable names that messages may show; any other text may be the secret itself."""
 
 _FLAGS: Final = {
     "ca_file": "--ca",
@@ -40,12 +40,12 @@ _FLAGS: Final = {
     "scopes": "--scope",
     "say allow_insecure=True": "say --allow-insecure",
 }
-"""What the library calls its options, and what they are called here."""
+"""Parameter of the library -> flag of the command line."""
 
 
 @contextlib.contextmanager
 def errors_in_flags() -> Iterator[None]:
-    """Make a usage error of a `ValueError`, with flags for the library's options."""
+    """Convert a `ValueError` to a usage error that names flags, not parameters."""
     try:
         yield
     except ValueError as error:
@@ -74,13 +74,13 @@ def auth_of(options: Options, output: Output, configured: Any = None) -> Any:
 
 
 def _has_login(options: Options) -> bool:
-    """Tell whether a login to that URL is stored."""
+    """Return whether a login to the target's URL is stored."""
     from mcpwire.transports.oauth.storage import default_path
 
     try:
-        if not default_path().exists():  # most have none, and load nothing for it
+        if not default_path().exists():  # most users: saves the imports below
             return False
-    except OSError:  # there is no place for one
+    except OSError:  # there is no folder for state
         return False
     from mcpwire import MCPError, OAuth, login_status
     from mcpwire.transports.http.target import Http
@@ -92,12 +92,12 @@ def _has_login(options: Options) -> bool:
             allow_insecure=options.allow_insecure,
         )
         return login_status(http) is not None
-    except (MCPError, ValueError):  # opening it reports the error
+    except (MCPError, ValueError):  # making the target reports the error
         return False
 
 
 def _interactive_grant(configured: Any, options: Options, output: Output) -> Any:
-    """Return a configured login, with the prompts of this terminal."""
+    """Return the configured grant; an `OAuth` gets this terminal's prompts."""
     from mcpwire import OAuth
 
     grant = OAuth() if configured == "oauth" else configured
@@ -115,7 +115,7 @@ def _interactive_grant(configured: Any, options: Options, output: Output) -> Any
 
 
 def _interactive_options(options: Options, output: Output) -> dict[str, Any]:
-    """Return the `OAuth` arguments for the user's part in a login."""
+    """Return the `OAuth` arguments for an interactive login."""
 
     def show(url: str) -> None:
         output.event("login", {"url": url}, f"log in at {url}")
@@ -123,7 +123,7 @@ def _interactive_options(options: Options, output: Output) -> dict[str, Any]:
     def open_url(url: str) -> None:
         from mcpwire.transports.oauth.interactive_login import open_browser
 
-        if not open_browser(url, server=None):  # it was checked against it before
+        if not open_browser(url, server=None):  # already checked against the server
             output.note(
                 "no browser opens here; where there is one elsewhere, Ctrl-C and "
                 "`mcpwire auth login URL --no-browser`"
@@ -174,16 +174,16 @@ def _variable(option: str, name: str) -> str:
 
 
 def advise_login(error: BaseException, options: Options, *, is_late: bool) -> None:
-    """Add to an authorization error how to log in."""
+    """Add a hint on how to log in to an authorization error."""
     from mcpwire import AuthError, AuthRequired, InsufficientScope, ResponseRefused
 
-    # One of a grant has no cause: there the server refused a token of ours.
+    # An `InsufficientScope` of a grant has no cause: the server refused our token.
     is_without_login = isinstance(error, InsufficientScope) and error.__cause__
 
     if isinstance(error, AuthRequired) and error.url is not None:
         import shlex
 
-        # Of what was given, this alone says which login is gone on with.
+        # The profile is the only option that selects the login to continue.
         chosen = f"--profile {shlex.quote(options.profile)} " if options.profile else ""
         error.add_note(
             f"give `mcpwire auth login URL {chosen}--callback-url -` the URL that this "
@@ -196,7 +196,7 @@ def advise_login(error: BaseException, options: Options, *, is_late: bool) -> No
     elif options.auth_env is not None:
         error.add_note(f"it does not take the token of {_shown(options.auth_env)}")
     elif is_late:
-        # `auth login` does no more than this command did until then.
+        # `auth login` would only connect, which this command has done already.
         error.add_note("--auth logs in; --auth-env VARIABLE sends a token")
     else:
         error.add_note(

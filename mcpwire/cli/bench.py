@@ -1,4 +1,4 @@
-"""``mcpwire bench``: put a server under load, compare, hold figures against limits."""
+"""``mcpwire bench``: load a server, compare results, check figures against limits."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ _LOAD_OPTIONS: Final = (
     *("users", "seconds", "warm_up", "rounds", "shape", "sessions", "workers"),
     *("timeout", "mode"),
 )
-"""The options that a `Load` calls as they are called here."""
+"""The options with the same name in `Load`."""
 
 
 def bench(options: Options) -> int:
@@ -116,7 +116,7 @@ def bench(options: Options) -> int:
 
 
 def _check_search(options: Options, *, with_changes: bool) -> None:
-    """Refuse what the search for the highest rate does not look at."""
+    """Refuse options that the search for the highest rate ignores."""
     for name, is_given in (
         ("--against", options.against is not None),
         ("--rounds", options.rounds not in {None, 1}),
@@ -142,7 +142,7 @@ def _compared(
 
 
 def soak(options: Options) -> int:
-    """Put a server under load for long, without a new start."""
+    """Put a server under load for a long time, without a restart."""
     options.rounds = 1
     options.seconds = options.seconds or _SOAK_S
     options.floor = False
@@ -150,7 +150,7 @@ def soak(options: Options) -> int:
 
 
 def gateway(options: Options) -> int:
-    """Measure a server alone and behind a gateway."""
+    """Measure a server directly and behind a gateway."""
     with usage_errors():
         load = _load(options)
         limits = [parse_condition(text) for text in options.fail_if]
@@ -170,7 +170,7 @@ def _perform(
     measure: Callable[..., Awaitable[Result]],
     failed: Callable[[Result], Iterable[str]],
 ) -> int:
-    """Measure, show the result, and say which conditions for a failure are true."""
+    """Measure, print the result, and report which --fail-if conditions are true."""
     for path in filter(None, (options.hgrm, options.bench_html)):
         check_writable(path)
 
@@ -194,7 +194,7 @@ def _print(output: Output, document: Any, text: str) -> None:
 
 
 def _noted(failed: Iterable[str], output: Output) -> int:
-    """Say what has failed; return the exit code."""
+    """Report each failure; return the exit code."""
     lines = list(failed)
     for line in lines:
         output.note(line)
@@ -225,7 +225,7 @@ def _calls(options: Options) -> tuple[Call, ...]:
 
 
 async def _with_tool(options: Options, load: Load, target: Stdio | Http) -> Load:
-    """Return the load with the tool's call, with arguments as its schema asks."""
+    """Return the load with calls of the tool of --call, its arguments typed."""
     if options.tool is None:
         return load
     name, given = str(options.tool), parse_words(options.words)
@@ -259,7 +259,7 @@ def _show(options: Options, result: Result, output: Output) -> None:
             first, second = (each.name for each in result.targets)
             found = differences(result)
             output.lines(verdicts(found, (first, second)).splitlines())
-    # Only then: a file that cannot be written shall not cost the result.
+    # Files come last: one that cannot be written must not lose the printed result.
     if options.hgrm is not None:
         texts = to_hgrm(result)
         for name, text in texts.items():
@@ -275,7 +275,7 @@ def _failed(
     limits: Sequence[Threshold | Change],
     compared: Callable[[str], list[Difference]] | None = None,
 ) -> Iterable[str]:
-    """Say which conditions for a failure are true."""
+    """Yield a line for each --fail-if condition that is true of a subject."""
     if subject.slices and not subject.total("done"):
         yield from (f"failed: {each.text}: no call was answered" for each in limits)
         return
@@ -292,7 +292,7 @@ def _broken(
     figures: Mapping[str, float],
     units: Mapping[str, str],
 ) -> Iterable[str]:
-    """Say which conditions for a failure are true."""
+    """Yield a line for each threshold that the figures meet."""
     for limit in limits:
         with usage_errors("--fail-if "):
             is_true = limit.is_true(figures)
@@ -308,7 +308,7 @@ def _said(
 
 
 def _has_changed(change: Change, found: list[Difference]) -> bool:
-    """Tell whether a figure has changed so much, beyond what the slices scatter."""
+    """Return whether a figure has changed by as much as stated, and significantly."""
     for each in found:
         if each.figure == change.figure:
             return change.is_true(each.ratio) and each.verdict != "no difference shown"
@@ -344,7 +344,7 @@ def start(options: Options) -> int:
 
 
 def size(options: Options) -> int:
-    """Say what the processes of a server hold."""
+    """Measure memory, threads, descriptors and files of a server's processes."""
     limits = _fixed_limits(options, SIZE_UNITS)
     timeout = options.timeout or Load().timeout
     load = Load(calls=_calls(options), timeout=timeout, **options.given(Mode))
@@ -371,7 +371,7 @@ def _fixed_limits(options: Options, units: Mapping[str, str]) -> list[Threshold]
 
 
 def client(options: Options) -> int:
-    """Measure a client."""
+    """Measure a client program."""
     command = options.command
     if len(command) == 1:
         command = split(command[0], "client")
@@ -390,7 +390,7 @@ def client(options: Options) -> int:
 
 
 def floor(options: Options) -> int:
-    """Measure the floor of this machine."""
+    """Measure this machine's least cost of a round trip over each transport."""
 
     async def perform(output: Output, _: Signals) -> int:
         found = await measure_floor(options.floor_seconds)
@@ -402,7 +402,7 @@ def floor(options: Options) -> int:
 
 
 def compare_results(options: Options) -> int:
-    """Say what differs between two results."""
+    """Compare two results figure by figure."""
     before, after = (_read(path) for path in options.words)
     with usage_errors():
         found = compare(before, after, options.figures or tuple(FIGURES))
@@ -415,7 +415,7 @@ def compare_results(options: Options) -> int:
 
 
 def page(options: Options) -> int:
-    """Write the page of some results."""
+    """Write an HTML page of results."""
     file, *paths = options.words
     check_writable(file)
     write_page(Path(file), [_read(path) for path in paths])

@@ -1,4 +1,4 @@
-"""``mcpwire check``: run the cases, list and explain them, compare reports."""
+"""``mcpwire check``: run, list and explain conformance cases, and compare reports."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _BAD: Final = frozenset({Verdict.FAIL, Verdict.CRASH, Verdict.HANG})
 
 
 def check(options: Options) -> int:
-    """Check a server."""
+    """Run the cases against a server."""
     for path in filter(None, (getattr(options, name) for name in _FORMS)):
         check_writable(path)
     if options.fail_on == "worse" and options.baseline is None:
@@ -104,7 +104,7 @@ def _run_options(options: Options) -> RunOptions:
 
 
 def _again(options: Options) -> tuple[str, ...]:
-    """Return the further options that a command needs to do the same again."""
+    """Return the further options of a command that reproduces a case."""
     words: list[str] = []
     for name, value in options.env:
         is_ours = os.environ.get(name) == value
@@ -139,7 +139,7 @@ def _again(options: Options) -> tuple[str, ...]:
 async def _cases(options: Options, chosen: RunOptions, output: Output) -> Report:
     target = target_of(options, output)
     try:
-        # An error of usage is a role that no tool plays.
+        # A `ValueError` here is a --map role that no tool has.
         with usage_errors(), output.waiting(f"connecting to {target} ..."):
             return await run(target, chosen, on_result=_progress(output))
     except ConnectError as error:
@@ -156,7 +156,7 @@ _ADVICE: Final = {
     **dict.fromkeys(("301", "302", "303", "307", "308"), _REDIRECTS),
     "404": "is it the URL of an MCP endpoint, with its path?",
 }
-"""Status of the answer to the first message -> what may help."""
+"""HTTP status of the response to the first message -> hint."""
 
 
 async def _official(options: Options, chosen: RunOptions, output: Output) -> Report:
@@ -203,7 +203,7 @@ _FORMS: Final[dict[str, Callable[[Report], bytes]]] = {
     "markdown": lambda report: to_markdown(report).encode(),
     "write_baseline": lambda report: write_baseline(report).encode(),
 }
-"""The options that name a file, and what is written there."""
+"""Option that names a file -> function that makes the file's contents."""
 
 
 def _show(options: Options, report: Report, output: Output) -> None:
@@ -271,7 +271,7 @@ def explain(options: Options) -> int:
 
 
 def diff(options: Options) -> int:
-    """Say what got worse between two reports."""
+    """List the verdicts that got worse between two reports."""
     before, after = (_read(path) for path in options.words)
     found = worse(before, after)
     rows, lines = [], []
@@ -285,7 +285,7 @@ def diff(options: Options) -> int:
 
 
 def page(options: Options) -> int:
-    """Write the static site of reports."""
+    """Write a static site of reports."""
     folder, *paths = options.words
     reports = [_read(path) for path in paths]
     try:

@@ -1,7 +1,7 @@
-"""What each command does with the server that it connects to.
+"""The commands that connect to a server; each returns its exit code.
 
-What can be checked without the server is checked first, so that a typing error starts
-none. Each returns its exit code.
+Words and options are checked before the connection, so that a typing error starts no
+server.
 """
 
 from __future__ import annotations
@@ -58,14 +58,14 @@ __all__ = [
 
 
 def _demand(session: Session, capability: str) -> None:
-    """Raise a usage error if the server did not declare what the command is about."""
+    """Raise a usage error if the server did not declare the capability."""
     if getattr(session.client.capabilities, capability) is None:
         offered = ", ".join(render.capability_words(session.client)) or "nothing"
         raise UsageError(f"the server has no {capability}; it declares {offered}")
 
 
 def pick(kind: str, name: str, items: Sequence[Any]) -> Any:
-    """Return the item of that name, or raise a usage error with those like it."""
+    """Return the item with that name, or raise a usage error with similar names."""
     for item in items:
         if item.name == name:
             return item
@@ -75,7 +75,7 @@ def pick(kind: str, name: str, items: Sequence[Any]) -> Any:
 
 
 def _given(options: Options) -> tuple[str, Given]:
-    """Return the name, and the arguments parsed from the words behind it."""
+    """Return the name and the arguments parsed from the words after it."""
     name, *words = options.words
     if "-" in words and "-" in options.answers:
         raise UsageError("standard input can be arguments or an --answer, not both")
@@ -199,7 +199,7 @@ def prompt(options: Options) -> int:
 
 
 def complete(options: Options) -> int:
-    """Ask for the completion of an argument."""
+    """Complete an argument of a prompt or resource template."""
     kind, argument, *rest = options.words
     value = rest[0] if rest else ""
     is_prompt = kind.startswith("prompt:")
@@ -254,12 +254,12 @@ async def skills(session: Session) -> None:
         output.text(loaded.body)
 
 
-# --- the connection itself
+# --- the connection
 
 
 @in_session
 async def ping(session: Session) -> None:
-    """Measure answers."""
+    """Send pings and print their round-trip times."""
     output = session.output
     times = []
     for _ in range(session.options.count):
@@ -279,7 +279,7 @@ async def ping(session: Session) -> None:
 
 @in_session
 async def info(session: Session) -> None:
-    """Show what was agreed on and what the server says of itself."""
+    """Print the negotiation, the server's capabilities and its instructions."""
     from mcpwire.types import encode
 
     client = session.client
@@ -306,7 +306,7 @@ async def info(session: Session) -> None:
 
 
 def ls(options: Options) -> int:
-    """List what a server declares, or with --config alone what all of them do."""
+    """List the features of a server, or with --config alone of all servers in it."""
     if not options.command:
         return run_command(
             options, lambda output, signals: _list_all(options, output, signals)
@@ -329,19 +329,19 @@ SECTIONS: Final = (
     ("resources", "resourceTemplates", "list_resource_templates", render.templates),
     ("prompts", "prompts", "list_prompts", render.prompts),
 )
-"""Capability, key in the JSON document, method of the client, how it is written."""
+"""Capability, key in the JSON document, method of the client, function of `render`."""
 
 NOTHING: Final = "The server declares no tools, resources or prompts."
 
 
 @attrs.define
 class _Offer:
-    """What a server has."""
+    """The lists of one server, as a JSON document and as blocks of lines."""
 
     document: dict[str, Any] = attrs.field(factory=dict)
     blocks: list[list[str]] = attrs.field(factory=list)
     refused: RPCError | None = None
-    """What it declares and then did not list."""
+    """The first error of a list request for a declared capability."""
 
     def lines(self) -> list[str]:
         """Return the blocks with an empty line between them."""
@@ -354,7 +354,7 @@ class _Offer:
 
 
 async def _offer_of(client: Client, style: render.Style) -> _Offer:
-    """List what the server declares."""
+    """Request the lists that the server's capabilities declare."""
     from mcpwire.types import encode
 
     offer = _Offer()
@@ -364,7 +364,7 @@ async def _offer_of(client: Client, style: render.Style) -> _Offer:
         try:
             items = await getattr(client, method)()
         except RPCError as error:
-            # Servers with resources and without templates may not know the request.
+            # Servers without resource templates may not implement their list.
             if error.code != -32601 or key != "resourceTemplates":
                 offer.refused = offer.refused or error
             continue
@@ -378,7 +378,7 @@ INDENT: Final = "  "
 
 
 async def _list_all(options: Options, output: Output, signals: Signals) -> int:
-    """List what all servers of the configuration have; what failed comes last."""
+    """List the features of all configured servers; failed servers come last."""
     configuration = read_configuration(options)
     for warning in configuration.warnings:
         output.event("warning", warning, f"mcpwire: {warning}")
@@ -402,7 +402,7 @@ async def _list_all(options: Options, output: Output, signals: Signals) -> int:
             await group.aclose()
     failed |= {name: each.refused for name, each in offers.items() if each.refused}
     for error in failed.values():
-        # What a group adds for programs: here its server stands beside it.
+        # A group's note names the server; here the name is printed before the error.
         notes: list[str] = getattr(error, "__notes__", [])
         notes[:] = [note for note in notes if not note.endswith(" of a group")]
         advise_limit(error)
@@ -421,10 +421,10 @@ async def _list_all(options: Options, output: Output, signals: Signals) -> int:
 
 
 def _group(options: Options, members: Mapping[str, Member]) -> Group:
-    """Return a group of clients that refuse every request, but declare that they may.
+    """Return a group of clients that declare capabilities but reject all requests.
 
-    Some servers list more for such a client; with many servers a person could not tell
-    their questions apart.
+    Some servers list more for a client with these capabilities, but a person could not
+    tell the questions of many servers apart.
     """
     import attrs
 

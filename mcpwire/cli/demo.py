@@ -1,4 +1,4 @@
-"""``mcpwire demo``: the main job in ten steps against the embedded server."""
+"""``mcpwire demo``: the main features in ten steps against the embedded server."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ PATIENCE_S: Final = 0.1
 def place_server(options: Options) -> None:
     """Set the embedded server as the command's target."""
     options.command = COMMAND
-    # Where the package is found through PYTHONPATH, the server has to find it too.
+    # If PYTHONPATH leads to the package, the server needs it too.
     path = os.environ.get("PYTHONPATH")
     options.env = [] if path is None else [("PYTHONPATH", path)]
 
 
 def demo(options: Options) -> int:
-    """Do the main job step by step, and show what each step does."""
+    """Run the demonstration and print each step."""
     place_server(options)
     return _run(options)
 
@@ -64,7 +64,7 @@ async def _run(session: Session) -> None:
 
 
 class Script:
-    """The steps: each returns its name, and the lines that it prints."""
+    """The steps of the demonstration; each returns its name and the lines to print."""
 
     def __init__(self, session: Session) -> None:
         self.client = session.client
@@ -72,7 +72,7 @@ class Script:
         self.steps: list[dict[str, Any]] = []
 
     def say(self, seconds: float, step: str, *lines: str) -> None:
-        """Record a step, and print it unless all are printed as one document."""
+        """Record a step, and print it unless the output is one JSON document."""
         milliseconds = round(seconds * 1000, 3)
         self.steps.append({"step": step, "milliseconds": milliseconds, "said": lines})
         if not self.output.is_json:

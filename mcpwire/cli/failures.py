@@ -1,6 +1,6 @@
-"""What went wrong, as an exit code, as one sentence, and as one JSON object.
+"""Errors of a command as an exit code, as one sentence and as one JSON object.
 
-The codes are part of the interface: scripts decide by them.
+Exit codes are part of the interface: scripts depend on them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = [
 
 
 class Exit(IntEnum):
-    """The exit codes; 0 to 5 are those of the MCP Inspector's command line."""
+    """The exit codes; 0 to 5 are the same as in the MCP Inspector's command line."""
 
     OK = 0
     INTERNAL = 1
@@ -56,7 +56,7 @@ class UsageError(Exception):
 
 @contextlib.contextmanager
 def usage_errors(prefix: str = "") -> Iterator[None]:
-    """Make a usage error of a `ValueError`: its text, behind a prefix."""
+    """Convert a `ValueError` to a usage error with a prefix before its text."""
     try:
         yield
     except ValueError as error:
@@ -64,7 +64,7 @@ def usage_errors(prefix: str = "") -> Iterator[None]:
 
 
 class ServersFailed(Exception):
-    """Some servers of a configuration failed; each was reported before."""
+    """Some servers of a configuration failed; each is already reported."""
 
     def __init__(self, failed: tuple[str, ...], *, of: int) -> None:
         named = ", ".join(map(repr, failed))
@@ -74,7 +74,7 @@ class ServersFailed(Exception):
 
 
 class OutputError(Exception):
-    """Standard output cannot be written."""
+    """Writing to standard output failed."""
 
 
 class Interrupted(Exception):
@@ -86,7 +86,7 @@ class Interrupted(Exception):
 
 
 def close_matches(name: str, known: Sequence[str]) -> list[str]:
-    """Return the known names that may have been meant, the likeliest first."""
+    """Return at most 3 known names that resemble a name, the closest first."""
     from difflib import get_close_matches
 
     by_folded = {_folded(other): other for other in known}
@@ -101,7 +101,7 @@ def _folded(name: str) -> str:
 
 
 def did_you_mean(suggestions: Sequence[str]) -> str:
-    """Return the clause "; did you mean ...", or an empty text."""
+    """Return the clause "; did you mean ...?", or an empty text."""
     if not suggestions:
         return ""
     return f"; did you mean {' or '.join(map(repr, suggestions))}?"
@@ -110,14 +110,14 @@ def did_you_mean(suggestions: Sequence[str]) -> str:
 def unknown(
     problem: str, name: str, known: Sequence[str], otherwise: str = ""
 ) -> UsageError:
-    """Return the error of a name that is not known: with those like it, or advice."""
+    """Return the error of an unknown name, with similar names or other advice."""
     similar = close_matches(name, known)
     advice = did_you_mean(similar) or otherwise
     return UsageError(f"{problem}{advice}", suggestions=similar)
 
 
 def exit_code(error: BaseException) -> int:
-    """Return the exit code that stands for an error."""
+    """Return the exit code of an error."""
     if isinstance(error, UsageError):
         return Exit.USAGE
     if isinstance(error, Interrupted):
@@ -129,12 +129,12 @@ def exit_code(error: BaseException) -> int:
     table: tuple[tuple[type[BaseException], Exit], ...] = (
         (errors.LocalProtocolError, Exit.USAGE),
         (ServersFailed, Exit.CONNECT),
-        (errors.GroupError, Exit.USAGE),  # a configuration that makes no sense
+        (errors.GroupError, Exit.USAGE),  # an invalid configuration
         (errors.AuthError, Exit.AUTHORIZATION),
         (errors.TransportError, Exit.CONNECT),
         (errors.NegotiationError, Exit.CONNECT),
         (errors.ToolError, Exit.TOOL),
-        (errors.CallCancelled, Exit.TOOL),  # it was refused what it needs
+        (errors.CallCancelled, Exit.TOOL),  # a rejected input request, a cancelled task
         (errors.RemoteProtocolError, Exit.PROTOCOL),
         (errors.RequestTimeout, Exit.TIMEOUT),
         (errors.RPCError, Exit.RPC),
@@ -148,7 +148,7 @@ def exit_code(error: BaseException) -> int:
     if code is Exit.CONNECT and any(
         isinstance(each, errors.RemoteProtocolError) for each in causes
     ):
-        return Exit.PROTOCOL  # what broke the rules also ended the connection
+        return Exit.PROTOCOL  # the violation caused the end of the connection
     return code
 
 
@@ -159,15 +159,15 @@ def _with_causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _wants_credentials(error: BaseException) -> bool:
-    """Tell whether a server at a URL asked for credentials, or for better ones."""
+    """Return whether a server at a URL refused the request for its credentials."""
     status = getattr(error, "status", None)
     headers = getattr(error, "headers", None) or {}
-    # A 403 without a challenge is no matter of credentials: a wrong Origin, say.
+    # A 403 without a challenge has other causes, such as a wrong Origin.
     return status == 401 or (status == 403 and "www-authenticate" in headers)
 
 
 def sentence(error: BaseException) -> str:
-    """Return the error as one sentence for people, without a final period."""
+    """Return the error as one readable sentence, without a final period."""
     if isinstance(error, KeyboardInterrupt):
         return "interrupted"
     code = exit_code(error)
@@ -176,7 +176,7 @@ def sentence(error: BaseException) -> str:
         return f"internal error: {type(error).__name__}{detail}; -v shows where"
     text = str(error).replace('mode="session" connects', "--mode session connects")
     if code == Exit.USAGE:
-        # The library's advice to programs is none to people at a prompt.
+        # Advice about methods of `Client` does not help at a prompt.
         text = text.partition("; `client.")[0]
     notes: list[str] = getattr(error, "__notes__", [])
     if code == Exit.TIMEOUT:
@@ -187,7 +187,7 @@ def sentence(error: BaseException) -> str:
 
 
 def _is_explained(error: BaseException) -> bool:
-    """Tell whether an error's text was written for people to read."""
+    """Return whether an error's text is written for users."""
     errors = sys.modules.get("mcpwire.errors")
     ours = (UsageError, OutputError, ServersFailed, Interrupted)
     return isinstance(error, ours) or (
@@ -219,7 +219,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
     if isinstance(value, dict):
-        # Reports are kept and sent around, and a cookie is as good as a password.
+        # Reports are stored and shared, and a cookie works like a password.
         return {
             str(key): "***" if key == "set-cookie" else _plain(item)
             for key, item in value.items()

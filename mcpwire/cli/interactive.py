@@ -1,8 +1,8 @@
-"""Answers the requests of a server: by the command line, the person, or not at all.
+"""Answers to a server's elicitation and sampling requests: by options or by a person.
 
-What was given on the command line comes first; then the person, if there is a terminal
-and the result is no JSON document; then the answer is no, and a line on stderr says to
-what, and how it can be answered.
+Answers of the command line are used first; then a person is asked, if there is a
+terminal and the output is not JSON. Otherwise the request is declined, and a line on
+stderr names the request and an option that would answer it.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ __all__ = [
 T = TypeVar("T")
 
 Answer: TypeAlias = "dict[str, Any] | ElicitAction"
-"""The fields of an accepted form, or the action that answers it without."""
+"""The fields of an accepted form, or an action without fields."""
 
 ACTIONS: Final[dict[str, ElicitAction]] = {"decline": "decline", "cancel": "cancel"}
 MESSAGE_SHOWN: Final = 200
@@ -97,29 +97,29 @@ METHODS: Final = {
     PAGE: "elicitation/create",
     MODEL: "sampling/createMessage",
 }
-"""What is asked for, in our words and in the protocol's."""
+"""Kind of request, as messages name it -> its method."""
 
 
 class Asker(NamedTuple):
-    """The server that asks."""
+    """The server that sends a request."""
 
     name: str
-    """What it calls itself; harmless."""
+    """The server's own name, escaped."""
 
     command: str
-    """What was started, which it has no influence on."""
+    """The target, which the server cannot forge."""
 
     revision: Revision
 
     def lines(self, what: str, message: str, person: Person) -> list[str]:
-        """Return the server and its request, as the person reads them."""
+        """Return the lines that show the server and its message to the person."""
         heading = f"{person.strong(self.name)} {what}"
         lines = ["", heading, *quoted(message, person.width)]
         return [*lines, f"  asked by the server {self.command}"]
 
 
 class Host:
-    """Answers what the server of one command asks."""
+    """The handlers of server requests during one command."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -137,7 +137,7 @@ class Host:
         }
 
     def finish(self) -> None:
-        """Report each --answer that no form has used."""
+        """Raise a deferred usage error; report unused --answer options."""
         if self.failure is not None:
             raise self.failure
         if self._answers:
@@ -178,7 +178,7 @@ class Host:
                 self._output.note("The server no longer asks.")
             raise
 
-    # Elicitation...
+    # Elicitation
 
     async def _fill_in(
         self, params: ElicitRequestFormParams
@@ -219,7 +219,7 @@ class Host:
             )
 
     async def visit_all(self, error: UrlElicitationRequired) -> bool:
-        """Show the pages that a call failed for; return whether to call again."""
+        """Show the pages that a call requires; return whether to repeat the call."""
         data = error.data if isinstance(error.data, dict) else {}
         given = data.get("elicitations")
         if not self._is_attended:
@@ -239,10 +239,10 @@ class Host:
         except Left:
             return False
 
-    # Sampling...
+    # Sampling
 
     async def _sample(self, params: CreateMessageRequestParams) -> CreateMessageResult:
-        """Answer as a model; raise `RPCError` if that is not allowed."""
+        """Return the result of a sampling request; raise `RPCError` if not allowed."""
         options = self._session.options
         request = asked_text(params)
         if options.sample is not None:
@@ -282,7 +282,7 @@ def _read_answers(words: Sequence[str]) -> list[Answer]:
 
 
 class Left(Exception):
-    """The person declined or cancelled the whole question."""
+    """The person declined or cancelled the whole request."""
 
     def __init__(self, action: ElicitAction) -> None:
         super().__init__(action)
@@ -299,7 +299,7 @@ class Person:
 
     @property
     def is_there(self) -> bool:
-        """Whether there is a terminal to ask and to be answered on."""
+        """Whether a terminal can show prompts and be read."""
         return self._output.can_ask and can_watch(asyncio.get_running_loop())
 
     @property
@@ -312,11 +312,11 @@ class Person:
         return self._output.strong(text)
 
     def show(self, lines: Iterable[str]) -> None:
-        """Show lines that are printable already."""
+        """Show lines that are already escaped."""
         self._output.page(lines)
 
     def forget(self) -> None:
-        """Drop input that was typed before the prompt."""
+        """Discard input that was typed before the prompt."""
         import termios
 
         self._typed = b""
@@ -355,7 +355,7 @@ class Person:
         return line
 
     async def _read(self) -> bytes:
-        """Return what is typed next; nothing at Ctrl-C."""
+        """Return the next input; empty after Ctrl-C or at the end of the input."""
         read = typed()
 
         def stop() -> None:
@@ -367,7 +367,7 @@ class Person:
 
 
 async def _choose(person: Person, prompt: str, answers: Mapping[str, T]) -> T:
-    """Show a prompt until one of the answers is typed, with or without a !."""
+    """Repeat a prompt until one of the answers is typed, with or without a "!"."""
     while True:
         text = (await person.ask(prompt)).lower().removeprefix("!")
         if text in answers:
@@ -404,7 +404,7 @@ def _fields_of(schema: RequestedSchema) -> list[Field]:
 
 
 class Form:
-    """Fills in one form with the person at the terminal."""
+    """The dialogue at the terminal for one form."""
 
     def __init__(self, schema: RequestedSchema, asker: Asker, person: Person) -> None:
         self._schema = schema
@@ -417,7 +417,7 @@ class Form:
         }
 
     async def fill_in(self, message: str) -> dict[str, Value | None] | ElicitAction:
-        """Ask for each field, show the review, and return the answer."""
+        """Ask for each field, show the review, and return the result."""
         person, count = self._person, len(self._fields)
         person.show(self._asker.lines("asks for input", message, person))
         if count:
@@ -433,7 +433,7 @@ class Form:
             return left.action
 
     async def _ask(self, at: int) -> int:
-        """Ask for one field; return where the next one is."""
+        """Ask for one field; return the offset of the next one."""
         field, person = self._fields[at], self._person
         need = "required" if field.is_required else "optional"
         title = person.strong(field.title)
@@ -449,7 +449,7 @@ class Form:
                 person.show([f"  {one_line(str(error))}"])
 
     def _take(self, field: Field, text: str) -> int:
-        """Take what was typed for a field; return where the next one is."""
+        """Process a line typed for a field; return the offset of the next field."""
         if text.startswith("!") and not text.startswith("!!"):
             return self._obey(field, text[1:])
         if text:
@@ -473,10 +473,10 @@ class Form:
         self._values[field.name] = None
         return 1
 
-    # The review...
+    # The review
 
     async def _review(self) -> dict[str, Value | None]:
-        """Show all answers, let them be changed, and return those to be sent."""
+        """Show all answers, accept changes, and return the answers to send."""
         person = self._person
         person.forget()
         while True:
@@ -512,7 +512,7 @@ class Form:
         return f"s sends, {edit}d declines, c cancels > "
 
     def _content(self) -> dict[str, Value | None]:
-        """Return the answers; a skipped field with a default is sent as null."""
+        """Return the answers to send; a skipped field with a default is null."""
         return {
             name: value
             for name, value in self._values.items()
@@ -524,11 +524,11 @@ LISTS: Final = (UntitledMultiSelectEnumSchema, TitledMultiSelectEnumSchema)
 WORDS: Final = {"y": True, "yes": True, "true": True, "n": False, "no": False}
 WORDS["false"] = False
 SHOWN: Final = 60
-"""How much of a value or a title one line shows, in characters."""
+"""Characters of a value or a title that a line shows."""
 
 
 class Field:
-    """One field, by its name."""
+    """One field of a form."""
 
     def __init__(
         self, name: str, schema: PrimitiveSchemaDefinition, *, is_required: bool
@@ -541,10 +541,10 @@ class Field:
         shown = plain(shorten(name, SHOWN))
         self.title = f"{plain(shorten(title, SHOWN))} ({shown})" if title else shown
 
-    # What is said of it...
+    # Description
 
     def lines(self, width: int) -> list[str]:
-        """Describe it, below its title."""
+        """Return the description and the choices, for display below the title."""
         description = getattr(self._schema, "description", None)
         lines = quoted(description, width, "    ") if description else []
         digits = len(str(len(self._choices)))
@@ -557,7 +557,7 @@ class Field:
 
     @property
     def kind(self) -> str:
-        """What it takes, as in "an integer, 1 to 10"."""
+        """The accepted input, as in "an integer, 1 to 10"."""
         schema = self._schema
         if isinstance(schema, LISTS):
             bounds = _range(schema.min_items, schema.max_items)
@@ -578,7 +578,7 @@ class Field:
         return "text, or a value as JSON"
 
     def shown(self, value: Value | None) -> str:
-        """Return a value as printable text, shortened."""
+        """Return a value as escaped text; titles of choices are shortened."""
         if value is None:
             return "(left out)"
         if isinstance(value, list):
@@ -592,14 +592,14 @@ class Field:
     def _shown_choice(self, value: str) -> str:
         return plain(shorten(dict(self._choices).get(value, value), SHOWN))
 
-    # What a typed line means...
+    # Input
 
     def read(self, text: str) -> Value:
-        """Convert a typed line to a value."""
+        """Convert a typed line to a valid value; raise ValueError for any other."""
         return check_value(self._schema, self._value(text))
 
     def empty(self) -> Value:
-        """Return the empty text or the empty list."""
+        """Return an empty text or an empty list; raise ValueError if not allowed."""
         return check_value(self._schema, [] if isinstance(self._schema, LISTS) else "")
 
     def _value(self, text: str) -> Any:
@@ -620,7 +620,7 @@ class Field:
         return text
 
     def _choice(self, text: str) -> str:
-        """Return the choice with that number or that text."""
+        """Return the choice with that number, value or title."""
         if text.isascii() and text.isdigit() and len(text) < SHOWN:
             number = int(text)
             if 1 <= number <= len(self._choices):
@@ -635,7 +635,7 @@ class Field:
 
 
 def _range(low: float | None, high: float | None) -> str:
-    """Say which numbers are meant."""
+    """Describe a range of numbers; an empty text if it has no bounds."""
     if low is not None and low == high:
         return f"exactly {low:g}"
     if low is not None and high is not None:
@@ -646,7 +646,7 @@ def _range(low: float | None, high: float | None) -> str:
 
 
 def _parts(text: str) -> list[str]:
-    """Split a line at commas; a line of numbers alone at spaces."""
+    """Split a line at commas, or at spaces if it has only digits and spaces."""
     if re.fullmatch(r"[0-9 ]+", text):
         return text.split()
     return [part.strip() for part in text.split(",") if part.strip()]
@@ -664,16 +664,16 @@ CONSENT: Final[dict[str, ElicitAction]] = {
 OPENER: Final = "import sys, webbrowser; sys.exit(not webbrowser.open(sys.argv[1]))"
 
 OPENING_S: Final = 3.0
-"""After this long whatever opens the page is taken for the browser itself."""
+"""If the opener still runs after this time, it is the browser itself."""
 
 STAYING: Final[list[subprocess.Popen[bytes]]] = []
-"""Browsers that outlive the command; nobody waits for them."""
+"""Browsers that outlive the command; they are never waited for."""
 
 
 async def ask_consent(
     url: str, message: str, asker: Asker, person: Person
 ) -> ElicitAction:
-    """Show the page that a server asks the person to visit; return the answer."""
+    """Show a URL that a server asks the person to visit; return the person's action."""
     person.show(asker.lines("asks you to visit a page", message, person))
     person.show(_shown_url(url, person))
     person.forget()
@@ -682,8 +682,8 @@ async def ask_consent(
         if answer != "accept":
             return answer
         await _offer_to_open(url, person)
-        # From 2026-07-28 on the answer goes with the same call made again, and what
-        # was done at the page counts then.
+        # Since 2026-07-28 the answer is sent with a repeated call, so the person has
+        # to finish at the page before that.
         is_last_word = asker.revision.era is Era.STATELESS
         if is_last_word and not await _is_done_there(person):
             return "cancel"
@@ -693,13 +693,13 @@ async def ask_consent(
 
 
 async def _is_done_there(person: Person) -> bool:
-    """Wait for the person to come back from a page; return whether to go on."""
+    """Wait until the person returns from a page; return whether to continue."""
     question = "When you are done there: r goes on with the call, c gives it up > "
     return await _choose(person, question, {"r": True, "c": False})
 
 
 def _shown_url(url: str, person: Person) -> list[str]:
-    """Return the lines for a URL: whole, the host in bold, with its warnings."""
+    """Return the lines for a URL: the whole URL, its host in bold, and warnings."""
     about = describe_url(url)
     start = url.lower().find(about.host, len("http://"))
     end = start + len(about.host)
@@ -717,7 +717,7 @@ def _shown_url(url: str, person: Person) -> list[str]:
 
 
 async def _offer_to_open(url: str, person: Person) -> None:
-    """Ask whether to open the page in a browser, and do so."""
+    """Ask whether to open the page in a browser; open it if agreed."""
     text = await person.ask("o opens it in your browser, Enter leaves that to you > ")
     if text.lower().removeprefix("!") in {"o", "open"}:
         opened = await asyncio.to_thread(open_in_browser, url)
@@ -726,10 +726,10 @@ async def _offer_to_open(url: str, person: Person) -> None:
 
 
 def open_in_browser(url: str) -> bool:
-    """Hand a URL to the person's browser; return whether one took it.
+    """Open a URL in the person's browser; return whether that succeeded.
 
-    By a process of its own: what browsers print must not come among our results, and
-    one that stays must not keep the command.
+    A separate process opens it: output of a browser must not mix with results, and a
+    browser that keeps running must not block the command.
     """
     process = subprocess.Popen(  # noqa: S603 - no shell; the URL is one checked word
         [sys.executable, "-I", "-c", OPENER, url],
@@ -745,11 +745,11 @@ def open_in_browser(url: str) -> bool:
         return True
 
 
-# --- answers of a model
+# --- sampling
 
 
 MAX_ANSWER: Final = 16 * 1024 * 1024
-"""Bytes of a program's answer; no model writes as much."""
+"""Limit in bytes of a program's answer; no model writes as much."""
 
 
 def _answer(text: str, model: str) -> CreateMessageResult:
@@ -799,7 +799,7 @@ async def _agree(person: Person, question: str) -> None:
 async def ask_program(
     params: CreateMessageRequestParams, command: Sequence[str], asker: Asker
 ) -> CreateMessageResult:
-    """Have a program answer: it reads the request as JSON and prints a text."""
+    """Run a program that reads the request as JSON and prints the answer's text."""
     request = json.dumps(encode(params, asker.revision)).encode()
     try:
         process = await asyncio.create_subprocess_exec(

@@ -1,4 +1,4 @@
-"""``mcpwire auth``: log in to a server at a URL, show the login, log out."""
+"""``mcpwire auth``: log in to a server at a URL, show its login, log out."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ if TYPE_CHECKING:
 __all__ = ["log_in", "log_out", "status"]
 
 LONGEST_LINE: Final = 4_096
-"""What Linux keeps of a line that is typed, its newline included."""
+"""Bytes of a typed line that a Linux terminal keeps, newline included."""
 
 
 def _at_url(
     work: Callable[[Options, Output, Http], Awaitable[int]],
 ) -> Callable[[Options], int]:
-    """Make a command of what is done with a server at a URL."""
+    """Make a command of a coroutine function that takes a server at a URL."""
 
     async def perform(options: Options, output: Output) -> int:
         if not options.is_at_url:
@@ -91,7 +91,7 @@ async def log_in(options: Options, output: Output, target: Http) -> int:
 
 
 def _kept(target: Http) -> LoginStatus | None:
-    """Return the stored login, as the next command will read it."""
+    """Return the login as the next command will read it from the storage."""
     grant = target.grant
     assert isinstance(grant, OAuth)
     return login_status(attrs.evolve(target, auth=attrs.evolve(grant, storage=None)))
@@ -115,9 +115,9 @@ async def _by_hand(output: Output, target: Http) -> LoginStatus | None:
 
 
 def _read_returned(word: str) -> str:
-    """Return the URL that was given to ``--callback-url``."""
+    """Return the URL from the source that ``--callback-url`` names."""
     if word != "-" and not word.startswith("@"):
-        raise UsageError(  # and it is not shown, for what it holds is a secret
+        raise UsageError(  # without the word, which holds a secret
             "--callback-url: every process of the machine can read what stands in a "
             "command line; - takes it from standard input, @FILE from a file"
         )
@@ -130,7 +130,7 @@ def _read_returned(word: str) -> str:
 
 
 def _is_returned(text: str) -> bool:
-    """Tell whether a URL may be an answer (RFC 6749 section 4.1.2)."""
+    """Return whether a URL may be an authorization response (RFC 6749 4.1.2)."""
     names = returned_parameters(text).keys()
     return "state" in names and not names.isdisjoint({"code", "error"})
 
@@ -163,7 +163,7 @@ async def status(_: Options, output: Output, target: Http) -> int:
 
 @_at_url
 async def log_out(_: Options, output: Output, target: Http) -> int:
-    """Forget the login to a server, here and there."""
+    """Delete the stored login to a server, and revoke its tokens if possible."""
     was_there = await logout(target)
     document = {"server": str(target), "forgotten": was_there}
     said = "logged out of" if was_there else "there was no login to"

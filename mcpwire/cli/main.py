@@ -1,11 +1,11 @@
-"""The commands, and what runs one: parses, performs, reports. No exception leaves it.
+"""The table of the commands, and the entry point that parses, runs and reports one.
 
-A new command is a row of `COMMANDS`: the function that runs it, what its help says, and
-the groups of its options (`mcpwire.cli.options`). Its module is imported when it runs,
-so that ``--help`` and a typing error load nothing of the client.
+A new command is a row of `COMMANDS`: the function that runs it, its help text, and the
+groups of its options (`mcpwire.cli.options`). Its module is imported when it runs, so
+that ``--help`` and a typing error do not import the client.
 
-This is the one boundary where everything is caught: a person at a prompt gets one
-sentence and a script gets one code, never a traceback (but for a bug of ours, with -v).
+All exceptions are caught here: a person gets one sentence and a script gets one exit
+code, never a traceback (except for internal errors, with -v).
 """
 
 from __future__ import annotations
@@ -36,30 +36,30 @@ __all__ = ["COMMANDS", "OVERVIEW", "Command", "main", "parse", "run"]
 
 
 class Command(NamedTuple):
-    """One command."""
+    """A command of the command line."""
 
     run: str
-    """Module and function of `mcpwire.cli`: it gets the `Options`, returns the code."""
+    """``module:function`` in `mcpwire.cli`; takes `Options`, returns the exit code."""
 
     summary: str
     groups: tuple[type[o.Group], ...]
     target: str = "TARGET"
-    """What the first word is: a server; `URL`: one at a URL; empty: no server."""
+    """The first word: `TARGET`, any server; `URL`, one at a URL; empty: no server."""
 
     words: str = ""
-    """What follows the target: `NAME`, `[OPTIONAL]`, `[ANY NUMBER ...]`."""
+    """The words after the target: `NAME`, `[OPTIONAL]`, `[ANY NUMBER ...]`."""
 
     details: str = ""
     description: str = ""
 
     def counts(self) -> tuple[list[str], float]:
-        """Return the words that there must be, and how many there may be."""
+        """Return the required words and the maximum number of words."""
         words = re.findall(r"\[[^]]*\]|\S+", self.words)
         required = [word for word in words if not word.startswith("[")]
         return required, inf if "..." in self.words else len(words)
 
     def usage(self, name: str) -> str:
-        """Return the forms: TARGET first, or the server at the end."""
+        """Return the usage: TARGET first, or the server's command at the end."""
         head = f"mcpwire {name} [options]"
         words = f" {self.words}" if self.words else ""
         first = f"{head}{self.target and f' {self.target}'}{words}"
@@ -377,7 +377,7 @@ COMMANDS: Final[dict[str, Command]] = {
 }
 
 FAMILIES: Final = {"auth": "Log in to servers at a URL."}
-"""First words that are no command by themselves."""
+"""First words that are not commands by themselves -> description."""
 
 
 def _rows(family: str = "") -> str:
@@ -429,23 +429,23 @@ def _family_overview(family: str) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code; raises nothing, prints no traceback.
+    """Run one command and return its exit code; raises nothing.
 
     Args:
-        argv: The words after the program's name; omitted: the process's own.
+        argv: The words after the program's name; default: those of the process.
     """
     if argv is not None:
         return run(list(argv))
     code = run(sys.argv[1:])
     signal = sys.modules.get("signal")
     if signal is not None:
-        # Nothing is left to be cleaned up: from here on Ctrl-C just ends the process.
+        # No cleanup is left, so Ctrl-C may end the process at once.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     return code
 
 
 def run(argv: list[str]) -> int:
-    """Run a command line; return its exit code."""
+    """Run a command line, report its error, and return its exit code."""
     try:
         return _perform(argv)
     except BrokenPipeError:
@@ -509,9 +509,9 @@ def _unknown(name: str) -> UsageError:
 
 
 def _report(argv: list[str], error: BaseException) -> int:
-    """Report an error, by the options as far as they can be known.
+    """Report an error in the form that the words ask for, even if they are invalid.
 
-    However often Ctrl-C is pressed meanwhile, it is reported once and whole.
+    Ctrl-C is ignored during the report.
     """
     import signal
     import threading

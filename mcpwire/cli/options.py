@@ -1,13 +1,13 @@
-"""The table of all options: each is declared once, as an attribute of its group.
+"""The declarations of all options: each is an attribute of its group.
 
-An attribute's name is where the value stands in `Options`, and its type is the value's.
-A command names its groups (`mcpwire.cli.main.COMMANDS`); `mcpwire.cli.parser` makes its
-parser and help of them.
+`Options` holds the value under the attribute's name; the annotation is its type. A
+command names its groups (`mcpwire.cli.main.COMMANDS`), from which
+`mcpwire.cli.parser` makes its parser and help.
 
     class Bench(Group, title="what is measured"):
         calls: int = option("--calls N", "how many", default=1_000)
 
-A new group becomes a base of `Options`. Importing this module loads no argparse.
+A new group becomes a base of `Options`. This module does not import argparse.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ Kind: TypeAlias = Literal["process", "url", "http"]
 
 
 class Option:
-    """One option. On the class it is this entry, on an `Options` object its value.
+    """A descriptor: the option on the class, its value on an `Options` object.
 
-    The annotation of its attribute says how it is given: a `bool` is a flag (`--no-x`
-    turns `x` off), a `bool | None` one that has both forms, a list may be repeated, an
-    `int` without a metavar counts its flags, and anything else takes one value, which
-    for an `int` is from 1 on.
+    The annotation of the attribute sets the form: a `bool` is a flag (`--no-x` turns
+    `x` off), a `bool | None` has both flags, a list may be repeated, an `int` without
+    a metavar counts its flags, and any other type takes one value, which for an `int`
+    is at least 1.
 
     Args:
         usage: The flags and the name of the value, as in `-o/--output FILE`; empty:
-            only the variable sets it.
-        help: What it does.
-        default: What holds without it.
-        variable: The variable of the environment that sets the default.
-        excludes: Options with the same word here exclude each other.
-        type: Makes a value of what is typed; raises `ArgumentTypeError`. It replaces
-            what the annotation says of the value.
-        choices: The only values that there are.
+            only the variable sets the option.
+        help: The help text.
+        default: The value if the option is not given.
+        variable: The environment variable that sets the default.
+        excludes: Options with the same word here are mutually exclusive.
+        type: Converts the text to a value; raises `ArgumentTypeError`. It replaces the
+            conversion by the annotation.
+        choices: The allowed values.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class Option:
 
     @property
     def default(self) -> Any:
-        """The value where no flag is given: what the variable says, if it has one."""
+        """The value without a flag: that of the environment variable if it is set."""
         text = os.environ.get(self._variable or "")
         if text is None:
             return self._default
@@ -105,13 +105,13 @@ class Option:
 
 
 option: Callable[..., Any] = Option
-"""What makes an `Option`, of any type for type checkers: its attribute's."""
+"""Makes an `Option`; type checkers see the type of the annotated attribute."""
 
 
 class Group:
-    """Options that commands have together, under one title of the help.
+    """Options that commands share, under one title of the help.
 
-    `only` says for which target they are: a process, a URL, or a command with `--http`.
+    `only` limits the group to one kind of target: a process, a URL, or `--http`.
     """
 
     title: ClassVar[str] = ""
@@ -127,11 +127,11 @@ class Group:
         return [entry for entry in vars(cls).values() if isinstance(entry, Option)]
 
     def flags(self, *groups: type[Group]) -> list[str]:
-        """Return the flags of the options of some groups that are set."""
+        """Return the flags of those options of the groups that are set."""
         return [entry.flags[0] for entry in self._set(groups)]
 
     def given(self, *groups: type[Group]) -> dict[str, Any]:
-        """Return the options of some groups that are set, by their names."""
+        """Return the values of those options of the groups that are set, by name."""
         return {entry.name: getattr(self, entry.name) for entry in self._set(groups)}
 
     def _set(self, groups: tuple[type[Group], ...]) -> list[Option]:
@@ -139,7 +139,7 @@ class Group:
         return [entry for entry in entries if getattr(self, entry.name)]
 
 
-# --- what is typed becomes a value
+# --- conversion of text to values
 
 
 def _refuse(problem: str) -> NoReturn:
@@ -149,7 +149,7 @@ def _refuse(problem: str) -> NoReturn:
 
 
 def seconds(text: str) -> float:
-    """Read a time above zero; `inf` is one."""
+    """Parse a number of seconds above zero, infinity included."""
     value = float(text)
     if not value > 0:
         _refuse(f"must be above zero, got {text!r}")
@@ -157,7 +157,7 @@ def seconds(text: str) -> float:
 
 
 def number(text: str) -> int:
-    """Read an integer from 1 on."""
+    """Parse an integer of at least 1."""
     value = int(text)
     if value < 1:
         _refuse(f"must be at least 1, got {text!r}")
@@ -165,11 +165,11 @@ def number(text: str) -> int:
 
 
 def integer(text: str) -> int:
-    """Read any integer."""
+    """Parse an integer."""
     return int(text)
 
 
-# What the sentence of a usage error calls them.
+# Usage errors name the expected value by these.
 seconds.__name__ = "a number of seconds"
 number.__name__ = "an integer from 1 on"
 integer.__name__ = "an integer"
@@ -182,7 +182,7 @@ def _folder(text: str) -> str:
 
 
 def _variable(text: str) -> tuple[str, str]:
-    """Read `NAME=VALUE`, or `NAME`, which stands for our own value of it."""
+    """Parse `NAME=VALUE`, or `NAME`, which takes the value from the environment."""
     name, equals, value = text.partition("=")
     if not name:
         _refuse(f"must be NAME=VALUE or NAME, got {text!r}")
@@ -199,13 +199,13 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def duration(text: str) -> float:
-    """Read a time above zero in seconds, or with `s`, `m` or `h` behind it."""
+    """Parse a time above zero, in seconds or with the unit `s`, `m` or `h`."""
     unit = {"s": 1, "m": 60, "h": 3600}.get(text[-1:])
     return seconds(text) if unit is None else seconds(text[:-1]) * unit
 
 
 def duration_or_zero(text: str) -> float:
-    """Read a time as `duration` does, or 0."""
+    """Parse a time as `duration` does, or 0."""
     return 0.0 if text in {"0", "0s"} else duration(text)
 
 
@@ -213,7 +213,7 @@ duration.__name__ = duration_or_zero.__name__ = "a time"
 
 
 def _mode(text: str) -> str:
-    """Read what revisions are spoken."""
+    """Check a negotiation mode or protocol revision."""
     from mcpwire.protocol.negotiation import parse_mode
 
     with usage_errors():
@@ -222,7 +222,7 @@ def _mode(text: str) -> str:
 
 
 def rate(text: str) -> float:
-    """Read a rate above zero, with or without `/s` behind it."""
+    """Parse a rate per second above zero, with or without `/s`."""
     return seconds(text.removesuffix("/s"))
 
 
@@ -276,11 +276,11 @@ def _level(text: str) -> str:
     return text
 
 
-# --- all commands that connect
+# --- options of all commands that connect
 
 
 class Results(Group):
-    """How results are printed."""
+    """The format of results."""
 
     json: bool = option("--json", "print one JSON document, errors as JSON")
 
@@ -295,7 +295,7 @@ class Connecting(Group):
 
 
 class UserTime(Group):
-    """A login, which waits for its user."""
+    """The time limit of a login."""
 
     timeout: float | None = option(
         "--timeout SECONDS",
@@ -305,7 +305,7 @@ class UserTime(Group):
 
 
 class Verbose(Group):
-    """What is shown beside the results."""
+    """Diagnostic output on stderr."""
 
     verbose: int = option(
         "-v/--verbose",
@@ -314,17 +314,17 @@ class Verbose(Group):
     )
 
 
-# --- one command, or a few
+# --- options of one or a few commands
 
 
 class Asking(Group):
-    """Commands with which a server may send requests, or list more if it may."""
+    """The switch of capabilities that allow the server to send requests."""
 
     may_ask: bool = option("--no-ask", "tell the server that it cannot ask questions")
 
 
 class Meanwhile(Group, title="while the server works"):
-    """What comes from the server while a call runs."""
+    """Notifications and requests of the server during a call."""
 
     progress: bool | None = option(
         "--progress", "show progress, a line each where stderr is no terminal; or never"
@@ -365,7 +365,7 @@ class Reading(Group):
 
 
 class Check(Group):
-    """Commands with arguments that have a schema."""
+    """The check of arguments against their schema."""
 
     check: bool = option(
         "--no-check",
@@ -384,7 +384,7 @@ class Completion(Group):
 
 
 class Browser(Group):
-    """How a user gets to the page of a login."""
+    """A login without a browser on this machine."""
 
     no_browser: bool = option(
         "--no-browser", "print where to log in, and ask where that led"
@@ -395,11 +395,11 @@ class Browser(Group):
     )
 
 
-# --- the server that a command connects to
+# --- the target server
 
 
 class Config(Group):
-    """Servers by the names of a configuration."""
+    """The configuration file."""
 
     config: str | None = option(
         "--config FILE", "the configuration (.toml, .json) that has the servers"
@@ -407,7 +407,7 @@ class Config(Group):
 
 
 class Process(Group, title="the server's process", only="process"):
-    """A server that is started."""
+    """The environment of a server that the command starts."""
 
     env: list[tuple[str, str]] = option(
         "--env NAME[=VALUE]",
@@ -442,7 +442,7 @@ AUTHORIZATION: Final = "authorization of a server at a URL"
 
 
 class Tokens(Group, title=AUTHORIZATION, only="url"):
-    """What a command sends that does more than logging in."""
+    """The authorization of commands other than ``auth``."""
 
     auth: bool = option(
         "--auth",
@@ -455,7 +455,7 @@ class Tokens(Group, title=AUTHORIZATION, only="url"):
 
 
 class Login(Group, title=AUTHORIZATION, only="url"):
-    """Which login is used, or made."""
+    """The OAuth client and the account of a login."""
 
     client_id: str | None = option(
         "--client-id ID", "this client, as it is registered there"
@@ -477,7 +477,7 @@ class Login(Group, title=AUTHORIZATION, only="url"):
 
 
 class AnyServer(Group, title="any server"):
-    """Each server that a command connects to."""
+    """Options for any kind of server."""
 
     roots: list[str] = option(
         "--roots DIR",
@@ -490,7 +490,7 @@ class AnyServer(Group, title="any server"):
 
 
 class Mode(Group, title="any server"):
-    """How a command speaks with a server."""
+    """The negotiation of the protocol revision."""
 
     mode: str | None = option(
         "--mode/--revision MODE",
@@ -499,7 +499,7 @@ class Mode(Group, title="any server"):
     )
 
 
-# --- checking a server
+# --- options of ``check``
 
 
 class CaseChoice(Group, title="which cases"):
@@ -587,7 +587,7 @@ class CheckReports(Group, title="reports"):
     )
 
 
-# --- measuring a server
+# --- options of ``bench``
 
 
 class Measured(Group, title="what is asked of the server"):
@@ -631,7 +631,7 @@ class LoadSize(Group, title="how much"):
 
 
 class Rounds(Group, title="how much"):
-    """Where servers are started anew."""
+    """The rounds of commands that restart the server in each."""
 
     rounds: int | None = option("--rounds N", "how often all is started anew (5)")
 
@@ -700,7 +700,7 @@ class Against(Group, title=MEASURED):
 
 
 class WithFloor(Group, title=MEASURED):
-    """What stands beside the server."""
+    """The floor to compare with."""
 
     floor: bool = option(
         "--no-floor", "leave out the server that does nothing, measured in turns"
@@ -708,7 +708,7 @@ class WithFloor(Group, title=MEASURED):
 
 
 class Processes(Group, title=MEASURED):
-    """Where a server that runs already is measured."""
+    """The processes of a server that is already running."""
 
     pids: list[int] = option(
         "--pid N", "a process of the server, where it is not found"
@@ -716,7 +716,7 @@ class Processes(Group, title=MEASURED):
 
 
 class Limits(Group, title=MEASURED):
-    """What makes the exit code."""
+    """Conditions that set the exit code."""
 
     fail_if: list[str] = option(
         "--fail-if CONDITION",
@@ -737,7 +737,7 @@ class LoadReports(Group, title="reports"):
     bench_html: str | None = option("--html FILE", "write a page (needs Jinja2)")
 
 
-# --- commands that serve
+# --- options of commands that serve
 
 
 class Listening(Group):
@@ -757,7 +757,7 @@ class Quiet(Group, title="over HTTP", only="http"):
 
 
 class Endpoint(Group, title="over HTTP", only="http"):
-    """Named as the parameters of `Server.run` and `Gateway.asgi`."""
+    """Options with the names of parameters of `Server.run` and `Gateway.asgi`."""
 
     path: str | None = option("--path PATH", "where the endpoint is (default: /mcp)")
     allowed_hosts: list[str] = option(
@@ -865,31 +865,31 @@ class Options(
     Gateway,
     GatewayHttp,
 ):
-    """What a command line asks for; an option that is not given has its default."""
+    """The parsed command line; options that are not given have their defaults."""
 
     verb: str
     """The command, such as `ls` or `auth login`."""
 
     groups: tuple[type[Group], ...] = ()
-    """The options that the command has."""
+    """The groups of the command's options."""
 
     help: str | None = None
-    """The help text, where that was asked for; then nothing else holds."""
+    """The help text if it was requested; then the other attributes are not valid."""
 
     command: tuple[str, ...] = ()
-    """The server's command and its arguments, not yet split if it is one word."""
+    """The server's command and its arguments; a single word is not yet split."""
 
     words: list[str]
-    """What follows the target."""
+    """The words after the target."""
 
     typed: tuple[str, ...] = ()
-    """All words after the command, as they were typed."""
+    """All words after the command's name, unchanged."""
 
     entry: ServerEntry | None = None
-    """What the configuration says of the server, where the target is ``@NAME``."""
+    """The server's entry in the configuration, if the target is ``@NAME``."""
 
     warnings: tuple[str, ...] = ()
-    """What is odd about that configuration."""
+    """Warnings of that configuration."""
 
     is_at_url: bool = False
-    """Whether the target is a URL, and not a command."""
+    """Whether the target is a URL and not a command."""

@@ -1,8 +1,8 @@
 """Output of a command: results to stdout, everything else to stderr.
 
-What comes from a server is escaped where a terminal would obey it: control characters
-retitle windows, write the clipboard, hide and reorder what is shown. With ``--json``
-stdout gets exactly one document, and stderr gets one line if there is an error.
+A server's text is escaped on a terminal: control characters could set the window's
+title, write the clipboard, or hide and reorder text. With ``--json`` stdout gets
+exactly one document, and stderr one line if there is an error.
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ __all__ = [
 ]
 
 REDRAW_S: Final = 0.05
-"""The progress line is rewritten no more often: a terminal is slower than a server."""
+"""Least time between two updates of the progress line; terminals may be slow."""
 
 WAIT_S: Final = 1.0
-"""What takes longer is named at a terminal while it lasts."""
+"""Time after which a terminal shows what the command waits for."""
 
 BAR: Final = 20
 JSON_DEPTH: Final = 10_000
-"""Python's own writer recurses, and what was received may be 1,024 levels deep."""
+"""Recursion limit for Python's JSON encoder; messages may have 1,024 levels."""
 
 
 class Output:
-    """The two streams of a command."""
+    """The output streams of a command."""
 
     def __init__(self, *, is_json: bool = False, verbose: bool = False) -> None:
         self.is_json = is_json
@@ -68,7 +68,7 @@ class Output:
         self.has_styles = self.is_terminal and may_style
         self._strong = _is_terminal(sys.stderr) and may_style
 
-    # Results...
+    # Results
 
     def document(self, value: Any) -> None:
         """Print one JSON document, in ASCII."""
@@ -90,16 +90,16 @@ class Output:
             self.lines(lines)
 
     def lines(self, lines: Iterable[str]) -> None:
-        """Print lines that are printable already."""
+        """Print lines that are already escaped."""
         self._print("".join(f"{line}\n" for line in lines))
 
     def text(self, text: str) -> None:
-        """Print a server's text: escaped on a terminal, else as it is, on lines."""
+        """Print a server's text, escaped on a terminal, with a newline at its end."""
         shown = printable(text) if self.is_terminal else text
         self._print(shown if shown.endswith("\n") or not shown else f"{shown}\n")
 
     def exact(self, data: bytes) -> None:
-        """Write bytes to stdout as they are."""
+        """Write bytes to stdout unchanged."""
         self.clear()
         write_bytes(data)
 
@@ -115,7 +115,7 @@ class Output:
         """Return a text in the terminal's dim style."""
         return f"\x1b[2m{text}\x1b[0m" if self.has_styles else text
 
-    # What is said about them...
+    # Messages
 
     def note(self, text: str) -> None:
         """Write one escaped line to stderr."""
@@ -146,7 +146,7 @@ class Output:
             self.note(f"mcpwire: {sentence(error)}")
 
     def clear(self) -> None:
-        """Erase the progress line, and show none of a wait any more."""
+        """Erase the progress line, and cancel the line of `waiting`."""
         if self._waits is not None:
             self._waits.cancel()
         if self.progress is not None:
@@ -154,11 +154,11 @@ class Output:
 
     @contextlib.contextmanager
     def waiting(self, text: str) -> Iterator[None]:
-        """Show one line at a terminal while something takes longer than `WAIT_S`.
+        """Show a line at a terminal while the block takes longer than `WAIT_S`.
 
-        What is said meanwhile, such as where to log in, takes its place.
+        A message during the block, such as a login URL, replaces the line.
         """
-        if self.progress is None or self.verbose:  # `-v` tells more
+        if self.progress is None or self.verbose:  # `-v` shows more
             yield
             return
         import asyncio
@@ -175,10 +175,10 @@ class Output:
             sys.stderr.write(text)
             sys.stderr.flush()
 
-    # What is asked...
+    # Prompts
 
     def page(self, lines: Iterable[str]) -> None:
-        """Show lines that are printable already, on stderr."""
+        """Write lines that are already escaped to stderr."""
         self.clear()
         self._say("".join(f"{line}\n" for line in lines))
 
@@ -188,7 +188,7 @@ class Output:
 
     @property
     def can_ask(self) -> bool:
-        """Whether a person at the terminal could use a browser."""
+        """Whether stdin and stderr are terminals."""
         return _is_terminal(sys.stdin) and _is_terminal(sys.stderr)
 
     @property
@@ -198,7 +198,7 @@ class Output:
 
     @contextlib.contextmanager
     def prompting(self, prompt: str) -> Iterator[None]:
-        """Show a prompt; while it stands, notes go above it and progress waits."""
+        """Show a prompt during the block; notes go above it, progress is not shown."""
         self.clear()
         self._prompt = prompt
         if self.progress is not None:
@@ -213,7 +213,7 @@ class Output:
 
 
 class ProgressLine:
-    """One line of a terminal, rewritten while a call runs."""
+    """A line of a terminal that is rewritten during a call."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -222,7 +222,7 @@ class ProgressLine:
         self._next = 0.0
 
     def show(self, progress: float, total: float | None, message: str | None) -> None:
-        """Rewrite the line, at most once in `REDRAW_S`."""
+        """Rewrite the line, at most once per `REDRAW_S` before the end."""
         now = time.monotonic()
         is_early = now < self._next and (total is None or progress < total)
         if self.is_held or is_early:
@@ -261,7 +261,7 @@ def progress_text(
 
 
 def _fit(text: str, columns: int) -> str:
-    """Cut a line to the columns that a terminal has; wide characters take two."""
+    """Truncate a line to a number of columns; wide characters take two."""
     if text.isascii():
         return text[:columns]
     from unicodedata import east_asian_width
@@ -275,7 +275,7 @@ def _fit(text: str, columns: int) -> str:
 
 
 def _is_terminal(stream: TextIO | None) -> bool:
-    # Without a descriptor Python's own stream is None.
+    # A standard stream is None if the process has no descriptor for it.
     return stream is not None and not stream.closed and stream.isatty()
 
 
@@ -287,24 +287,24 @@ def _columns(stream: TextIO) -> int:
 
 
 def write_text(text: str) -> None:
-    """Write a text to stdout, now; what its encoding cannot say is written out."""
+    """Write a text to stdout and flush; escape characters outside its encoding."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     write_bytes(text.encode(encoding, "backslashreplace"))
 
 
 def write_bytes(data: bytes) -> None:
-    """Write bytes to stdout as they are, now."""
+    """Write bytes to stdout unchanged, and flush."""
     left = memoryview(data)
     try:
         sys.stdout.flush()
         while left:
-            # Unbuffered (PYTHONUNBUFFERED) it may take a part, and says how much.
+            # An unbuffered stream (PYTHONUNBUFFERED) may write a part only.
             left = left[sys.stdout.buffer.write(left) :]
         sys.stdout.buffer.flush()
     except BrokenPipeError:
         raise
     except (OSError, ValueError, AttributeError) as error:
-        # Without a descriptor 1 Python's own stdout is None, hence AttributeError.
+        # AttributeError: stdout is None if the process has no descriptor 1.
         reason = (getattr(error, "strerror", None) or "it is closed").lower()
         raise OutputError(f"cannot write to standard output: {reason}") from error
 
@@ -331,7 +331,7 @@ def read_file(path: str) -> str:
 
 def read_input() -> str:
     """Return the text from stdin."""
-    if sys.stdin is None:  # as Python has it without a descriptor 0
+    if sys.stdin is None:  # the process has no descriptor 0
         raise UsageError("cannot read standard input: it is closed")
     try:
         return sys.stdin.buffer.read().decode()
@@ -346,12 +346,12 @@ def _reason(error: OSError | ValueError) -> str:
 
 
 def read_source(word: str) -> str:
-    """Return the text that `@FILE`, or `-` and `@-` for stdin, name."""
+    """Return the text of the file that `@FILE` names, or of stdin for `-` or `@-`."""
     return read_input() if word in {"-", "@-"} else read_file(word[1:])
 
 
 def check_writable(path: str) -> None:
-    """Check early that a file can be created at the path."""
+    """Check before the work that a file can be written at the path."""
     folder = os.path.dirname(path) or "."  # noqa: PTH120 - no Path needed
     if os.path.isdir(path):  # noqa: PTH112 - as above
         raise UsageError(f"cannot write {path!r}: it is a directory")
@@ -362,7 +362,7 @@ def check_writable(path: str) -> None:
 
 
 def save(path: str, data: bytes) -> None:
-    """Write a file."""
+    """Write bytes to a file."""
     try:
         with open(path, "wb") as file:  # noqa: PTH123 - no Path needed
             file.write(data)
@@ -370,12 +370,12 @@ def save(path: str, data: bytes) -> None:
         raise UsageError(f"cannot write {path!r}: {_reason(error)}") from error
 
 
-# --- text of a server, made harmless and readable
+# --- escaping of a server's text
 
 
-# `str.isprintable` is false for controls, format characters (bidi among them), line
-# separators and surrogates, as wanted, and for these, which do no harm: spaces of other
-# widths, and the joiners that emoji and several scripts are written with.
+# `str.isprintable` is false for controls, format characters (bidi included), line
+# separators and surrogates, as required, but also for these harmless characters:
+# spaces of other widths, and the joiners that emoji and several scripts need.
 _HARMLESS: Final = frozenset(
     "\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u200c\u200d\u202f\u205f\u3000"
@@ -383,14 +383,14 @@ _HARMLESS: Final = frozenset(
 
 
 def one_line(text: str) -> str:
-    """Return the text as one line, with everything that is not visible written out."""
+    """Return the text as one line, with invisible characters escaped."""
     if text.isprintable():
         return text
     return "".join(map(_visible, text))
 
 
 def printable(text: str) -> str:
-    """Return the text, its lines and tabs kept, what else is invisible written out."""
+    """Return the text with invisible characters except newlines and tabs escaped."""
     if text.isprintable():
         return text
     return "\n".join(
@@ -400,7 +400,7 @@ def printable(text: str) -> str:
 
 
 def shorten(text: str, limit: int) -> str:
-    """Cut a text to `limit` characters, with "..." at the cut."""
+    """Truncate a text to `limit` characters, "..." at its end included."""
     return text if len(text) <= limit else f"{text[: max(limit - 3, 0)]}..."
 
 
@@ -410,36 +410,36 @@ def _visible(character: str) -> str:
     return character.encode("unicode_escape").decode()
 
 
-# --- words of a server among our own
+# --- quotes of a server's text
 
 
 MARK: Final = "| "
 MIN_WIDTH: Final = 20
 
 MAX_LINES: Final = 30
-"""More lines would push the name of the server out of sight."""
+"""Limit of quoted lines; more would scroll the server's name off the screen."""
 
 MAX_CHARACTERS: Final = 4_000
 
 
 def plain(text: str) -> str:
-    """Return the text as one harmless line in which no terminal finds a link.
+    """Return the text as one escaped line in which terminals do not detect links.
 
     2025-11-25 client/elicitation, "Safe URL Handling": URLs SHOULD NOT be clickable in
-    any field but the one that is meant for them.
+    any field other than the URL's own.
     """
     return one_line(text).replace("://", "[://]")
 
 
 def quoted(text: str, width: int, indent: str = "  ") -> list[str]:
-    """Return the text as lines of that width, each with a mark before it."""
+    """Return the text as escaped lines of at most that width, each after a mark."""
     from textwrap import wrap
 
     head = f"{indent}{MARK}"
     found: list[str] = []
     for line in shorten(text, MAX_CHARACTERS).strip().splitlines():
         shown = plain(line)
-        # Letters beyond ASCII may take two columns each.
+        # Characters outside ASCII may take two columns each.
         room = (width - len(head)) // (1 if shown.isascii() else 2)
         found += wrap(shown, max(room, MIN_WIDTH)) or [""]
     if len(found) > MAX_LINES:
@@ -448,11 +448,11 @@ def quoted(text: str, width: int, indent: str = "  ") -> list[str]:
     return [f"{head}{line}" for line in found]
 
 
-# --- heads of requests and responses, as curl shows them
+# --- heads of HTTP requests and responses, in curl's format
 
 
 MARKS: Final = {"request": ">", "response": "<"}
-"""The events of the client's trace that are heads, and how each line of one begins."""
+"""Event of the client's trace that is a head -> mark before each of its lines."""
 
 
 def head_lines(event: str, head: str) -> list[str]:

@@ -1,7 +1,7 @@
-"""Turns the words of a command line into `Options`, by the table of the options.
+"""Parses the words of a command line to `Options`, by the declarations in `options`.
 
-One rule beside argparse's: everything after the first ``--`` is the server's command,
-untouched; without it, the first word is the command, as one line.
+A rule in addition to argparse's: all words after the first ``--`` are the server's
+command, unchanged; without ``--`` the first word is the whole command line.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ WRONG_TARGET: Final = {
 
 
 def parse(name: str, command: Command, words: Sequence[str]) -> Options:
-    """Parse what follows the name of a command."""
+    """Parse the words after the name of a command."""
     head = list(words)
     server: tuple[str, ...] = ()
     if "--" in head:
@@ -64,7 +64,7 @@ def parse(name: str, command: Command, words: Sequence[str]) -> Options:
 
 
 _INVALID: Final = re.compile(r"invalid (.+?) value: ")
-"""What argparse says of a value that a type cannot read."""
+"""argparse's message about a value that its type cannot parse."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -72,14 +72,14 @@ class _Parser(argparse.ArgumentParser):
     has_arguments = False
 
     def error(self, message: str) -> NoReturn:
-        """Raise what is wrong as one sentence, instead of printing the usage."""
+        """Raise a usage error of one sentence, instead of printing the usage."""
         if not message.startswith("unrecognized arguments"):
             message = _INVALID.sub(r"must be \1, got ", message)
             raise UsageError(f"{message} (see {self.prog} --help)")
         word = message.partition(": ")[2].split(maxsplit=1)[0].partition("=")[0]
         similar = []
         if word.startswith("--"):
-            # The dashes, which all of them have, say nothing of how alike they are.
+            # Common dashes would make all options similar.
             flags = [o for action in self._actions for o in action.option_strings]
             known = [flag[2:] for flag in flags if flag.startswith("--")]
             similar = [f"--{name}" for name in close_matches(word[2:], known)]
@@ -142,7 +142,7 @@ def _parser(name: str, command: Command) -> _Parser:
 
 
 def _place_words(options: Options, command: Command, server: tuple[str, ...]) -> None:
-    """Split the target from the words behind it; check the number of words."""
+    """Split the target from the words after it; check the number of words."""
     words, verb = options.words, options.verb
     is_all = verb == "ls" and options.config is not None and not words
     wants_target = command.target and not server and not is_all
@@ -169,12 +169,12 @@ def _place_words(options: Options, command: Command, server: tuple[str, ...]) ->
 
 
 def is_url(word: str) -> bool:
-    """Tell whether a target is a URL; if not, it is a command line."""
+    """Return whether a target is a URL; any other target is a command line."""
     return "://" in word.strip().partition(" ")[0]
 
 
 def _check_target(options: Options) -> None:
-    """Find the server that `@NAME` means; check that the options fit the target."""
+    """Look up the server of `@NAME`; check that the options fit the target."""
     command = options.command
     if len(command) == 1 and command[0].startswith("@"):
         from mcpwire.cli.targets import place_entry
@@ -201,6 +201,6 @@ def _check_target(options: Options) -> None:
 
 
 def _refuse(options: Options, group: type[Group], problem: str) -> None:
-    """Refuse the first option of a group that is given."""
+    """Raise a usage error for the first option of a group that is set."""
     for flag in options.flags(group):
         raise UsageError(f"{flag} {problem}")

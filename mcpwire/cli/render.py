@@ -1,6 +1,6 @@
-"""Formats results, lists and the handshake as text for people.
+"""Formats results, lists and the handshake as text.
 
-Text is returned as it came; `Output` escapes it for a terminal.
+The texts of results and prompts are not escaped here; all lines of lists are.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ __all__ = [
 
 
 def tool_text(result: CallToolResult) -> str:
-    """Return the text of a result; its data where it has no content."""
+    """Return the text of a result, or its structured content if it has no content."""
     from mcpwire.types import UNSET
 
     if not result.content and result.structured_content is not UNSET:
@@ -89,12 +89,12 @@ def block_text(block: ContentBlock) -> str:
 
 
 def _size(base64: str) -> str:
-    """Return the decoded size of a Base64 text."""
+    """Return the decoded size of a base64 text."""
     return f"{len(base64.rstrip('=')) * 3 // 4:,} bytes"
 
 
 def info_lines(client: Client, target: str) -> list[str]:
-    """Return the lines of `info`."""
+    """Return the lines of ``mcpwire info``."""
     record = client.negotiation
     assert record is not None
     era = record.era.value if record.era is not None else "no"
@@ -119,7 +119,7 @@ def info_lines(client: Client, target: str) -> list[str]:
 
 
 def capability_words(client: Client) -> list[str]:
-    """Return what the server declared, with the switches that are on."""
+    """Return the server's capabilities, each with its enabled settings."""
     from mcpwire.types import encode
 
     assert client.capabilities is not None
@@ -141,7 +141,7 @@ MAX_DESCRIPTION = 120
 
 
 class Style(NamedTuple):
-    """How headings and asides are shown, and how wide a line may be."""
+    """The styles of headings and notes, and the width of a line."""
 
     bold: Callable[[str], str]
     dim: Callable[[str], str]
@@ -149,13 +149,13 @@ class Style(NamedTuple):
 
     @classmethod
     def of(cls, output: Output, indent: int = 0) -> Style:
-        """Return the style of stdout, for lines that are indented so far."""
+        """Return the style of stdout, for lines with that indentation."""
         width = None if output.width is None else output.width - indent
         return cls(output.bold, output.dim, width)
 
 
 def first_line(text: str | None) -> str:
-    """Return the first non-empty line, cut at a sentence if it is long."""
+    """Return the first non-empty line; a long one is cut after a sentence or word."""
     lines = (line.strip() for line in (text or "").split("\n"))
     line = one_line(next((line for line in lines if line), ""))
     if len(line) <= MAX_DESCRIPTION:
@@ -166,7 +166,7 @@ def first_line(text: str | None) -> str:
 
 
 def tools(items: Sequence[Tool], style: Style) -> list[str]:
-    """Write the section of the tools."""
+    """Return the lines of the section of tools."""
     lines = [style.bold(f"Tools ({len(items)})")]
     width = style.width - len(NAME_INDENT) if style.width is not None else None
     for tool in items:
@@ -176,7 +176,7 @@ def tools(items: Sequence[Tool], style: Style) -> list[str]:
 
 
 def resources(items: Sequence[Resource], style: Style) -> list[str]:
-    """Write the section of the resources."""
+    """Return the lines of the section of resources."""
     lines = [style.bold(f"Resources ({len(items)})")]
     for item in items:
         size = f"{item.size:,} bytes" if item.size is not None else None
@@ -185,7 +185,7 @@ def resources(items: Sequence[Resource], style: Style) -> list[str]:
 
 
 def templates(items: Sequence[ResourceTemplate], style: Style) -> list[str]:
-    """Write the section of the resource templates."""
+    """Return the lines of the section of resource templates."""
     lines = [style.bold(f"Resource templates ({len(items)})")]
     for item in items:
         lines += _entry([item.uri_template], (item.mime_type,), _named(item), style)
@@ -193,7 +193,7 @@ def templates(items: Sequence[ResourceTemplate], style: Style) -> list[str]:
 
 
 def prompts(items: Sequence[Prompt], style: Style) -> list[str]:
-    """Write the section of the prompts."""
+    """Return the lines of the section of prompts."""
     lines = [style.bold(f"Prompts ({len(items)})")]
     width = style.width - len(NAME_INDENT) if style.width is not None else None
     for prompt in items:
@@ -203,7 +203,7 @@ def prompts(items: Sequence[Prompt], style: Style) -> list[str]:
 
 
 def skills(items: Sequence[Skill], style: Style) -> list[str]:
-    """Write the section of the skills."""
+    """Return the lines of the section of skills."""
     lines = [style.bold(f"Skills ({len(items)})")]
     for item in items:
         files = "dynamic" if item.is_dynamic else f"{len(item.resources)} file(s)"
@@ -244,7 +244,7 @@ MAX_RESULT_MEMBERS: Final = 8
 
 
 def type_name(schema: Any, reader: SchemaReader, depth: int = MAX_DEPTH) -> str:
-    """Return a short name for what a schema allows, such as ``list[int] | null``."""
+    """Return a short name of a schema's type, such as ``list[int] | null``."""
     schema = reader.resolve(schema)
     listed = reader.choices(schema)
     if listed is not None:
@@ -268,7 +268,7 @@ def _kind_name(
 
 
 def parameters(schema: Any) -> list[str]:
-    """Return the parameters of a tool, in its own order."""
+    """Return the parameters of a tool, in the order of its schema."""
     reader = SchemaReader(schema)
     required = reader.required()
     found = []
@@ -301,7 +301,7 @@ def result_name(schema: Any) -> str:
 
 
 def _layout(name: str, inner: list[str], outcome: str, width: int | None) -> list[str]:
-    """Lay a signature out on one line, or on several where it is wider than `width`."""
+    """Return a signature as one line, or as several if it is wider than `width`."""
     shown = [one_line(part) for part in inner]
     start, end = f"{one_line(name)}(", f"){one_line(outcome)}"
     line = f"{start}{', '.join(shown)}{end}"
@@ -317,7 +317,7 @@ def tool_signature(tool: Tool, width: int | None = None) -> list[str]:
 
 
 def prompt_signature(prompt: Prompt, width: int | None = None) -> list[str]:
-    """Return the signature of a prompt, as lines; its arguments are all text."""
+    """Return the signature of a prompt, as lines; all its arguments are text."""
     inner = [
         argument.name if argument.required else f"{argument.name}?"
         for argument in prompt.arguments or ()
@@ -326,7 +326,7 @@ def prompt_signature(prompt: Prompt, width: int | None = None) -> list[str]:
 
 
 def badges(hints: ToolAnnotations | None) -> list[str]:
-    """Return what a server says of a tool's effects, in words; hints, not promises."""
+    """Return words for the server's hints about a tool's effects."""
     if hints is None:
         return []
     if hints.read_only_hint:

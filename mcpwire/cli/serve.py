@@ -53,7 +53,7 @@ __all__ = [
 
 
 def address_of(given: str) -> str:
-    """Return the address with the host that it leaves out: this machine's own."""
+    """Return the address, with 127.0.0.1 if it has no host."""
     from mcpwire.server.http.uvicorn import read_address
 
     address = f"127.0.0.1{given}" if given.startswith(":") else given
@@ -64,7 +64,7 @@ def address_of(given: str) -> str:
 
 @contextlib.contextmanager
 def listening() -> Iterator[None]:
-    """Make a usage error of an address that nothing can listen on."""
+    """Convert the error of an address that is not available to a usage error."""
     from mcpwire.server.http.uvicorn import CannotListen
 
     try:
@@ -91,18 +91,18 @@ def serve(options: Options) -> int:
                 server.run(http=address, **options.given(Endpoint, Serve, Quiet))
     except (UsageError, BrokenPipeError):
         raise
-    except Exception as error:  # whatever the author's module and lifespan raise
+    except Exception as error:  # raised by the author's module or lifespan
         if isinstance(error, LocalProtocolError) and isinstance(
             error.__cause__ or error.__context__, ImportError
         ):
-            raise UsageError(f"{target}: {error}") from error  # names the package
+            raise UsageError(f"{target}: {error}") from error  # a missing package
         traceback.print_exception(type(error), error, _from_authors(error))
         return Exit.INTERNAL
     return Exit.OK
 
 
 def _from_authors(error: Exception) -> TracebackType | None:
-    """Return the traceback from where the author's code begins."""
+    """Return the traceback without the leading frames of this package and importlib."""
     found = error.__traceback__
     while found is not None:
         name = found.tb_frame.f_globals.get("__name__", "")
@@ -113,11 +113,11 @@ def _from_authors(error: Exception) -> TracebackType | None:
 
 
 NAMES: Final = ("server", "mcp", "app")
-"""What a server is called where nobody says it."""
+"""Names of a server that are tried if none is given."""
 
 
 def split_target(target: str) -> tuple[str, str | None]:
-    """Return the module, or the path of a file, and the name behind the colon."""
+    """Return the module or the path of a file, and the name after the colon."""
     where, colon, name = target.rpartition(":")
     if not colon or "/" in name or "\\" in name or name.endswith(".py"):
         return target, None
@@ -127,7 +127,7 @@ def split_target(target: str) -> tuple[str, str | None]:
 
 
 def load_server(target: str) -> Server:
-    """Import the module or the file, and return its server."""
+    """Import a module or a file, and return its server."""
     where, name = split_target(target)
     module = _import(where)
     found = _find(module, name, where)
@@ -151,7 +151,7 @@ def _import(where: str) -> ModuleType:
     try:
         return importlib.import_module(where)
     except ModuleNotFoundError as error:
-        # What is missing may be something that the module needs.
+        # The missing module may also be an import of the user's module.
         if error.name is not None and f"{where}.".startswith(f"{error.name}."):
             raise UsageError(f"there is no module {where!r}") from error
         raise
@@ -208,34 +208,34 @@ def _servers(module: ModuleType) -> list[str]:
 
 
 INTERVAL_S: Final = 0.4
-"""How often the files are looked at."""
+"""Interval of the checks for changed files."""
 
 STOP_S: Final = 5.0
-"""How long a server may take to end before it is killed."""
+"""Time between the signal to end and the kill of a server."""
 
 _SKIPPED: Final = frozenset({"__pycache__", "node_modules", "site-packages"})
 
 
 def sources(folder: Path) -> dict[Path, int]:
-    """Return the Python files below a folder, and when each was written."""
+    """Return the Python files below a folder with their modification times in ns."""
     found = {}
     for path in folder.rglob("*.py"):
         parts = path.relative_to(folder).parts
         if not any(part in _SKIPPED or part.startswith(".") for part in parts):
-            # Editors put a new file in the place of the old one meanwhile.
+            # An editor may be replacing the file.
             with contextlib.suppress(FileNotFoundError):
                 found[path] = path.stat().st_mtime_ns
     return found
 
 
 def changed(before: Mapping[Path, int], now: Mapping[Path, int]) -> Path | None:
-    """Return the first file that was added, removed or written in between."""
+    """Return the first file that was added, removed or written between two scans."""
     paths = sorted(before.keys() | now.keys())
     return next((path for path in paths if before.get(path) != now.get(path)), None)
 
 
 def _run_reloading(options: Options) -> int:
-    """Run the command in a child, again after each change, until a signal ends it."""
+    """Run the command in a child until a signal; restart it after each change."""
     where, _ = split_target(options.words[0])
     folder = Path(where).parent if where.endswith(".py") else Path.cwd()
     output = Output(verbose=True)
@@ -250,7 +250,7 @@ def _run_reloading(options: Options) -> int:
     words = [word for word in options.typed if word != "--reload"]
     command = [sys.executable, "-m", "mcpwire", "serve", *words]
     before = sources(folder)
-    child = subprocess.Popen(command)  # noqa: S603 - ourselves, with the user's words
+    child = subprocess.Popen(command)  # noqa: S603 - this program, the user's words
     try:
         while not stop.wait(INTERVAL_S):
             now = sources(folder)
@@ -283,7 +283,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def gateway(options: Options) -> int:
-    """Serve many servers as one."""
+    """Run a gateway that serves many servers as one."""
     has_servers = bool(options.words or options.config)
     if options.from_headers and (has_servers or options.watch):
         raise UsageError("--from-headers is for clients that name all servers")
@@ -298,7 +298,7 @@ def gateway(options: Options) -> int:
     try:
         made = _gateway(options)
         if address is not None:
-            made.asgi(**for_http)  # refuses what is wrong before anything starts
+            made.asgi(**for_http)  # checks the options before the start
     except (TypeError, ValueError) as error:
         raise UsageError(str(error)) from error
     if address is None:
@@ -394,7 +394,7 @@ def _settings(options: Options) -> dict[str, Any]:
 
 
 class DemoOverHttp:
-    """The embedded server as what `run_http` serves."""
+    """The embedded server in the shape that `run_http` expects."""
 
     name = "mcpwire-demo"
 
@@ -410,7 +410,7 @@ class DemoOverHttp:
         self.revisions = self._dispatcher.revisions
 
     def asgi(self, **options: Any) -> App:
-        """Return the application, with the issuer beside it."""
+        """Return the application, with the issuer (if any) at the same origin."""
         from mcpwire.server.http.app import AsgiApp
 
         app = AsgiApp(self._dispatcher, **options)
@@ -418,7 +418,7 @@ class DemoOverHttp:
 
 
 def demo_server(options: Options) -> int:
-    """Be the embedded server."""
+    """Run the embedded server."""
     if options.http is None:
         from mcpwire.server.demo import main
 
@@ -431,10 +431,10 @@ def demo_server(options: Options) -> int:
         if not options.is_guarded:
             server = DemoOverHttp()
         else:
-            # A port alone means this machine, which people and browsers call so.
+            # Users and browsers reach a port without a host as localhost.
             is_port = options.http.startswith(":")
             server = _guarded(f"localhost{options.http}" if is_port else address)
-            if not options.quiet:  # its tokens are for that URL only
+            if not options.quiet:  # announce the URL that its tokens are for
                 more["announce"] = lambda _: say_where(server.resource, server)
         run_http(server, address, quiet=options.quiet, **more)
     return Exit.OK

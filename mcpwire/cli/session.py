@@ -1,7 +1,7 @@
-"""Connects for one command: builds the client, runs the work, ends the server.
+"""The connection of one command: makes the client, runs the work, ends the server.
 
-A signal cancels the work, which tells the server; closing then has a moment, and what
-is left is killed. A second signal does not wait for that moment.
+A signal cancels the work and so the server's request; after a grace period for closing,
+remaining processes are killed. A second signal skips the grace period.
 """
 
 from __future__ import annotations
@@ -53,19 +53,19 @@ __all__ = [
 T = TypeVar("T")
 
 CONNECT_TIMEOUT_S: Final = 60.0
-"""What `npx` and `uvx` may take to install a server at its first start."""
+"""Time for `npx` and `uvx` to install a server at its first start."""
 
 HURRY_S: Final = 0.7
-"""How long an interrupted command may take to close before it kills its server."""
+"""Time for an interrupted command to close before it kills its server."""
 
 CLOSE_GRACE_S: Final = 1.0
-"""A command is one call long: nobody waits for servers that do not leave."""
+"""Grace period for a server to exit; short, since a command makes a single call."""
 
 EXCERPT: Final = 400
-"""How much of a message one ``-v`` shows, in characters."""
+"""Characters of a message that a single ``-v`` shows."""
 
 _LIKE_URL: Final = re.compile(r"[\w.-]+:[0-9]+(?:/|$)|\w[\w-]*(?:\.[\w-]+)+/")
-"""What stands where a command should, and is meant as a URL."""
+"""A command that looks like a URL without its scheme."""
 
 TRACEBACK: Final = "Traceback (most recent call last)"
 
@@ -76,7 +76,7 @@ EVENTS: Final = {
     "lost": "lost:",
     "close": "closed",
 }
-"""How ``-v`` shows the events of the client's trace."""
+"""Event of the client's trace -> its label in the output of ``-v``."""
 
 SIGNALS: Final = tuple(
     number
@@ -86,7 +86,7 @@ SIGNALS: Final = tuple(
 
 
 def in_session(work: Callable[[Session], Awaitable[None]]) -> Callable[[Options], int]:
-    """Make a command of what is done with the server that it connects to."""
+    """Make a command of a coroutine function that takes a connected session."""
 
     def command(options: Options) -> int:
         async def session(output: Output, signals: Signals) -> int:
@@ -101,7 +101,7 @@ def in_session(work: Callable[[Session], Awaitable[None]]) -> Callable[[Options]
 def run_command(
     options: Options, work: Callable[[Output, Signals], Coroutine[Any, Any, T]]
 ) -> T:
-    """Run a command's coroutine to its end; what it leaves behind is cancelled."""
+    """Run a command's coroutine to its end; cancel the tasks that it leaves."""
     output = Output(is_json=options.json, verbose=options.verbose > 0)
     report_entry(options, output)
     with _logging_to(output), asyncio.Runner() as runner:
@@ -121,7 +121,7 @@ def run_command(
 
 @contextlib.contextmanager
 def _logging_to(output: Output) -> Iterator[None]:
-    """Write the library's log to stderr, and only with -v."""
+    """Write the library's log to stderr, with -v only."""
 
     class Handler(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
@@ -141,7 +141,7 @@ def _logging_to(output: Output) -> Iterator[None]:
 
 
 class Signals:
-    """Cancels the running task when a signal comes."""
+    """Cancels the running task when a signal arrives."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -152,13 +152,13 @@ class Signals:
         self.is_hurried = False
         for number in SIGNALS:
             if signal.getsignal(number) is signal.SIG_IGN:
-                continue  # `nohup`, or a shell's background job: so it shall stay
-            # Not every loop can, and only the main thread may.
+                continue  # ignored by `nohup` or a shell's background job: keep that
+            # Not every loop supports handlers, and only the main thread may set them.
             with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
                 loop.add_signal_handler(number, self.receive, int(number))
 
     def receive(self, number: int) -> None:
-        """Take a signal."""
+        """Handle a signal."""
         may_stay = number == signal.SIGINT and not self._has_left
         if may_stay and self._instead is not None:
             self._has_left = True
@@ -172,10 +172,10 @@ class Signals:
 
     @contextlib.contextmanager
     def interrupts(self, instead: Callable[[], None]) -> Iterator[None]:
-        """Let Ctrl-C do something else: it ends a question, not the command.
+        """Make Ctrl-C call a function during the block: it ends a question only.
 
-        The second in a row ends the command all the same, or a server that asks and
-        asks would never let go.
+        A second Ctrl-C in a row ends the command; otherwise a server that keeps asking
+        could keep the command running.
         """
         self._instead = instead
         try:
@@ -184,11 +184,11 @@ class Signals:
             self._instead = None
 
     def stay(self) -> None:
-        """Allow the next question to be interrupted: one was answered."""
+        """Allow the next question to be interrupted, since one was answered."""
         self._has_left = False
 
     def hurry(self) -> None:
-        """Cancel the task once more, and wait for nothing after that."""
+        """Cancel the task once more, and skip the grace period."""
         self.is_hurried = True
         self._cancel()
 
@@ -201,7 +201,7 @@ READ_BYTES: Final = 65_536
 
 
 def typed() -> asyncio.Future[bytes]:
-    """Return the future of what is typed next; empty: the terminal has gone."""
+    """Return a future of the next input from stdin; empty: end of the input."""
     loop = asyncio.get_running_loop()
     fd = sys.stdin.fileno()
     read: asyncio.Future[bytes] = loop.create_future()
@@ -219,7 +219,7 @@ def typed() -> asyncio.Future[bytes]:
 
 
 def _advice(error: BaseException) -> str:
-    """Return a hint for an error of connecting to a command, or an empty text."""
+    """Return a hint for an error in connecting to a command, or an empty text."""
     from mcpwire import ConnectError, NegotiationError, RequestTimeout, RPCError
 
     if isinstance(error, ConnectError) and error.errno in {errno.EACCES, errno.ENOEXEC}:
@@ -237,12 +237,12 @@ def _advice(error: BaseException) -> str:
 
 
 def advice_at_url(error: BaseException) -> str:
-    """Return a hint for an error of connecting to a URL, or an empty text."""
+    """Return a hint for an error in connecting to a URL, or an empty text."""
     from mcpwire import ConnectError, HTTPError, NegotiationError, RemoteProtocolError
 
     if isinstance(error, ConnectError) and hasattr(error.__cause__, "verify_message"):
-        return "--ca FILE trusts an authority of your own"  # as `ssl` says it
-    # A page, or nothing, where an endpoint should be: most often the path is wrong.
+        return "--ca FILE trusts an authority of your own"  # an error of `ssl`
+    # The URL is not that of an MCP endpoint: usually its path is wrong.
     cause = error.__cause__ if isinstance(error, NegotiationError) else error
     status = cause.status if isinstance(cause, HTTPError) else None
     if status is not None and "follow_redirects is off" in str(cause):
@@ -253,13 +253,13 @@ def advice_at_url(error: BaseException) -> str:
 
 
 def advise_limit(error: Exception) -> None:
-    """Add to the error of a message that is too large the option for its limit."""
+    """Add a hint at --max-message to the error of a message that is too large."""
     if "(Limits.message)" in str(error):
         error.add_note("--max-message BYTES gives it another limit")
 
 
 def limits_of(options: Options) -> Limits:
-    """Return the limits of a command's clients."""
+    """Return the limits for a command's clients."""
     return Limits(
         message=options.max_message or DEFAULT_LIMITS.message,
         close_grace=CLOSE_GRACE_S,
@@ -268,7 +268,7 @@ def limits_of(options: Options) -> Limits:
 
 
 class Session:
-    """One command's connection, and what ``-v`` tells about it."""
+    """The connection of one command, and its diagnostic output for ``-v``."""
 
     def __init__(self, options: Options, output: Output, signals: Signals) -> None:
         self.options = options
@@ -284,7 +284,7 @@ class Session:
         self._probes = ProbeCache(self.target, is_on=not options.no_cache)
         self._mode = options.mode or "auto"
         self._skips_probe = self._mode == "auto" and self._probes.is_silent
-        self.host = None  # the server is told that nobody answers
+        self.host = None  # then no capability for server requests is declared
         if options.may_ask and Asking in options.groups:
             from mcpwire.cli.interactive import Host
 
@@ -318,7 +318,7 @@ class Session:
             )
 
     async def run(self, work: Callable[[Session], Awaitable[None]]) -> None:
-        """Connect, do the work, and end the server whatever happens."""
+        """Connect, do the work, and always end the server."""
         try:
             await self._connect()
             if self.options.log_level is not None:
@@ -328,8 +328,8 @@ class Session:
                 self.host.finish()
         except MCPError as error:
             if self.host is not None and self.host.failure is not None:
-                raise self.host.failure from error  # which led to it
-            # What the server wrote to stderr before it answered is read by then.
+                raise self.host.failure from error  # the failure caused the error
+            # One turn of the loop reads the stderr output that preceded the answer.
             await asyncio.sleep(0)
             self._advise(error)
             raise
@@ -356,7 +356,7 @@ class Session:
                 self.output.detail(f"{'':11}{line}")
 
     async def _open(self) -> None:
-        """Connect; a server that did not answer the probe lately is not probed."""
+        """Connect; do not probe a server that did not answer the probe recently."""
         try:
             await self.client.connect()
         except MCPError as error:
@@ -375,7 +375,7 @@ class Session:
             self._probes.keep()
 
     def _advise(self, error: MCPError) -> None:
-        """Add to an error the option that would avoid it."""
+        """Add a hint at the option that avoids the error."""
         if self.options.is_at_url and exit_code(error) == Exit.AUTHORIZATION:
             advise_login(error, self.options, is_late=self._is_connected)
             return
@@ -392,7 +392,7 @@ class Session:
 
     @property
     def progress(self) -> Callable[[float, float | None, str | None], None] | None:
-        """What takes progress; ``None`` where nobody would see it."""
+        """The progress callback; ``None`` if progress is not shown."""
         line, wanted = self.output.progress, self.options.progress
         if wanted is False:
             return None
@@ -431,7 +431,7 @@ class Session:
             return
         label = EVENTS.get(event)
         if event == "open" and self.options.is_at_url:
-            label = "opened"  # what is there was running before
+            label = "opened"  # a server at a URL is not started here
         if label is not None:
             text = data.decode("utf-8", "replace") if isinstance(data, bytes) else data
             self._show(f"{label} {self._excerpt(str(text))}")
@@ -459,11 +459,11 @@ class Session:
 
 METHOD: Final = "tools/call"
 POINTS: Final = ("queued", "written", "first byte", "complete", "decoded")
-"""In the order in which they come."""
+"""The points of a request that are timed, in order."""
 
 
 class Timing:
-    """Notes when what happened; whatever takes time is done afterwards."""
+    """Records the times of a call's events; they are evaluated after the call."""
 
     def __init__(self) -> None:
         self._started = self._ended = 0.0
@@ -476,7 +476,7 @@ class Timing:
         self._is_torn = False
 
     def trace(self, event: str, data: Any) -> None:
-        """Take one event of the connection (`mcpwire.transports.base.Trace`)."""
+        """Record an event of the connection (`mcpwire.transports.base.Trace`)."""
         now = time.perf_counter()
         if event == "open":
             self._total = 0
@@ -487,7 +487,7 @@ class Timing:
         elif event == "written":
             if self._is_on:
                 self._written.append((now, data))
-        elif event == "response":  # over HTTP, where its body is told as a whole
+        elif event == "response":  # HTTP: the body is traced as a whole
             self._chunk_at = self._line_at = now
         elif event == "read":
             self._note_read(now, data)
@@ -503,16 +503,16 @@ class Timing:
         self._is_torn = not data.endswith(b"\n")
 
     def start(self) -> None:
-        """The call is made now."""
+        """Record the start of the call."""
         self._is_on = True
         self._started = time.perf_counter()
 
     def stop(self) -> None:
-        """The typed result is there."""
+        """Record the arrival of the decoded result."""
         self._ended = time.perf_counter()
 
     def report(self, output: Output) -> None:
-        """Say what was measured."""
+        """Report the measured times."""
         self._is_on = False
         found = self.rounds()
         for number, points in enumerate(found, 1):
@@ -524,7 +524,7 @@ class Timing:
             output.event("timing", value, f"timing{which}: {said}")
 
     def rounds(self) -> list[dict[str, float]]:
-        """Return what was measured of each request, in milliseconds."""
+        """Return each request's times in milliseconds since the start, by point."""
         found: dict[int, dict[str, float]] = {}
         for at, end, line in self._sent:
             message = _message(line)

@@ -1,4 +1,4 @@
-"""The target of a command: a server that it starts, or one at a URL."""
+"""The target of a command: a server that it starts, or a server at a URL."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def against_of(options: Options, output: Output) -> Stdio | Http | None:
 
 
 def _of_command(command: tuple[str, ...]) -> Stdio:
-    """Return the target of a command; one word is a line, or a path with spaces."""
+    """Return the target of a command; one word is a command line or a file's path."""
     is_path = " " in command[0] and os.path.isfile(command[0])  # noqa: PTH113 - one call
     if len(command) == 1 and not is_path:
         command = split(command[0], "server")
@@ -101,7 +101,7 @@ def _of_command(command: tuple[str, ...]) -> Stdio:
 
 
 def split(line: str, whose: str) -> tuple[str, ...]:
-    """Return the words of a command line, as a POSIX shell splits it."""
+    """Split a command line into words as a POSIX shell does."""
     import shlex
 
     with usage_errors(f"cannot split the command line {line!r}: "):
@@ -111,7 +111,7 @@ def split(line: str, whose: str) -> tuple[str, ...]:
     return tuple(words)
 
 
-# URLs...
+# URLs
 
 
 def _at_url(options: Options, output: Output) -> Http:
@@ -139,7 +139,7 @@ def _at_url(options: Options, output: Output) -> Http:
 def _joined(
     configured: Mapping[str, str] | None, given: dict[str, str]
 ) -> dict[str, str]:
-    """Return the headers of a configuration, and over them those that are given."""
+    """Return the configured headers, overridden by those of the command line."""
     names = {name.lower() for name in given}
     kept = {k: v for k, v in (configured or {}).items() if k.lower() not in names}
     return {**kept, **given}
@@ -166,7 +166,7 @@ def _check_proxy(proxy: str | None) -> None:
 
 
 def _headers(options: Options) -> dict[str, str]:
-    """Return the headers of all options."""
+    """Return the headers of the command line."""
     headers: dict[str, str] = {}
     for name, value in (
         *_given_headers(options.headers),
@@ -199,7 +199,7 @@ def _given_headers(words: Iterable[str]) -> Iterable[tuple[str, str]]:
 
 def _header(line: str, what: str) -> tuple[str, str]:
     name, colon, value = line.partition(":")
-    if not colon:  # the line stays hidden, it may be a secret
+    if not colon:  # not shown, since the line may be a secret
         raise UsageError(f"{what}: a header is written 'NAME: VALUE'")
     return name.strip(), value.strip()
 
@@ -209,7 +209,7 @@ HEADER_VARIABLE: Final = re.compile(r"([^=]+)=(?:(.*) )?([A-Za-z_][A-Za-z0-9_]*)
 
 def _header_of_variable(word: str) -> tuple[str, str]:
     match = HEADER_VARIABLE.fullmatch(word)
-    if match is None:  # hidden, for it may be the secret itself
+    if match is None:  # not shown, since the word may be the secret itself
         raise UsageError(
             "--header-env must be NAME=VARIABLE, such as "
             "'Authorization=Bearer TOKEN', where TOKEN is a variable's name"
@@ -222,7 +222,7 @@ def _header_of_variable(word: str) -> tuple[str, str]:
 
 
 def read_configuration(options: Options, only: str | None = None) -> Configuration:
-    """Return the configuration of ``--config``, or that of the usual files."""
+    """Return the configuration of ``--config``, or of the default files."""
     from mcpwire.config import default_files, load
 
     files = (options.config,) if options.config else default_files()
@@ -248,7 +248,7 @@ def read_configuration(options: Options, only: str | None = None) -> Configurati
 
 @contextlib.contextmanager
 def _quietly() -> Iterator[None]:
-    """Disable the log of warnings: the command prints them itself."""
+    """Disable the log of configuration warnings: the command prints them itself."""
     logger = logging.getLogger("mcpwire.config")
     kept, logger.disabled = logger.disabled, True
     try:
@@ -272,7 +272,7 @@ def place_entry(options: Options) -> None:
 
 
 def report_entry(options: Options, output: Output) -> None:
-    """Report the entry's warnings, and its target if its file was found by itself."""
+    """Report configuration warnings, and the target of an entry in a default file."""
     for warning in options.warnings:
         output.event("warning", warning, f"mcpwire: {warning}")
     entry = options.entry
@@ -287,7 +287,7 @@ def report_entry(options: Options, output: Output) -> None:
 
 
 def _is_found(options: Options, entry: ServerEntry) -> bool:
-    """Tell whether the entry is from a file that lies in the working directory."""
+    """Return whether the entry is from a default file in the working directory."""
     from mcpwire.config.loading import HERE, VARIABLE
 
     is_named = options.config is not None or os.environ.get(VARIABLE)
@@ -296,17 +296,17 @@ def _is_found(options: Options, entry: ServerEntry) -> bool:
 
 LIFE_S: Final = 24 * 3_600.0
 SERVERS: Final = 256
-"""How many servers are kept; those that are forgotten first make room."""
+"""Maximum number of servers in the cache; the first to expire is dropped."""
 
 FILE_BYTES: Final = 64 * 1024
 
 
 class ProbeCache:
-    """Remembers whether one server left the probe unanswered.
+    """A file that records for a day which servers did not answer the probe.
 
     Args:
-        target: The server. Its command line may hold secrets, so a hash is its name.
-        is_on: Without it nothing is read or written.
+        target: The server. Its command line may hold secrets, so its key is a hash.
+        is_on: Whether the file is read and written.
     """
 
     def __init__(self, target: Stdio | Http, *, is_on: bool = True) -> None:
@@ -315,11 +315,11 @@ class ProbeCache:
 
     @property
     def is_silent(self) -> bool:
-        """Whether the server gave no answer to the probe in the last day."""
+        """Whether the server did not answer the probe within the last day."""
         return self._key in self._read()
 
     def keep(self) -> None:
-        """Note that the server gave no answer to the probe."""
+        """Record that the server did not answer the probe."""
         found = self._read()
         found[self._key] = time.time() + LIFE_S
         newest = sorted(found, key=found.__getitem__)[-SERVERS:]
@@ -362,7 +362,7 @@ def _path() -> Path | None:
     try:
         # The XDG specification: a relative path is to be ignored.
         folder = given if given.is_absolute() else Path.home() / ".cache"
-    except RuntimeError:  # this user has no home folder
+    except RuntimeError:  # the user has no home directory
         return None
     return folder / "mcpwire" / "probes.json"
 

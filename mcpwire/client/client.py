@@ -1,7 +1,7 @@
 """The asyncio client: one short method per request, and typed results.
 
 A call is one `dumps`, one write, one `loads` and one future: no asyncio task, no
-implicit `tools/list`, no validation unless asked for.
+implicit `tools/list`, no validation unless requested.
 """
 
 from __future__ import annotations
@@ -110,23 +110,23 @@ _MCPWIRE: Final = {"name": "mcpwire", "version": __version__}
 
 
 class CallOptions(TypedDict, total=False):
-    """What every request takes beside its own parameters."""
+    """The keyword options that every request accepts."""
 
     timeout: float | None
-    """Seconds, above zero; omitted: the client's; ``None``: no limit."""
+    """Seconds, above zero; omitted: the client's default; ``None``: no limit."""
 
     meta: Mapping[str, Any] | None
-    """Further members of the request's `_meta`."""
+    """Additional members of the request's `_meta`."""
 
     on_progress: ProgressFn | None
     """Called with progress, total and message, in order; plain or async."""
 
     headers: Mapping[str, str] | None
-    """Further HTTP headers; refused on any other transport."""
+    """Additional HTTP headers; an error on any other transport."""
 
     idempotent: bool | None
-    """Whether the request may be sent again when its connection was lost although it
-    may have run; omitted: as its method says, or the tool's annotations."""
+    """Whether the request may be sent again after a lost connection although it may
+    have run; omitted: decided by its method, or by the tool's annotations."""
 
 
 def _encoded(client_info: Implementation) -> dict[str, Any]:
@@ -149,42 +149,41 @@ class Client:
             result = await c.call_tool("read_graph")
 
     Args:
-        target: A command line (split like a shell would, run without one), a `Stdio`,
+        target: A command line (split by shell rules, run without a shell), a `Stdio`,
             or a server object in this process.
-        timeout: The default limit of a call, in seconds; ``None``: no limit.
-        connect_timeout: The limit of `connect`, in seconds.
-        probe_timeout: Seconds of silence after which an older handshake is tried
-            beside the probe; it decides nothing by itself.
+        timeout: The default timeout of a call, in seconds; ``None``: no limit.
+        connect_timeout: The timeout of `connect`, in seconds.
+        probe_timeout: Seconds without a reply after which the `initialize` handshake
+            is tried in parallel with the probe; it does not decide the outcome.
         mode: ``"auto"``, ``"session"``, ``"stateless"``, ``"prefer-session"`` (sessions
-            if the server has both), or one revision's name.
+            if the server supports both), or the name of one revision.
         client_info: The name and version of this client.
-        limits: Bounds on what the server may cost.
-        extensions: Ids of the extensions to switch on, or a mapping from ids to their
-            settings; declared from 2026-07-28 on.
-        experimental: Capabilities of your own to declare, by name, with their settings;
-            declared at each revision.
-        reset_timeout_on_progress: Whether progress starts a call's timeout again.
-        max_timeout: What no progress extends a call beyond, in seconds; by default
-            ten times its timeout. Without `reset_timeout_on_progress` it does nothing.
+        limits: Limits on the resources that the server can consume.
+        extensions: Ids of the extensions to enable, or a mapping from ids to their
+            settings; declared since 2026-07-28.
+        experimental: Experimental capabilities to declare, by name, with their
+            settings; declared at each revision.
+        reset_timeout_on_progress: Whether progress restarts a call's timeout.
+        max_timeout: The maximum duration of a call with progress, in seconds; default:
+            ten times its timeout. No effect without `reset_timeout_on_progress`.
         on_notification: Called with each `Notification` that belongs to no call.
-        raise_exceptions: Whether calls to a server object in this process raise what
-            its functions raise unforeseen, for tests: any other client is told no
-            more than that they failed.
-        trace: Called as ``trace(event, data)`` with each message and turn of events
-            (see `mcpwire.transports.base.Trace`), a plain function; without it nothing
-            is called.
+        raise_exceptions: Whether calls to a server object in this process raise the
+            unexpected exceptions of its functions, for tests: other clients receive
+            only an error without details.
+        trace: A plain function, called as ``trace(event, data)`` for each message and
+            connection event (see `mcpwire.transports.base.Trace`).
 
     Raises:
-        ValueError: An argument is out of its range; names it.
+        ValueError: An argument is out of range; the message names it.
     """
 
-    # What one that relays for others puts its own in the place of.
+    # Classes that a relay replaces by its own.
     _connection_type: ClassVar[type[Connection]] = Connection
     _requests_type: ClassVar[type[Requests]] = Requests
 
     def _client_features(self, **given: Any) -> ClientFeatures | None:
-        """Return what we declare, and the server may ask of us; ``None``: nothing."""
-        # Most clients can be asked nothing, and import nothing of this.
+        """Return the declared client features; ``None`` if there are none."""
+        # Most clients declare no features and need not import the module.
         if all(value is None for value in given.values()):
             return None
 
@@ -253,7 +252,7 @@ class Client:
         max_timeout: float | None,
         cache: ResponseCache | bool,  # noqa: FBT001 - public option
     ) -> None:
-        """Put together what stands on the connection."""
+        """Create the request, subscription and tool layers above the connection."""
         connection = self._connection
         self._requests = self._requests_type(
             connection,
@@ -269,36 +268,36 @@ class Client:
     # Lifetime...
 
     async def connect(self) -> None:
-        """Connect, or wait for the connecting under way; do nothing when connected.
+        """Connect, or wait for a running attempt; do nothing when connected.
 
-        Works from any task, again after `aclose`, and again after the server died.
+        Works from any task, again after `aclose`, and again after the server exited.
         Cancelling the last caller undoes what had begun.
 
         Raises:
-            ConnectError: The server could not be reached, or ended before it agreed.
-            RequestTimeout: It did not agree within `connect_timeout`.
-            NegotiationError: There is no common revision.
-            ConnectionClosed: `aclose` was called meanwhile.
+            ConnectError: The server is unreachable, or ended during the handshake.
+            RequestTimeout: The handshake did not finish within `connect_timeout`.
+            NegotiationError: Client and server have no revision in common.
+            ConnectionClosed: `aclose` was called while connecting.
         """
         await self._connection.connect()
 
     async def aclose(self) -> None:
         """Close the connection and end the server's process; bounded in time.
 
-        Works from any task, in any order, twice. Calls still open fail with
+        Works from any task, in any order, twice. Pending calls fail with
         `ConnectionClosed`. When cancelled, the closing goes on by itself.
         """
         await self._connection.aclose()
 
     def abandon(self) -> bool:
-        """Let go of the connection at once, from anywhere; tell whether there was one.
+        """Discard the connection without waiting; return whether one was open.
 
-        It waits for nothing: a child process is killed. For `mcpwire.sync`.
+        Callable from any thread. A child process is killed. For `mcpwire.sync`.
         """
         return self._connection.abandon()
 
     def needs_loop(self) -> bool:
-        """Tell whether its connection is open, opening, closing, or wanted back."""
+        """Return whether the connection is open, opening, closing or to be reopened."""
         return self._connection.needs_loop
 
     async def __aenter__(self) -> Self:
@@ -327,7 +326,7 @@ class Client:
         except ResourceWarning:
             raise  # where warnings are errors
         except Exception:
-            # Modules may be empty by now, and what the process holds ends with it.
+            # Modules may be cleared by now, and the process frees its resources.
             if not is_finalizing():
                 raise
 
@@ -336,12 +335,12 @@ class Client:
         return f"<mcpwire.Client {self._connection}>"
 
     def observe(self, observer: Observer) -> Callable[[], None]:
-        """Have somebody look on, before the first connection; return what ends that.
+        """Register an observer before the first connection; return a remove function.
 
-        It hears each notification that belongs to no call, as it came, and is told
-        whenever the connection is lost, open again or closed. It opens nothing; the
-        server is asked to tell of changed lists. It is for what stands on clients,
-        such as `Group`; for programs there are `events` and `on_notification`.
+        The observer receives each notification that belongs to no call, undecoded, and
+        a call whenever the connection is lost, open again or closed. It opens no
+        connection; the client subscribes to list changes for it. It is for layers above
+        clients, such as `Group`; programs use `events` and `on_notification`.
 
         Raises:
             LocalProtocolError: The client has been connected already.
@@ -366,14 +365,14 @@ class Client:
         elicitation: FormHandler | Elicitation | Unset | None = UNSET,
         roots: Roots | Unset | None = UNSET,
     ) -> None:
-        """Replace what answers the server's questions, at once; ``None`` takes it away.
+        """Replace the handlers of server requests at once; ``None`` removes a handler.
 
-        What is left out stays. A question that is being answered is not touched. What
-        is declared follows with the next request at 2026-07-28, in a session with the
-        next handshake: until then a server need not know that it may ask.
+        Omitted handlers stay. A request in progress keeps its handler. The declared
+        capabilities change with the next request at 2026-07-28, in a session with the
+        next handshake: until then a server may not know that it can send such requests.
 
         Raises:
-            ValueError: One of them is nothing of the kind; names it, changes nothing.
+            ValueError: A value has the wrong type; names it, and changes no handler.
         """
         connection = self._connection
         features = connection.inbound.features
@@ -383,11 +382,11 @@ class Client:
             self._has_roots = roots is not None
         connection.use_features(features)
 
-    # What was agreed...
+    # State of the connection
 
     @property
     def lost(self) -> MCPError | None:
-        """Why the connection is gone that was not closed by us; ``None``: it is not."""
+        """The error that ended the connection; ``None``: open, or closed by us."""
         connection = self._connection
         if connection.is_open or not connection.is_wanted:
             return None
@@ -395,21 +394,21 @@ class Client:
 
     @property
     def is_connected(self) -> bool:
-        """Whether calls can be made now."""
+        """Whether the connection is open for calls."""
         return self._connection.is_open
 
     @property
     def protocol_version(self) -> str | None:
-        """The agreed revision, such as ``2025-11-25``; ``None`` before."""
+        """The negotiated revision, such as ``2025-11-25``; ``None`` before that."""
         agreement = self._connection.profile.agreement
         return agreement.revision.name if agreement is not None else None
 
     @property
     def server_info(self) -> Implementation | None:
-        """The server's name and version, where it gave them.
+        """The server's name and version; ``None`` if it did not send them.
 
         Raises:
-            InvalidMessage: What it gave breaks the rules; calls work all the same.
+            InvalidMessage: The server sent an invalid object; calls still work.
         """
         from mcpwire.types.lifecycle import Implementation
 
@@ -420,10 +419,10 @@ class Client:
 
     @property
     def capabilities(self) -> ServerCapabilities | None:
-        """What the server declared; ``None`` before the first connection.
+        """The server's capabilities; ``None`` before the first connection.
 
         Raises:
-            InvalidMessage: What it declared breaks the rules; calls work all the same.
+            InvalidMessage: The server sent an invalid object; calls still work.
         """
         from mcpwire.types.lifecycle import ServerCapabilities
 
@@ -434,26 +433,26 @@ class Client:
 
     @property
     def instructions(self) -> str | None:
-        """How the server wants to be used, where it said so."""
+        """The server's instructions for its use; ``None`` if it sent none."""
         agreement = self._connection.profile.agreement
         return agreement.instructions if agreement is not None else None
 
     @property
     def session_id(self) -> str | None:
-        """The HTTP session's id; ``None`` where there is none, or none any more."""
+        """The id of the open HTTP session; ``None`` without one."""
         return self._connection.session_id
 
     @property
     def negotiation(self) -> Negotiation | None:
-        """How the last handshake went, step by step, also one that failed."""
+        """The steps of the last handshake, successful or failed."""
         return self._connection.negotiation
 
     @property
     def stats(self) -> ClientStats:
-        """What this client has sent and received, connections taken together."""
+        """The traffic counters of this client, summed over all its connections."""
         return self._connection.stats
 
-    # Tools...
+    # Tools
 
     async def call_tool(
         self,
@@ -468,34 +467,35 @@ class Client:
         validate: Literal["off", "warn", "error"] = "off",
         idempotent: bool | None = None,
     ) -> CallToolResult:
-        """Call a tool and return its result, also one that reports failure.
+        """Call a tool and return its result, including a result with `is_error` set.
 
         Args:
             name: The tool.
             arguments: Its arguments, as one object.
-            timeout: Seconds; omitted: the client's; ``None``: no limit.
-            meta: Further members of the request's `_meta`.
+            timeout: Seconds; omitted: the client's default; ``None``: no limit.
+            meta: Additional members of the request's `_meta`.
             on_progress: Called with progress, total and message, in order.
-            headers: Further HTTP headers; refused on any other transport.
+            headers: Additional HTTP headers; an error on any other transport.
             check: Whether to raise `ToolError` when the tool reports failure.
-            validate: Whether to hold a structured result against the tool's output
-                schema, and to log or to raise what is wrong with it. Needs
-                jsonschema-rs; the tools are listed where they have not been.
-            idempotent: Whether the call may be made again when its connection was lost
-                although it may have run; omitted: only where the tool, as last listed,
-                says that it only reads or does no more when repeated.
+            validate: Whether to validate a structured result against the tool's output
+                schema, and to log or to raise violations. Needs jsonschema-rs; lists
+                the tools if they have not been listed.
+            idempotent: Whether the call may be repeated after a lost connection
+                although it may have run; omitted: only if the tool's annotations in
+                the last list declare it read-only or idempotent.
 
         Raises:
             ToolError: With `check`, the tool reported failure.
-            RPCError: The server refused, such as an unknown tool (`InvalidParams`).
-            CallCancelled: The server needed something that a handler of ours refused
-                (from 2026-07-28 on, where anything else a handler raises comes out
-                here as it is; a session answers the server with an error instead).
-            RequestTimeout: No answer in time; the server was told to stop.
-            TransportError: The connection is gone; `ConnectionClosed.sent` says
-                whether the call may have run.
-            RemoteProtocolError: The answer breaks the rules.
-            LocalProtocolError: The call may not be made; nothing was sent.
+            RPCError: The server returned an error, such as `InvalidParams` for an
+                unknown tool.
+            CallCancelled: A handler of this client refused a request that the call
+                depends on (since 2026-07-28, where other exceptions of a handler
+                propagate unchanged; a session returns an error to the server).
+            RequestTimeout: No reply in time; the call was cancelled at the server.
+            TransportError: The connection is lost; `ConnectionClosed.sent` is whether
+                the call may have run.
+            RemoteProtocolError: The reply is invalid.
+            LocalProtocolError: The call is not allowed; it was not sent.
 
         Cancelling the task tells the server and returns at once.
         """
@@ -532,16 +532,16 @@ class Client:
         return result.raise_for_error() if check else result
 
     def _may_repeat(self, name: str, said: bool | None) -> bool | None:  # noqa: FBT001 - as it came
-        """Return what the caller said, else what the tool's hints say."""
+        """Return the caller's value, or that of the tool's annotations if omitted."""
         if said is None and tool_allows_repeat(self._known_tools.get(name)):
             return True
         return said
 
     async def _validate(self, name: str, result: CallToolResult, validate: str) -> None:
-        """Hold a result against what its tool promised; ``"warn"`` only tells.
+        """Validate a result against its tool's output schema; ``"warn"`` only logs.
 
         Raises:
-            RemoteProtocolError: It breaks that, or the schema cannot be used.
+            RemoteProtocolError: The result is invalid, or the schema is unusable.
         """
         if self._known_tools.get(name) is None:
             await self.list_tools()
@@ -551,7 +551,7 @@ class Client:
         except RemoteProtocolError as error:
             if validate == "error":
                 raise
-            problem = str(error)  # what was called has happened, and has its result
+            problem = str(error)  # the call has succeeded: its result is returned
         if problem is None:
             return
         if validate == "error":
@@ -576,8 +576,8 @@ class Client:
             call = await client.start_call("slow", {"steps": 3})
             call.cancel("no longer needed")     # or: result = await call
 
-        `check` and `validate` are those of `call_tool`. Raises what that raises before
-        anything is sent; the rest is raised by awaiting the handle.
+        `check` and `validate` are as in `call_tool`. Errors before the request is sent
+        are raised here; later errors are raised by awaiting the handle.
         """
         _check_validate(validate)
         params: dict[str, Any] = {"name": name}
@@ -596,14 +596,14 @@ class Client:
 
         return await PendingCall(self._connection, "tools/call", call).started()
 
-    # Resources...
+    # Resources
 
     async def read_resource(
         self, uri: str, **options: Unpack[CallOptions]
     ) -> ReadResourceResult:
-        """Read a resource; see `call_tool` for what is raised.
+        """Read a resource; raises as `call_tool`.
 
-        An unknown URI is `ResourceNotFound` up to 2025-11-25, then `InvalidParams`.
+        An unknown URI raises `ResourceNotFound` up to 2025-11-25, then `InvalidParams`.
         """
         return await self._result("resources/read", {"uri": uri}, options)
 
@@ -611,7 +611,7 @@ class Client:
         """Read a resource and return its text.
 
         Raises:
-            LocalProtocolError: It has no text, only bytes; see `read_bytes`.
+            LocalProtocolError: The resource has only binary data; see `read_bytes`.
         """
         result = await self.read_resource(uri, **options)
         if not result.text and any(hasattr(part, "blob") for part in result.contents):
@@ -619,14 +619,14 @@ class Client:
         return result.text
 
     async def read_bytes(self, uri: str, **options: Unpack[CallOptions]) -> bytes:
-        """Read a resource and return its bytes; text comes as UTF-8.
+        """Read a resource and return its bytes; text is encoded as UTF-8.
 
         Raises:
-            InvalidMessage: Its bytes are no valid Base64.
+            InvalidMessage: A `blob` of the reply is not valid Base64.
         """
         return (await self.read_resource(uri, **options)).bytes
 
-    # Prompts and completion...
+    # Prompts and completion
 
     async def get_prompt(
         self,
@@ -634,7 +634,7 @@ class Client:
         arguments: Mapping[str, str] | None = None,
         **options: Unpack[CallOptions],
     ) -> GetPromptResult:
-        """Get a prompt, filled in; arguments are strings on the wire."""
+        """Return a prompt rendered with arguments, which are strings on the wire."""
         params: dict[str, Any] = {"name": name}
         if arguments is not None:
             params["arguments"] = as_object(arguments)
@@ -649,14 +649,14 @@ class Client:
         context: Mapping[str, str] | None = None,
         **options: Unpack[CallOptions],
     ) -> CompleteResult:
-        """Ask how an argument of a prompt or template could go on.
+        """Return completions for an argument of a prompt or a resource template.
 
         Args:
             ref: The prompt or resource template.
             argument: The argument's name.
             value: What has been typed so far.
-            context: Arguments already decided (from 2025-06-18).
-            options: As every request takes.
+            context: Arguments already chosen (since 2025-06-18).
+            options: The options of every request.
         """
         from mcpwire.types import PromptReference, ResourceTemplateReference
 
@@ -673,26 +673,26 @@ class Client:
             params["context"] = {"arguments": dict(context)}
         return await self._result("completion/complete", params, options)
 
-    # Everything else...
+    # Other requests
 
     async def ping(self, **options: Unpack[CallOptions]) -> float:
-        """Ask the server for a sign of life; return the seconds it took.
+        """Send a ping; return the round-trip time in seconds.
 
-        At 2026-07-28, which has no ping, a `server/discover` is timed.
+        At 2026-07-28, which has no ping, it sends `server/discover`.
         """
         connection = self._connection
         started = connection.time()
         is_stateless = connection.profile.era is Era.STATELESS
         method = "server/discover" if is_stateless else "ping"
-        # Past the cache, which would answer for a server that does not.
+        # Bypass the cache, which would hide an unresponsive server.
         await self._requests.perform(method, None, self._requests.options(options))
         return connection.time() - started
 
     async def discover(self, **options: Unpack[CallOptions]) -> DiscoverResult:
-        """Ask the server what it supports (from 2026-07-28).
+        """Send `server/discover`; return versions and capabilities (since 2026-07-28).
 
         Raises:
-            LocalProtocolError: The agreed revision has no `server/discover`.
+            LocalProtocolError: The negotiated revision has no `server/discover`.
         """
         if not self._connection.is_wanted:
             raise self._connection.not_connected()
@@ -711,8 +711,8 @@ class Client:
     ) -> dict[str, Any]:
         """Send any request and return the raw result object.
 
-        Only what the revision demands of every request is added (`_meta` at
-        2026-07-28); no capability is asked for and no input round is run.
+        Only the fields that the revision requires of every request are added (`_meta`
+        at 2026-07-28); capabilities are not checked and no input round is run.
         """
         fields = None if params is None else dict(params)
         if fields is not None and (own := fields.get("_meta")):
@@ -732,18 +732,18 @@ class Client:
         """Send any notification.
 
         Raises:
-            TransportError: The connection is gone.
-            LocalProtocolError: It may not be sent; nothing was.
+            TransportError: The connection is lost.
+            LocalProtocolError: The notification is not allowed; it was not sent.
         """
         channel = self._connection.channel
         if channel is None:
             raise self._connection.not_connected()
         await channel.notify(method, params, headers=headers)
 
-    # Lists, by what the method table says of each...
+    # Lists, driven by the method table
 
     async def list_tools(self, **options: Unpack[CallOptions]) -> list[Tool]:
-        """Return all tools, all pages; see `call_tool` for what is raised."""
+        """Return all tools of all pages; raises as `call_tool`."""
         return await self._list("tools/list", options)
 
     async def list_tools_page(
@@ -753,11 +753,11 @@ class Client:
         return await self._page("tools/list", cursor, options)
 
     def iter_tools(self, **options: Unpack[CallOptions]) -> AsyncIterator[Tool]:
-        """Iterate over all tools, fetching pages as they are needed."""
+        """Iterate over all tools; each page is fetched when it is needed."""
         return self._iterate("tools/list", options)
 
     async def list_resources(self, **options: Unpack[CallOptions]) -> list[Resource]:
-        """Return all resources, all pages; see `call_tool` for what is raised."""
+        """Return all resources of all pages; raises as `call_tool`."""
         return await self._list("resources/list", options)
 
     async def list_resources_page(
@@ -767,13 +767,13 @@ class Client:
         return await self._page("resources/list", cursor, options)
 
     def iter_resources(self, **options: Unpack[CallOptions]) -> AsyncIterator[Resource]:
-        """Iterate over all resources, fetching pages as they are needed."""
+        """Iterate over all resources; each page is fetched when it is needed."""
         return self._iterate("resources/list", options)
 
     async def list_resource_templates(
         self, **options: Unpack[CallOptions]
     ) -> list[ResourceTemplate]:
-        """Return all resource templates, all pages."""
+        """Return all resource templates of all pages."""
         return await self._list("resources/templates/list", options)
 
     async def list_resource_templates_page(
@@ -785,11 +785,11 @@ class Client:
     def iter_resource_templates(
         self, **options: Unpack[CallOptions]
     ) -> AsyncIterator[ResourceTemplate]:
-        """Iterate over all resource templates, fetching pages as they are needed."""
+        """Iterate over all resource templates; pages are fetched when needed."""
         return self._iterate("resources/templates/list", options)
 
     async def list_prompts(self, **options: Unpack[CallOptions]) -> list[Prompt]:
-        """Return all prompts, all pages; see `call_tool` for what is raised."""
+        """Return all prompts of all pages; raises as `call_tool`."""
         return await self._list("prompts/list", options)
 
     async def list_prompts_page(
@@ -799,7 +799,7 @@ class Client:
         return await self._page("prompts/list", cursor, options)
 
     def iter_prompts(self, **options: Unpack[CallOptions]) -> AsyncIterator[Prompt]:
-        """Iterate over all prompts, fetching pages as they are needed."""
+        """Iterate over all prompts; each page is fetched when it is needed."""
         return self._iterate("prompts/list", options)
 
     async def _list(self, method: str, options: CallOptions) -> list[Any]:
@@ -818,7 +818,7 @@ class Client:
                 yield item
 
     def _items(self, method: str, page: dict[str, Any]) -> list[Any]:
-        """Decode one page of a list and return what it lists."""
+        """Decode one page of a list and return its items."""
         spec = find(method)
         assert spec is not None and spec.list_key is not None  # noqa: PT018 - no test
         snake = "".join(f"_{c.lower()}" if c.isupper() else c for c in spec.list_key)
@@ -828,7 +828,7 @@ class Client:
     async def _result(
         self, method: str, params: dict[str, Any] | None, options: CallOptions
     ) -> T:
-        """Perform a request and return its result, of the type the table names."""
+        """Perform a request; return its result, decoded by the method table's type."""
         raw = await self._requests.request(method, params, options)
         result: T = self._decoded(method, raw)
         return result
@@ -845,10 +845,10 @@ class Client:
             self._known_tools.learn(result.tools)
         return result
 
-    # Skills (`io.modelcontextprotocol/skills`)...
+    # Skills (`io.modelcontextprotocol/skills`)
 
     async def list_skills(self, **options: Unpack[CallOptions]) -> list[Skill]:
-        """Return all skills, all pages; none of their files is read."""
+        """Return all skills of all pages, without reading their files."""
         return await self._list("skills/list", options)
 
     async def list_skills_page(
@@ -858,15 +858,15 @@ class Client:
         return await self._page("skills/list", cursor, options)
 
     def iter_skills(self, **options: Unpack[CallOptions]) -> AsyncIterator[Skill]:
-        """Iterate over all skills, fetching pages as they are needed."""
+        """Iterate over all skills; each page is fetched when it is needed."""
         return self._iterate("skills/list", options)
 
     async def get_skill(self, uri: str, **options: Unpack[CallOptions]) -> Skill:
-        """Return what the server says of one skill; none of its files is read.
+        """Return the server's entry of one skill, without reading its files.
 
         Raises:
             InvalidParams: The server has no such skill.
-            InvalidMessage: The answer is about another skill.
+            InvalidMessage: The reply describes another skill.
         """
         result: GetSkillResult = await self._result("skills/get", {"uri": uri}, options)
         skill = result.skill
@@ -879,17 +879,16 @@ class Client:
     async def load_skill(
         self, skill: Skill | str, **options: Unpack[CallOptions]
     ) -> LoadedSkill:
-        """Read the `SKILL.md` of a skill, and nothing else, and check it.
+        """Read the `SKILL.md` of a skill, and no other file, and check it.
 
         Args:
-            skill: As it was listed, or its URI, which is then asked for.
-            options: As every request takes; each request has its own timeout.
+            skill: The listed skill, or its URI, for which `skills/get` is sent first.
+            options: The options of every request; each request has its own timeout.
 
         Raises:
-            SkillError: What the server says of it breaks a rule, and nothing was read;
-                or the file has another size, digest or frontmatter.
-            LocalProtocolError: PyYAML is not installed; nothing was
-                sent.
+            SkillError: The server's entry breaks a rule, and no file was read; or the
+                file's size, digest or frontmatter differs from the entry.
+            LocalProtocolError: PyYAML is not installed; no request was sent.
         """
         from mcpwire.client.skills import load
         from mcpwire.protocol.skills import load_yaml
@@ -905,26 +904,26 @@ class Client:
     async def read_directory(
         self, uri: str, **options: Unpack[CallOptions]
     ) -> list[Resource]:
-        """Return what a directory holds, all pages, and not what its directories hold.
+        """Return the direct children of a directory, of all pages.
 
-        Those have the MIME type ``inode/directory``. The server has to declare
+        A child directory has the MIME type ``inode/directory``. The server must declare
         ``directoryRead``.
 
         Raises:
-            InvalidParams: There is no such directory.
+            InvalidParams: The directory does not exist.
         """
         directory = "resources/directory/read"
         items = self._iterate(directory, options, {"uri": uri})
         return [item async for item in items]
 
-    # Hearing...
+    # Notifications from the server
 
     def events(self) -> EventStream:
         """Iterate over every notification that belongs to no call.
 
-        Each stream has a buffer of its own, bounded by `Limits.notifications`: see
-        `EventStream` for what may be dropped. It hears from now on, and ends with
-        `aclose`, its own or the client's.
+        Each stream has its own buffer, limited by `Limits.notifications`; `EventStream`
+        documents which notifications may be dropped. It starts with this call and ends
+        with `aclose` of the stream or of the client.
         """
         from mcpwire.client.streams import EventStream
 
@@ -940,7 +939,7 @@ class Client:
         task_ids: Iterable[str] = (),
         **options: Unpack[CallOptions],
     ) -> Subscription:
-        """Subscribe to chosen notifications for as long as they are iterated over.
+        """Subscribe to selected notifications until the iterator is closed.
 
         ::
 
@@ -950,13 +949,13 @@ class Client:
 
         Args:
             uris: Resources to subscribe to.
-            tools: Whether to hear that the list of tools changed.
-            prompts: Whether to hear that the list of prompts changed.
-            resources: Whether to hear that the list of resources changed.
-            task_ids: Tasks to hear of (with the tasks extension).
-            options: As every request takes; they are those of the subscribing.
+            tools: Whether to subscribe to changes of the tool list.
+            prompts: Whether to subscribe to changes of the prompt list.
+            resources: Whether to subscribe to changes of the resource list.
+            task_ids: Tasks to subscribe to (with the tasks extension).
+            options: The options of every request, used for the subscribe request.
 
-        Entering it, or the first step of iterating, raises what any request raises.
+        Entering it, or its first iteration, raises the errors of any request.
         """
         from mcpwire.client.streams import Subscription
 
@@ -970,15 +969,15 @@ class Client:
         return Subscription(self._connection, self._subscriptions, wanted, options)
 
     def watch(self, uri: str, **options: Unpack[CallOptions]) -> ResourceWatch:
-        """Iterate over what a resource holds: now, and again after each change.
+        """Iterate over the contents of a resource: now, and after each change.
 
         ::
 
             async with client.watch("file:///a") as contents:
                 async for content in contents: ...
 
-        Changes that come while one is being read are one with the next. A connection
-        that was lost is opened again, and the resource read again.
+        Several changes during one read cause one further read. A lost connection is
+        opened again, and the resource is then read again.
         """
         from mcpwire.client.streams import ResourceWatch, Subscription
 
@@ -991,7 +990,7 @@ class Client:
         )
 
         async def read() -> ReadResourceResult:
-            # What changes after this reading shall be heard, also in a new session.
+            # Changes after this read must be received, in a new session too.
             deadline = self._requests.deadline(options.get("timeout", UNSET))
             await self._subscriptions.wait_for_stream(deadline)
             return await self.read_resource(uri, **options)
@@ -999,13 +998,13 @@ class Client:
         return ResourceWatch(changes, read)
 
     async def subscribe(self, uri: str, **options: Unpack[CallOptions]) -> None:
-        """Have the server tell when a resource changes, until `unsubscribe`.
+        """Subscribe to changes of a resource, until `unsubscribe`.
 
-        The notifications come to `on_notification` and `events()`. Subscribing twice
-        needs unsubscribing twice. A new connection after a loss is told of it again.
+        `on_notification` and `events()` receive the notifications. Two `subscribe`
+        calls need two `unsubscribe` calls. A reconnect restores the subscription.
 
         Raises:
-            LocalProtocolError: The server does not offer that, or not for this one.
+            LocalProtocolError: The server does not offer it, or refuses this resource.
         """
         wanted = Filter(uris=frozenset((uri,)))
         if not await self._subscriptions.add(wanted, options):
@@ -1020,34 +1019,34 @@ class Client:
 
     @property
     def subscribed(self) -> frozenset[str]:
-        """The resources of which somebody here wants to hear that they changed."""
+        """The URIs of the resources that this client currently subscribes to."""
         return self._subscriptions.counts.current.uris
 
     async def unsubscribe(self, uri: str, **options: Unpack[CallOptions]) -> None:
-        """Take one `subscribe` back.
+        """Undo one `subscribe`.
 
         Raises:
-            LocalProtocolError: There was none.
+            LocalProtocolError: The resource has no subscription.
         """
         await self._subscriptions.remove(Filter(uris=frozenset((uri,))), options)
 
-    # Telling...
+    # Notifications and settings for the server
 
     async def set_log_level(
         self, level: LoggingLevel, **options: Unpack[CallOptions]
     ) -> None:
-        """Have the server send its log messages from a level on.
+        """Set the minimum level of the log messages that the server sends.
 
-        In a session that is a request; at 2026-07-28 each later request carries the
-        level. A new connection after a loss is told of it again.
+        A session sends a request; at 2026-07-28 each later request carries the level.
+        A reconnect restores the level.
 
         Args:
             level: ``debug``, ``info``, ``notice``, ``warning``, ``error``,
                 ``critical``, ``alert`` or ``emergency``.
-            options: As every request takes.
+            options: The options of every request.
 
         Raises:
-            LocalProtocolError: It is none of these, or the server does not log.
+            LocalProtocolError: The level is unknown, or the server has no logging.
         """
         if level not in LEVELS:
             raise LocalProtocolError(
@@ -1063,30 +1062,30 @@ class Client:
         connection.set_log_level(level)
 
     def cancel(self, request_id: RequestId | None, reason: str | None = None) -> None:
-        """End one of our calls by its id on the wire, and tell the server.
+        """Cancel one of this client's calls by its JSON-RPC id.
 
-        The waiting caller gets `CallCancelled`. Returns at once. Nothing is sent where
-        no call of that id is under way, nor for ``None``. (2025-11-25
-        basic/utilities/cancellation; at 2026-07-28 over HTTP the call's stream is
-        closed, which says the same.)
+        The waiting caller gets `CallCancelled`. Returns at once. Without a pending call
+        of that id, and for ``None``, it does nothing. (2025-11-25
+        basic/utilities/cancellation sends a notification; 2026-07-28 over HTTP closes
+        the call's stream instead.)
 
         Args:
-            request_id: Such as `PendingCall.request_id`.
-            reason: For the server's log.
+            request_id: The id, such as `PendingCall.request_id`.
+            reason: A text for the server's log.
         """
         channel = self._connection.channel
         if channel is not None and request_id is not None:
             channel.cancel_id(request_id, reason or "cancelled")
 
     async def notify_roots_changed(self) -> None:
-        """Tell the server that the roots changed; does nothing from 2026-07-28 on.
+        """Notify the server that the roots changed; no effect since 2026-07-28.
 
-        A list given as `roots` is read anew whenever a server asks, so change that list
-        and call this.
+        A list passed as `roots` is read again for each `roots/list`, so change that
+        list and call this.
 
         Raises:
-            LocalProtocolError: The client was made without roots.
-            TransportError: The connection is gone.
+            LocalProtocolError: The client was created without roots.
+            TransportError: The connection is lost.
         """
         if not self._has_roots:
             raise LocalProtocolError("this client was made without roots")
@@ -1094,7 +1093,7 @@ class Client:
         if channel is None:
             raise self._connection.not_connected()
         # 2025-11-25 client/roots, "Root List Changes"; 2026-07-28 has no such message:
-        # a server asks anew each time it needs to know.
+        # a server requests the roots each time it needs them.
         if self._connection.profile.era is not Era.STATELESS:
             await channel.notify("notifications/roots/list_changed")
 
@@ -1102,22 +1101,22 @@ class Client:
 async def resolve_links(
     client: Client, result: CallToolResult, **options: Unpack[CallOptions]
 ) -> CallToolResult:
-    """Return a tool's result with the resources that it links to in place of the links.
+    """Return a tool's result with its resource links replaced by the resources.
 
-    Only what the server lists is read, each resource once; a resource of several
-    contents becomes several blocks. Any other link stays, and so does one that the
-    server refuses to read. `raw` stays what the server said. A result
-    without links asks the server for nothing.
+    Only resources that the server lists are read, each once; a resource of several
+    contents becomes several blocks. Other links stay, as do links that cannot be read
+    with an error from the server. `raw` stays the server's result. A result without
+    links causes no request.
 
     Args:
         client: The connected client that made the call.
-        result: What came of it; it is not changed.
-        options: As every request takes; each of the requests takes them.
+        result: The result of the call; it is not changed.
+        options: The options of every request, used for each request.
 
     Raises:
-        TransportError: The connection is gone.
-        RequestTimeout: The list, or a resource, did not come in time.
-        RemoteProtocolError: An answer breaks the rules.
+        TransportError: The connection is lost.
+        RequestTimeout: The list or a resource was not received in time.
+        RemoteProtocolError: A reply is invalid.
     """
     from mcpwire.types import EmbeddedResource, ResourceLink
 

@@ -1,16 +1,16 @@
-"""Owns a client's connection: opens it, agrees on a revision, closes it, reopens it.
+"""A client's connection: opening, negotiation of the revision, closing, reconnecting.
 
 No task group and no cancel scope spans user code. `connect` is one inner task that any
-number of callers await, cancelled when the last of them is; `aclose` is one inner task
-that survives its callers. Both work from any task, in any order, twice::
+number of callers await; it is cancelled with its last caller. `aclose` is one inner
+task that outlasts its callers. Both work from any task, in any order, twice::
 
     idle ──connect──► opening ──agreed──► open ──aclose──► closing ──► idle
       ▲                  └─failed / cancelled─┐   └─lost─┐
       └──────────────────────────────────────◄┴─────────◄┘   connect() works again
 
 A call that needs a lost connection opens it again (`reconnect`): one new connection for
-all waiting calls. The handshake, and what the server has to know, are repeated before
-any of them goes on.
+all waiting calls. The handshake, the log level and the subscriptions are repeated
+before any of these calls continues.
 """
 
 from __future__ import annotations
@@ -66,20 +66,20 @@ __all__ = ["ClientStats", "Connection", "Settings"]
 logger = logging.getLogger("mcpwire")
 
 TARGET_CHARACTERS: Final = 120
-"""How much of a command line a repr shows."""
+"""The maximum length of a command line in a repr."""
 
 CALLBACK_END_S: Final = 2.0
-"""How long callbacks and handlers may take to end once they are cancelled."""
+"""The maximum wait for cancelled callbacks and handlers to end."""
 
 
 @attrs.frozen(kw_only=True)
 class Settings:
-    """The options of a client that are its connection's; times in seconds."""
+    """The options of a client that concern its connection; times in seconds."""
 
     identity: Identity
 
     allowed: tuple[Revision, ...]
-    """The revisions that may be spoken, newest first."""
+    """The revisions that may be negotiated, newest first."""
 
     connect_timeout: float | None
 
@@ -88,14 +88,14 @@ class Settings:
     keepalive: float | None = None
 
     reset_on_progress: bool = False
-    """Whether progress starts a call's timeout again."""
+    """Whether progress restarts a call's timeout."""
 
     limits: Limits = DEFAULT_LIMITS
 
     recovery: Recovery = DEFAULT_RECOVERY
 
     features: ClientFeatures | None = None
-    """What the server may ask of us."""
+    """The requests that the server may send to this client."""
 
     on_notification: Callable[[Notification], Any] | None = None
 
@@ -104,7 +104,7 @@ class Settings:
 
 @attrs.define
 class ClientStats:
-    """Counters that only go up, and the first noise of the connection in use."""
+    """Counters, and the first non-protocol lines of the current connection."""
 
     connections: int = 0
     """Connections opened, the current one included."""
@@ -113,37 +113,37 @@ class ClientStats:
     """Requests sent, the handshake's included."""
 
     bytes_sent: int = 0
-    """Bytes that the operating system has taken."""
+    """Bytes accepted by the operating system."""
 
     bytes_received: int = 0
-    """Bytes that came; over HTTP heads are among them, and both after decryption."""
+    """Bytes received; over HTTP including response heads, and after decryption."""
 
     messages: int = 0
     """Messages received."""
 
     noise_lines: int = 0
-    """Lines received that were no JSON-RPC messages."""
+    """Received lines that are not JSON-RPC messages."""
 
     invalid_messages: int = 0
-    """Messages received that broke the rules."""
+    """Received messages that were invalid."""
 
     late_answers: int = 0
-    """Answers to calls that had been cancelled or had timed out."""
+    """Replies to calls that had been cancelled or had timed out."""
 
     unknown_answers: int = 0
-    """Answers to no call of ours, second answers among them."""
+    """Replies that match no pending call, including second replies."""
 
     dropped_notifications: int = 0
     """Notifications dropped because a callback was too slow."""
 
     malformed_members: int = 0
-    """Malformed hints of tools (`ToolAnnotations`) that were left out of lists."""
+    """Malformed members of `ToolAnnotations` that were omitted from tool lists."""
 
     noise: tuple[str, ...] = ()
-    """The first lines of noise."""
+    """The first received lines that are not JSON-RPC messages."""
 
     def add(self, channel: OpenChannel) -> None:
-        """Add what one connection has counted."""
+        """Add the counters of one connection."""
         peer = channel.stats
         self.connections += 1
         self.requests += channel.requests_sent
@@ -158,11 +158,11 @@ class ClientStats:
 
 
 class Connection:
-    """A client's one connection, opened as often as it is needed."""
+    """The connection of a client, reopened when needed."""
 
     _inbound_type: ClassVar[type[ClientInbound]] = ClientInbound
 
-    subscriptions: Subscriptions  # which set it themselves
+    subscriptions: Subscriptions  # set by its constructor
 
     def __init__(self, opener: Opener, settings: Settings) -> None:
         self._target = opener.target
@@ -176,26 +176,26 @@ class Connection:
         self.pauser = opener.pauser
         self.settings = settings
         self.time: Callable[[], float] = monotonic
-        self.is_wanted = False  # opened and not closed by us since, lost or not
+        self.is_wanted = False  # connected and not closed by us since, even if lost
         self.channel: OpenChannel | None = None
         self._current: OpenChannel | None = None  # until it is closed and counted
-        self.serial = 0  # counts the connections
+        self.serial = 0  # number of the current connection
         self.profile = Profile()  # of the last agreement
-        self.negotiation: Negotiation | None = None  # the last, also a failed one
-        self.log_level: str | None = None  # told again to each new connection
+        self.negotiation: Negotiation | None = None  # the last one, even if it failed
+        self.log_level: str | None = None  # sent again on each new connection
         self.malformed_members = 0
         self._closed_stats = ClientStats()
         self._is_noise_told = False
-        self._doubts_era = False  # whether the remembered era may be wrong now
+        self._doubts_era = False  # whether the remembered era may be outdated
         self._loop: asyncio.AbstractEventLoop | None = None
         self._opening: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
-        self._handshake: Handshake | None = None  # the last, until it has succeeded
+        self._handshake: Handshake | None = None  # the last one, until it succeeds
         self._shared = _SharedTask()
-        self._is_taken = False  # whether any caller knows of this connection
+        self._is_taken = False  # whether a caller has received this connection
         self._reconnector = Reconnector(self)
         self._background: set[asyncio.Task[Any]] = set()
-        self._leaving: set[asyncio.Task[None]] = set()  # closes connections of no use
+        self._leaving: set[asyncio.Task[None]] = set()  # close discarded connections
         self._pinging: asyncio.Task[Any] | None = None
         self._woken = asyncio.Event()  # ends pauses between requests
         self.inbound = self._inbound_type(
@@ -207,7 +207,7 @@ class Connection:
         )
 
     def __str__(self) -> str:
-        """Return target, state and revision as one readable line."""
+        """Return target, state and revision in one line."""
         channel = self.channel
         if self._closing is not None:
             state = "closing"
@@ -226,13 +226,13 @@ class Connection:
 
     @property
     def is_open(self) -> bool:
-        """Whether calls can be made now."""
-        channel = self.channel  # another thread may take it away meanwhile
+        """Whether the connection is open for calls."""
+        channel = self.channel  # read once: another thread may clear it
         return channel is not None and channel.lost is None
 
     @property
     def stats(self) -> ClientStats:
-        """What all connections have counted so far."""
+        """The counters, summed over all connections."""
         stats = attrs.evolve(self._closed_stats)
         channel = self._current
         if channel is not None:
@@ -243,11 +243,11 @@ class Connection:
 
     @property
     def session_id(self) -> str | None:
-        """What an HTTP server calls the session in use, where it has one."""
+        """The id of the open HTTP session; ``None`` without one."""
         return getattr(self.channel, "session_id", None) if self.is_open else None
 
     def _may_reopen(self) -> bool:
-        """Tell whether a lost connection may be opened again, by how it was lost."""
+        """Return whether a lost connection may be reopened, given why it was lost."""
         recovery = self.settings.recovery
         lost = self._current.lost if self._current is not None else None
         if isinstance(lost, SessionExpired):
@@ -280,25 +280,25 @@ class Connection:
         return LocalProtocolError(f"not connected to {self._target}: use {how} first")
 
     def open_server_stream(self) -> None:
-        """Have the server's own stream open, where a session has one over HTTP."""
+        """Open the GET stream for server messages, if the HTTP session has one."""
         channel = self.channel
         if channel is not None:
             channel.open_server_stream(wanted=True)
 
-    # What each request declares...
+    # Fields of each request
 
     def compose(self, agreement: Agreement) -> Profile:
-        """Return how requests are made under an agreement."""
+        """Return the request profile for an agreement."""
         return Profile.of(agreement, self.settings.identity, log_level=self.log_level)
 
     def set_log_level(self, level: str) -> None:
-        """Have each request from now on ask for log messages from that level on."""
+        """Set the minimum log level that each later request carries."""
         self.log_level = level
         if self.profile.agreement is not None:
             self.profile = self.compose(self.profile.agreement)
 
     def use_features(self, features: ClientFeatures) -> None:
-        """Declare what these can answer, from now on."""
+        """Declare the capabilities of these features in later requests."""
         identity = attrs.evolve(
             self.settings.identity, capabilities=features.capabilities
         )
@@ -310,19 +310,19 @@ class Connection:
             self.open_server_stream()
 
     def cancel(self, handle: CallHandle, reason: str) -> bool:
-        """End the call with that handle; return whether it waited for an answer."""
+        """Cancel the call with that handle; return whether it was pending."""
         channel = self.channel
         return channel is not None and bool(channel.cancel(handle, reason))
 
     def _retire(self, channel: Any) -> None:
-        """Keep the counts of a connection that is closed."""
+        """Add the counters of a closed connection to the totals."""
         if self._current is channel:  # else it was abandoned
             self._current = None
         self._closed_stats.add(channel)
         self._warn_of_noise(channel)
 
     def _warn_of_noise(self, channel: Any) -> None:
-        """Warn, once, of a server that writes lines that are no messages."""
+        """Warn once about a server that writes lines that are not messages."""
         noise = channel.stats.noise_lines
         if noise and not self._is_noise_told:
             self._is_noise_told = True
@@ -333,24 +333,24 @@ class Connection:
                 noise[0],
             )
 
-    # Ownership...
+    # Opening and closing
 
     async def connect(self) -> None:
-        """Open the connection, or wait for the opening that is under way."""
+        """Open the connection, or wait for the opening in progress."""
         self._reconnector.reset()
         await self.open()
 
     async def open(self) -> None:
-        """Do what `connect` does, and count it as one more attempt after a loss."""
+        """Connect without resetting the reconnect attempts counted since a loss."""
         loop = self._check_loop()
-        # `wait` yields also where the task is done and only its callback is to come.
+        # `wait` yields to the loop even if the task is done and its callback pending.
         while (ending := self._ending()) is not None:
             await asyncio.wait([ending])
         if not self.is_open:
             if self._opening is None:
                 self._loop = loop
                 self.time = loop.time
-                # What somebody wanted before stays wanted when a call gives up.
+                # A connection in use before stays wanted if a waiting call gives up.
                 self._is_taken = self.is_wanted
                 self._opening = loop.create_task(self._open(), name="mcpwire-connect")
                 self._opening.add_done_callback(self._ended)
@@ -358,14 +358,14 @@ class Connection:
         self._is_taken = True
 
     def _ending(self) -> asyncio.Task[None] | None:
-        """Return what must be over before anything can be opened."""
+        """Return the task that must end before a connection can be opened."""
         if self._closing is not None:
             return self._closing
         opening = self._opening
         return opening if opening is not None and opening.cancelling() else None
 
     async def _undo(self, opening: asyncio.Task[None]) -> None:
-        """End an opening for which nobody waits any more; done, it may be too late."""
+        """Cancel an opening without waiters; close the connection if already open."""
         if not opening.done():
             opening.cancel()
             await asyncio.wait([opening])
@@ -379,10 +379,10 @@ class Connection:
         if self._closing is task:
             self._closing = None
         if not task.cancelled():
-            task.exception()  # seen, even where every caller was cancelled
+            task.exception()  # marks it as retrieved if every caller was cancelled
 
     async def reconnect(self, method: str, deadline: Deadline | None) -> None:
-        """Have a lost connection opened again, for a call that needs it."""
+        """Open a lost connection again for a call that needs it."""
         if self.is_open:
             return
         self._check_loop()
@@ -393,7 +393,7 @@ class Connection:
     async def aclose(self) -> None:
         """Close the connection; afterwards `connect` works again.
 
-        Cancelling it leaves the closing under way; call it again to wait for its end.
+        Closing continues if a caller is cancelled; another call waits for its end.
         It may be called from a callback of this connection.
         """
         loop = self._check_loop()
@@ -429,12 +429,12 @@ class Connection:
         self._forget()
 
     def _wake(self) -> None:
-        """End the pauses of calls between two requests."""
+        """Wake the calls that pause between two requests."""
         self._woken.set()
         self._woken = asyncio.Event()
 
     def _forget(self) -> None:
-        """Forget what was for one time of use: the next connection begins anew."""
+        """Clear the state of one period of use, from `connect` to `aclose`."""
         self._wake()
         self.inbound.wake()
         self.log_level = None
@@ -443,21 +443,21 @@ class Connection:
 
     @property
     def needs_loop(self) -> bool:
-        """Whether its loop has to stay: open, opening, closing, or wanted back."""
+        """Whether it is open, opening, closing or to be reopened: it needs its loop."""
         return self.is_wanted or (self._opening or self._closing) is not None
 
     def abandon(self) -> bool:
-        """Let go at once, from anywhere; tell whether a closing had yet to begin."""
+        """Discard the connection now, from any thread; return whether it was open."""
         was_open, self.is_wanted = self.is_wanted, False
         opening, self._opening = self._opening, None
-        self._closing = None  # an interrupted loop may end neither of the two
+        self._closing = None  # an interrupted loop may not finish these tasks
         channel, self._current, self.channel = self._current, None, None
         handshake, self._handshake = self._handshake, None
         opened = list(handshake.channels) if handshake is not None else []
         loop = self._loop
         if opening is not None and loop is not None:
             with contextlib.suppress(RuntimeError):  # the loop is closed
-                loop.call_soon_threadsafe(opening.cancel)  # others may wait for it
+                loop.call_soon_threadsafe(opening.cancel)  # callers may wait for it
         if channel is not None:
             self._closed_stats.add(channel)
             opened.append(channel)
@@ -482,7 +482,7 @@ class Connection:
                     "this client belongs to another event loop; use it where it was "
                     "connected, or close it there first"
                 )
-            # The loop ended under it: what is left can only be let go.
+            # The loop was closed first: the remains can only be discarded.
             self.abandon()
             if self.pauser is not None:
                 self.pauser.reset()
@@ -495,7 +495,7 @@ class Connection:
             self._loop = None
         return loop
 
-    # Opening...
+    # Handshake
 
     async def _open(self) -> None:
         loop = asyncio.get_running_loop()
@@ -508,13 +508,13 @@ class Connection:
         if old is not None:
             self._retire(old)
         started = loop.time()
-        self.inbound.revision = None  # until this connection has agreed on its own
+        self.inbound.revision = None  # until this connection has negotiated one
         handshake = Handshake(self._opener, self.inbound, started)
         self._handshake = handshake
         try:
             async with asyncio.timeout_at(until) as scope:
                 if self._leaving:
-                    await asyncio.sleep(0)  # its time may be over: then nothing begins
+                    await asyncio.sleep(0)  # raises if the timeout has passed
                 with pausable(self.pauser, scope):
                     agreement = await self._agree(handshake)
                     channel = handshake.channel
@@ -541,28 +541,28 @@ class Connection:
         self._settle(channel, profile)
 
     def _close_lost(self, old: OpenChannel) -> None:
-        """Close a lost connection, as soon as no call is open on it any more."""
-        session: Any = old  # only one over HTTP expires
+        """Close a lost connection as soon as it has no pending calls."""
+        session: Any = old  # only HTTP sessions expire
         if isinstance(old.lost, SessionExpired) and session.is_busy:
             self.spawn(session.drain(), "drain")
         else:
             self._leave(old.aclose())
 
     def _leave(self, closing: Coroutine[Any, Any, None]) -> None:
-        """Close a connection of no use; it goes on however connecting ends."""
+        """Close a discarded connection in a task independent of the opening."""
         task = asyncio.get_running_loop().create_task(closing, name="mcpwire-leave")
         self._leaving.add(task)
         task.add_done_callback(self._leaving.discard)
         stay_for(task)
 
     async def _wait_leaving(self, until: float | None = None) -> None:
-        """Wait for the connections that are being closed, until that time at most."""
+        """Wait for the discarded connections to close, at most until that time."""
         if self._leaving:
             left = None if until is None else max(0.0, until - self.time())
             await asyncio.wait(self._leaving, timeout=left)
 
     async def _agree(self, handshake: Handshake) -> Agreement:
-        """Negotiate; what a server of the session era proved to be is tried first."""
+        """Negotiate; try the session era first for a server known to be of it."""
         # 2026-07-28 basic/versioning, "Backward Compatibility": the era is remembered
         # for the process, or the URL, and probed again when that fails.
         allowed = self.settings.allowed
@@ -572,7 +572,7 @@ class Connection:
             known = memory.era is Era.SESSION
         if known and not self._doubts_era:
             legacy = tuple(r for r in allowed if r.era is Era.SESSION)
-            self._doubts_era = True  # unless it goes well, in whatever way it does not
+            self._doubts_era = True  # cleared only on success
             try:
                 agreement = await self._negotiate(handshake, legacy)
             except NegotiationError:
@@ -600,20 +600,20 @@ class Connection:
         agreement = await handshake.drive(steps)
         memory = self._opener.memory
         if memory is not None:
-            # A server that was asked for a session first may know the newer era, too.
+            # A server that was offered a session first may support both eras.
             if allowed[0].era is Era.STATELESS:
                 memory.era = agreement.revision.era
             memory.legacy = handshake.is_legacy
         return agreement
 
     def _settle(self, channel: OpenChannel, profile: Profile) -> None:
-        """Take over a connection that is ready."""
+        """Start to use a connection after its handshake."""
         self._current, self._handshake = channel, None
         self.profile = profile
         self.inbound.missed()
         self.channel = channel
         self.serial += 1
-        self.is_wanted = self._closing is None  # else it was ready too late
+        self.is_wanted = self._closing is None  # else `aclose` came first
         self._warn_of_noise(channel)
         self._reconnector.opened(channel)
         if self._trace is not None:
@@ -626,10 +626,10 @@ class Connection:
         channel.open_server_stream(wanted=is_heard)
         self.inbound.wake()
 
-    # While it is open...
+    # Open connection
 
     def spawn(self, work: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
-        """Run a coroutine beside the calls; closing cancels it."""
+        """Run a coroutine in a background task, cancelled on closing."""
         task = asyncio.get_running_loop().create_task(work, name=f"mcpwire-{name}")
         self._background.add(task)
         task.add_done_callback(self._background.discard)
@@ -646,7 +646,7 @@ class Connection:
         on_end: EndFn,
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        """Begin a call that nobody waits for; `on_end` takes its result or error."""
+        """Start a call in a background task; pass its result or error to `on_end`."""
 
         async def run() -> None:
             outcome: dict[str, Any] | Exception
@@ -668,7 +668,7 @@ class Connection:
     async def ask(
         self, method: str, question: ServerRequest, deadline: Deadline | None
     ) -> dict[str, Any]:
-        """Have our handler answer a question of a call, within the call's deadline."""
+        """Run the handler of a call's input request, within the call's deadline."""
         until = None if deadline is None or deadline.at == inf else deadline.at
         try:
             async with asyncio.timeout_at(until) as limit:
@@ -679,24 +679,24 @@ class Connection:
             assert deadline is not None
             raise deadline.error(method, self.time()) from None
         except RPCError as error:
-            # 2026-07-28 client/sampling, "Error Handling": there is no request that
-            # could be answered with an error; the call is just not gone on with.
+            # 2026-07-28 client/sampling, "Error Handling": no request exists to return
+            # an error to; the client does not continue the call.
             raise CallCancelled(
                 method, reason=f"our handler refused: {error.message}"
             ) from error
 
     def left(self, deadline: Deadline | None) -> float | None:
-        """Return the seconds that are left of a deadline; ``None``: no limit."""
+        """Return the remaining seconds of a deadline; ``None``: no limit."""
         return None if deadline is None else deadline.remaining(self.time())
 
     async def sleep(self, seconds: float) -> None:
-        """Wait so long; closing the connection ends it early."""
+        """Sleep for some seconds; closing the connection ends the sleep early."""
         await self.wait(self._woken, seconds)
 
     async def attend(self, event: asyncio.Event, until: float | None = None) -> None:
-        """Wait until an event is set; a connection lost meanwhile is opened again.
+        """Wait until an event is set; reopen a connection that is lost while waiting.
 
-        Returns early at the time `until`, and when the connection is closed by us.
+        Returns early at the time `until`, and when `aclose` is called.
         """
         while not event.is_set() and self.is_wanted:
             left = None if until is None else until - self.time()
@@ -708,12 +708,12 @@ class Connection:
                     await self.reconnect("notifications", deadline)
                 except RequestTimeout:
                     if until is None or self.time() < until:
-                        raise  # the handshake's
+                        raise  # the handshake timed out, not this wait
             elif await self.wait(event, left):
                 return
 
     async def wait(self, event: asyncio.Event, seconds: float | None) -> bool:
-        """Wait until an event is set; return whether it is."""
+        """Wait until an event is set or the time is over; return whether it is set."""
         try:
             async with asyncio.timeout(seconds):
                 await event.wait()
@@ -722,7 +722,7 @@ class Connection:
         return True
 
     def _lost(self, error: TransportError) -> None:
-        """Open another connection where one is needed, for this one is gone."""
+        """Record the loss of the connection; reopen it if a consumer needs it."""
         logger.debug("connection lost: %s", error)
         if self._trace is not None:
             self._trace("lost", error)
@@ -735,7 +735,7 @@ class Connection:
 
 
 class _SharedTask:
-    """A task that any number of callers wait for, until the last of them gives up."""
+    """A task with any number of waiters, ended when the last waiter is cancelled."""
 
     def __init__(self) -> None:
         self._waiters = 0
@@ -745,7 +745,7 @@ class _SharedTask:
         task: asyncio.Task[None],
         give_up: Callable[[asyncio.Task[None]], Awaitable[None]],
     ) -> None:
-        """Wait for it; `give_up` is called where the last caller is cancelled."""
+        """Wait for the task; call `give_up` if the last waiter is cancelled."""
         self._waiters += 1
         try:
             await wait_shared(task)
@@ -760,7 +760,7 @@ class _SharedTask:
 
 
 class Reconnector:
-    """Opens one lost `Connection` again: one task for all calls that wait for it."""
+    """Opens a lost `Connection` again, in one task for all waiting calls."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -772,23 +772,23 @@ class Reconnector:
         self._gave_up_at: float | None = None
 
     def reset(self) -> None:
-        """Begin anew: a caller wants it open now, whatever was before."""
+        """Clear the count of attempts, on an explicit `connect` or `aclose`."""
         self._restarts.reset()
         self._gave_up_at = None
 
     def opened(self, channel: OpenChannel) -> None:
-        """Count from here what the connection answers."""
+        """Start to count the replies of a new connection."""
         channel.stats.before_open = channel.requests_sent
         self._restarts.opened(self._connection.time())
 
     def lost(self, channel: OpenChannel) -> None:
-        """Count a loss, by whether the connection has answered anything."""
-        # What a server says unasked does not prove that it works.
+        """Count a loss and whether the connection has answered a request."""
+        # Notifications do not prove that a server works.
         answered = has_served(channel)
         self._restarts.lost(self._connection.time(), answered=answered)
 
     def close(self) -> list[asyncio.Task[None]]:
-        """Stop trying; return the task that has yet to end."""
+        """Stop the attempts; return the task that has yet to end."""
         self.reset()
         task = self._task
         if task is None or task is asyncio.current_task():
@@ -797,7 +797,7 @@ class Reconnector:
         return [task]
 
     def start(self) -> asyncio.Task[None]:
-        """Begin to open it again, though no call waits; a failure is logged."""
+        """Start to open the connection again; log a failure."""
         if self._task is None:
             loop = asyncio.get_running_loop()
             self._task = loop.create_task(self._reopen(), name="mcpwire-reconnect")
@@ -813,13 +813,13 @@ class Reconnector:
             self._connection.inbound.wake()
 
     async def reconnect(self, method: str, deadline: Deadline | None) -> None:
-        """Wait until it is open again, within the deadline of a call."""
+        """Wait until the connection is open again, within the deadline of a call."""
         connection = self._connection
         try:
             async with asyncio.timeout(connection.left(deadline)) as scope:
                 with pausable(connection.pauser, scope, deadline):
                     while self._task is not None and self._task.cancelling():
-                        await asyncio.wait([self._task])  # its last caller gave it up
+                        await asyncio.wait([self._task])  # cancelled by its last waiter
                     if not connection.is_wanted:
                         raise connection.not_connected()
                     await self._shared.wait(self.start(), self._end_unneeded)
@@ -840,7 +840,7 @@ class Reconnector:
 
         connection = self._connection
         if self._gave_up_at is not None:
-            # Too little time has passed since all attempts failed.
+            # Fail at once until `backoff_max` has passed since the last attempt.
             if connection.time() - self._gave_up_at < self._recovery.backoff_max:
                 raise self._last_failure()
             self.reset()
@@ -859,21 +859,21 @@ class Reconnector:
     def _last_failure(self) -> MCPError:
         if self._failure is None:
             return self._connection.not_connected()
-        # It may be raised often, and each time would add to its traceback.
+        # The error is raised repeatedly, and each raise would grow its traceback.
         return self._failure.with_traceback(None)
 
 
 def has_served(channel: OpenChannel) -> bool:
-    """Tell whether the connection has answered any request since it was open."""
+    """Return whether the connection has answered a request since it was opened."""
     counted = channel.stats
     return channel.requests_sent - counted.unanswered > counted.before_open
 
 
 async def keep_alive(channel: OpenChannel, seconds: float) -> None:
-    """Ping a quiet server so often; one that does not answer is given up.
+    """Ping an idle server at this interval; drop the connection if it does not reply.
 
-    2025-11-25 basic/utilities/ping: pings should go out periodically, and an answer
-    that stays out is a failure of the connection. It ends with the channel.
+    2025-11-25 basic/utilities/ping: pings should be sent periodically, and a missing
+    reply is a failure of the connection. Returns when the channel is lost.
     """
     loop = asyncio.get_running_loop()
     while True:
@@ -893,11 +893,11 @@ async def keep_alive(channel: OpenChannel, seconds: float) -> None:
                 )
             )
         except HTTPError:
-            continue  # it declines, and lives
+            continue  # an HTTP error status: the server is reachable
         except TransportError as error:
-            if channel.lost is None:  # it does not even read
+            if channel.lost is None:  # the server does not read
                 channel.give_up(error)
         except MCPError:
-            continue  # an error is an answer
+            continue  # an error reply is a reply
         except Exception:  # over HTTP, a function for headers may raise anything
             logger.exception("no ping was sent")

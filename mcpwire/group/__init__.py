@@ -1,8 +1,8 @@
-"""Many servers at once: one connection each, by name.
+"""Client connections to many named servers.
 
-`Group` connects them in parallel, says how each of them is, calls them by name, hears
-what they tell, and makes one set of all their tools. Names are imported when they are
-first used.
+`Group` connects servers in parallel, reports their states, sends requests to a server
+by its name, receives notifications, and combines the tools of all servers in one set.
+Names are imported on first use.
 """
 
 from __future__ import annotations

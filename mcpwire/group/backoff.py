@@ -1,14 +1,14 @@
-"""When the lost connection to one server of a group is opened again in the background.
+"""Delays between the reconnection attempts of a group, in the background.
 
-A client alone opens a lost connection for the next call (`recovery.restarts`). A group
-that was given a `Backoff` does not wait for a call::
+A client by itself reconnects on the next call (`recovery.restarts`). A group with a
+`Backoff` reconnects without waiting for a call::
 
-    ready ──lost──► restarting ──opened──► ready
-                        ▲  │ failed: a longer pause
+    ready ──lost──► restarting ──connected──► ready
+                        ▲  │ failed: a longer delay
                         └──┴─ out of attempts ──► failed
 
-The pauses grow while openings fail, and while what was opened does not live: a child
-that crashes at its first call gets no fresh count by surviving the handshake.
+The delays grow while attempts fail, and while new connections are lost again soon: a
+child that crashes at its first call does not reset the count by passing the handshake.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ __all__ = ["Backoff"]
 
 
 def _between(low: float, high: float, words: str) -> Any:
-    """Return a validator of numbers in a range; `words` name it."""
+    """Return a validator of numbers in a range; `words` describe it in errors."""
 
     def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise ValueError(f"{attribute.name} must be a number, got {value!r}")
-        if not low <= value <= high:  # nor is NaN
+        if not low <= value <= high:  # refuses NaN as well
             raise ValueError(f"{attribute.name} must be {words}, got {value!r}")
 
     return check
@@ -44,37 +44,37 @@ def _count(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
 
 @attrs.frozen(kw_only=True)
 class Backoff:
-    """How a lost server is connected again in the background; times in seconds.
+    """Exponential backoff of reconnecting in the background; times in seconds.
 
     Raises:
-        ValueError: A value is out of its range; names it.
+        ValueError: A value is out of its range; the message names the value.
     """
 
     first: float = attrs.field(default=0.5, validator=_SECONDS)
-    """The longest pause before the first attempt."""
+    """The longest delay before the first attempt."""
 
     factor: float = attrs.field(
         default=2.0, validator=_between(1, LONGEST_TIMEOUT_S, "at least 1")
     )
-    """By what each attempt in vain lengthens the pause."""
+    """The factor by which each failed attempt lengthens the delay."""
 
     maximum: float = attrs.field(default=30.0, validator=_SECONDS)
-    """What no pause is longer than; a connection that stood so long has lived."""
+    """The longest delay; a connection that lasted this long resets the count."""
 
     jitter: float = attrs.field(default=0.5, validator=_between(0, 1, "from 0 to 1"))
-    """How much of a pause chance may take off, from 0 to 1, so that a hundred clients
-    of one server do not come back together."""
+    """The part of each delay that is random, from 0 to 1, so that a hundred clients of
+    one server do not reconnect at the same time."""
 
     attempts: int | None = attrs.field(default=None, validator=_count)
-    """Attempts in a row before it is left alone; ``None``: no end."""
+    """Attempts in a row before reconnecting is given up; ``None``: no limit."""
 
     def pause(self, in_vain: int, chance: float) -> float:
-        """Return the seconds to wait after so many attempts in vain.
+        """Return the delay, in seconds, after `in_vain` failed attempts.
 
-        `chance`, from 0 to below 1, is the caller's.
+        `chance` is a random number of the caller, from 0 to below 1.
         """
         bound = self.first
-        # Not by a power: 2.0 ** 1024 is an OverflowError.
+        # A power would overflow: 2.0 ** 1024 is an OverflowError.
         while in_vain and bound < self.maximum and self.factor > 1:
             bound *= self.factor
             in_vain -= 1

@@ -1,6 +1,6 @@
-"""What a group knows of its servers; the same for asyncio and threads.
+"""Configuration and state of a group's servers, shared by the asyncio and sync groups.
 
-Nothing here waits, and nothing here knows a loop.
+This module does no I/O and uses no event loop.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ ClientT = TypeVar("ClientT")
 
 
 class GroupBase(Generic[ClientT]):
-    """The servers that are known, and a `ManagedServer` for each that is there."""
+    """The configured servers of a group, and a `ManagedServer` for each in use."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class GroupBase(Generic[ClientT]):
         self._own_handlers: dict[str, dict[str, Any]] = {}
         self._known: dict[str, Member] = {}
         self._entries: dict[str, ManagedServer] = {}
-        self._left: dict[str, float] = {}  # when those did that are known
+        self._left: dict[str, float] = {}  # when each known server left the group
         self._report = Report()
         self._know(servers)
 
@@ -96,10 +96,10 @@ class GroupBase(Generic[ClientT]):
         deny_urls: Iterable[str] = (),
         **options: Any,
     ) -> Self:
-        """Make a group of what a configuration says; see `mcpwire.config.load`.
+        """Create a group from a configuration; see `mcpwire.config.load`.
 
         Raises:
-            ConfigError: Something in it is wrong; names file, entry and field.
+            ConfigError: The configuration is invalid; names file, entry and field.
         """
         from mcpwire.config import load
 
@@ -108,22 +108,22 @@ class GroupBase(Generic[ClientT]):
         )
         return cls(configuration.members(), **options)
 
-    # The servers...
+    # Servers
 
     def __getitem__(self, name: str) -> ClientT:
         """Return a server's client.
 
-        That of a lazy server may not be connected yet: `client` connects it.
+        The client of a lazy server may not be connected yet: `client` connects it.
 
         Raises:
-            UnknownServer: There is none of that name; `NotConnected` where it is known.
+            UnknownServer: No server has this name; `NotConnected`: it is configured.
         """
         client = self.client_of(name)
         self._entries[name].is_pinned = True
         return client
 
     def client_of(self, name: str) -> ClientT:
-        """Return a server's client, for a moment: it may be closed when it is idle."""
+        """Return a server's client for short use: it may be closed when idle."""
         entry = self._entries.get(name)
         if entry is None or not entry.is_there:
             raise self._not_connected(name)
@@ -148,12 +148,12 @@ class GroupBase(Generic[ClientT]):
 
     @property
     def report(self) -> Report:
-        """What came of the last `connect_all`."""
+        """The report of the last `connect_all`."""
         return self._report
 
     @property
     def problems(self) -> dict[str, Exception]:
-        """Why servers are not ready, by name; of those where something went wrong."""
+        """The errors of servers that are not ready, by server name."""
         entries = (self._entries.get(name) for name in tuple(self._known))
         return {
             entry.name: entry.problem
@@ -162,7 +162,7 @@ class GroupBase(Generic[ClientT]):
         }
 
     def status(self) -> dict[str, ServerStatus]:
-        """Return how each known server is just now, by name."""
+        """Return the current status of each configured server, by name."""
         return {each.server: each for each in self._statuses()}
 
     def _statuses(self) -> Iterator[ServerStatus]:
@@ -175,23 +175,23 @@ class GroupBase(Generic[ClientT]):
             )
 
     def instructions(self) -> dict[str, str]:
-        """Return how servers want to be used, by name, of those that said so."""
+        """Return the `instructions` of the servers that sent them, by server name."""
         said = {name: self._entries[name].client.instructions for name in self}
         return {name: text for name, text in said.items() if text is not None}
 
     def rules(self, name: str) -> ServerRules | None:
-        """Return what holds for a server's tools alone."""
+        """Return the rules for one server's tools; ``None``: the server is unknown."""
         member = self._known.get(name)
         return None if member is None else member.rules()
 
     def server_info(self, server: str) -> dict[str, Any]:
-        """Return what a server said of itself, as the wire has it, without asking it.
+        """Return a server's description of itself as JSON, without sending a request.
 
-        `protocolVersion`, `capabilities`, and where it gave them `serverInfo` and
-        `instructions`.
+        The keys are `protocolVersion`, `capabilities`, and if the server sent them,
+        `serverInfo` and `instructions`.
 
         Raises:
-            UnknownServer: There is none of that name, or it is not connected yet.
+            UnknownServer: No server has this name, or it is not connected yet.
         """
         client: Any = self.client_of(server)
         if client.protocol_version is None:
@@ -208,7 +208,7 @@ class GroupBase(Generic[ClientT]):
             if value is not None
         }
 
-    # Answering...
+    # Handlers of server requests
 
     def set_handlers(
         self,
@@ -218,14 +218,14 @@ class GroupBase(Generic[ClientT]):
         elicitation: FormHandler | Elicitation | Unset | None = UNSET,
         roots: Roots | Unset | None = UNSET,
     ) -> None:
-        """Have others answer what a server asks, or all that have none of their own.
+        """Set the handlers of one server's requests; without `name` the default ones.
 
-        At any time, also for a name that is not known yet; it takes effect at once.
-        ``None`` takes a handler away, what is left out stays. What is declared follows
-        as `Client.set_handlers` says: in a session with the next handshake.
+        Allowed at any time, also for an unknown name; takes effect at once. ``None``
+        removes a handler; omitted ones stay. The declared capabilities follow as
+        described in `Client.set_handlers`: in a session with the next handshake.
 
         Raises:
-            ValueError: One of them is nothing of the kind; names it, changes nothing.
+            ValueError: A handler has the wrong type; names it, changes nothing.
         """
         given = {"sampling": sampling, "elicitation": elicitation, "roots": roots}
         given = {key: value for key, value in given.items() if value is not UNSET}
@@ -241,16 +241,16 @@ class GroupBase(Generic[ClientT]):
                 effective = self._handlers_for(each)
                 entry.client.set_handlers(**{key: effective[key] for key in given})
 
-    # Inside...
+    # Internal
 
     def abandon(self) -> bool:
-        """Let go of every connection at once; tell whether there was one."""
+        """Discard every connection at once; return whether there was one."""
         return bool(
             sum(entry.client.abandon() for entry in tuple(self._entries.values()))
         )
 
     def needs_loop(self) -> bool:
-        """Tell whether any connection is there, or on its way."""
+        """Return whether any connection is open or being opened."""
         return any(each.client.needs_loop() for each in tuple(self._entries.values()))
 
     def _is_kept(self, server: str, uri: str) -> bool:
@@ -258,7 +258,7 @@ class GroupBase(Generic[ClientT]):
         return entry is not None and uri in entry.client.subscribed
 
     def _know(self, servers: Mapping[str, Any]) -> None:
-        """Record servers, all or none."""
+        """Record configured servers, all or none."""
         members: dict[str, Member] = {}
         name: Any
         for name, given in servers.items():
@@ -273,7 +273,7 @@ class GroupBase(Generic[ClientT]):
         self._known.update(members)
 
     def _client_arguments(self, name: str) -> dict[str, Any]:
-        """Return the options that a server's client is made with."""
+        """Return the options for creating a server's client."""
         return {
             **self._client_options,
             **self._known[name].client_options(),
@@ -281,7 +281,7 @@ class GroupBase(Generic[ClientT]):
         }
 
     def _handlers_for(self, name: str) -> dict[str, Any]:
-        """Return what answers a server's questions: its own before the group's."""
+        """Return the handlers of a server's requests: its own before the group's."""
         own = self._known[name].client_options()
         return {
             **dict.fromkeys(HANDLERS),
@@ -313,7 +313,7 @@ class GroupBase(Generic[ClientT]):
 
 
 def taken_already(name: str) -> LocalProtocolError:
-    """Build the error for a name that is in use."""
+    """Return the error for a name that is in use."""
     return LocalProtocolError(
         f"the server {name!r} is connected already; replace=True closes that one first"
     )
@@ -324,7 +324,7 @@ def report_of(
     failed: Mapping[str, Exception],
     entries: Mapping[str, ManagedServer],
 ) -> Report:
-    """Return what came of connecting these, in their order."""
+    """Return the report of connecting these servers, in the given order."""
     order = tuple(names)
     return Report(
         ok=tuple(
@@ -338,7 +338,7 @@ def report_of(
 
 
 def as_reference(ref: Any) -> Any:
-    """Return what to complete, as its type."""
+    """Return the reference of a completion, a mapping decoded to its type."""
     if not isinstance(ref, Mapping):
         return ref
     from mcpwire.errors import InvalidMessage

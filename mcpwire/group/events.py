@@ -1,7 +1,7 @@
-"""Hands the notifications of a group's servers to one callback and to streams.
+"""Delivery of a group's notifications to one callback and to streams.
 
-No consumer can hold up the reading of a connection, or another one: what a consumer
-has not taken yet waits in a buffer of its own (`GroupBuffer`).
+No consumer can block the reading of a connection or another consumer: pending
+notifications wait in a buffer per consumer (`GroupBuffer`).
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ __all__ = [
 ]
 
 CALLBACK_END_S: Final = 2.0
-"""How long a callback may take to end once it is cancelled."""
+"""The time limit, in seconds, for a cancelled callback to end."""
 
 
 def _event(server: str, method: str, params: dict[str, Any] | None) -> Any:
-    """Return an event as users see it; ``None`` for one against the rules."""
+    """Return a notification as a `GroupEvent`; ``None`` if it is invalid."""
     try:
         return GroupEvent(server, typed_notification(method, params))
     except InvalidMessage as error:
@@ -47,15 +47,15 @@ def _event(server: str, method: str, params: dict[str, Any] | None) -> Any:
 
 
 class GroupEvents:
-    """Every notification of every server that belongs to no call, as it comes.
+    """Stream of all servers' notifications that belong to no call.
 
-    Of each server `Limits.notifications` wait at most: beyond them progress and log
-    messages that were not taken yet are dropped, the oldest first, and counted. That a
-    list or a resource that was subscribed to changed is never dropped: while one such
-    notification waits, further ones about the same are one with it. What one server
-    said comes in its order.
+    At most `Limits.notifications` of each server are buffered: beyond that the oldest
+    progress and log messages are dropped, and counted. Changes of a list or of a
+    subscribed resource are never dropped: while such a notification is buffered, later
+    ones about the same list or resource are merged with it. The notifications of one
+    server keep their order.
 
-    It hears from being made, and ends when the group is closed.
+    The stream starts when it is created, and ends when the group is closed.
     """
 
     def __init__(self, bus: EventBus) -> None:
@@ -67,25 +67,25 @@ class GroupEvents:
 
     @property
     def dropped(self) -> int:
-        """Notifications lost because they were not taken in time."""
+        """The number of notifications lost because they were not read in time."""
         return self._buffer.dropped
 
     def dropped_of(self, server: str) -> int:
-        """Return how many of one server's were."""
+        """Return how many notifications of one server were lost."""
         return self._buffer.dropped_of(server)
 
     @property
     def is_closed(self) -> bool:
-        """Whether nothing more will come."""
+        """Whether the stream has ended and is read to the end."""
         return self._is_closed and not self._buffer
 
     def take(self, *item: Any) -> None:
-        """Hear a notification."""
+        """Add a notification."""
         if self._buffer.put(*item):
             self._wake.set()
 
     def end(self) -> None:
-        """Let what waits be taken, and nothing more come."""
+        """End the stream; buffered notifications can still be read."""
         self._is_closed = True
         self._wake.set()
 
@@ -99,10 +99,10 @@ class GroupEvents:
         return event
 
     async def next(self, timeout: float | None = None) -> GroupEvent | None:
-        """Return the next event, waiting so many seconds for it.
+        """Wait for the next event, for at most `timeout` seconds, and return it.
 
-        Returns ``None`` when the time is over, or the stream: `is_closed` tells. Safe
-        to cancel: nothing is lost.
+        Returns ``None`` at the timeout, or at the end of the stream: see `is_closed`.
+        Safe to cancel: nothing is lost.
 
         Raises:
             ValueError: The timeout is zero, negative or NaN.
@@ -117,11 +117,11 @@ class GroupEvents:
                 server, method, params, _ = self._buffer.pop()
                 event: GroupEvent | None = _event(server, method, params)
                 if event is not None:
-                    if self._buffer:  # for another task that iterates
+                    if self._buffer:  # wakes other tasks that iterate
                         self._wake.set()
                     return event
             if self._is_closed:
-                self._wake.set()  # every waiting task is to see it
+                self._wake.set()  # wakes every waiting task
                 return None
             left = None if until is None else until - monotonic()
             if left is not None and left <= 0:
@@ -131,7 +131,7 @@ class GroupEvents:
                     await self._wake.wait()
 
     async def aclose(self) -> None:
-        """Hear no more, and forget what waits. Never raises."""
+        """End the stream and discard buffered notifications. Never raises."""
         self._bus.streams.discard(self)
         self._buffer.clear()
         self.end()
@@ -163,7 +163,7 @@ class EventBus:
             self._delivery = Delivery(self._tell, self._buffer)
 
     def buffer(self) -> GroupBuffer:
-        """Make a buffer for one more consumer."""
+        """Create the buffer of a consumer."""
         return GroupBuffer(
             self._limits.notifications,
             room=self._limits.message,
@@ -172,13 +172,13 @@ class EventBus:
 
     @property
     def dropped(self) -> int:
-        """Notifications that the callback was too slow for."""
+        """The number of notifications lost because the callback was too slow."""
         return 0 if self._buffer is None else self._buffer.dropped
 
     def heard(
         self, server: str, method: str, params: dict[str, Any] | None, size: int
     ) -> None:
-        """Hand a notification to every consumer; never waits, never raises."""
+        """Deliver a notification to every consumer; never waits, never raises."""
         for stream in tuple(self.streams):
             stream.take(server, method, params, size)
         if self._delivery is not None:
@@ -194,7 +194,7 @@ class EventBus:
         return None if event is None else self._callback(event)
 
     async def close(self) -> None:
-        """End every stream and a callback that runs; bounded in time."""
+        """End every stream and cancel a running callback, within `CALLBACK_END_S`."""
         for stream in tuple(self.streams):
             stream.end()
         running = None if self._delivery is None else self._delivery.close()
@@ -203,11 +203,11 @@ class EventBus:
 
 
 Item: TypeAlias = tuple[str, str, "dict[str, Any] | None", int]
-"""Server, method, params, and how many bytes it had on the wire."""
+"""Server, method, params, and the size on the wire in bytes."""
 
 
 class GroupBuffer:
-    """Notifications of many servers, at most `limit` ordinary ones of each."""
+    """Buffers of all servers' notifications, at most `limit` droppable ones each."""
 
     __slots__ = ("_buffers", "_gone", "_is_kept", "_limit", "_ready", "_room", "_size")
 
@@ -222,14 +222,14 @@ class GroupBuffer:
         self._room = room
         self._is_kept = is_kept
         self._buffers: dict[str, EventBuffer] = {}
-        self._ready: deque[str] = deque()  # servers with something waiting, each once
+        self._ready: deque[str] = deque()  # servers with notifications, each once
         self._size = 0
         self._gone = 0
 
     def put(
         self, server: str, method: str, params: dict[str, Any] | None, size: int = 0
     ) -> bool:
-        """Let a notification wait; tell whether something new waits now."""
+        """Add a notification; return whether one was added, not merged or dropped."""
         buffer = self._buffers.get(server)
         if buffer is None:
             buffer = self._buffers[server] = EventBuffer(
@@ -244,23 +244,23 @@ class GroupBuffer:
         if not was_ready:
             if buffer:
                 self._ready.append(server)
-        elif not buffer:  # the newest was too large, and is lost with all before it
+        elif not buffer:  # too large: it was dropped, and all before it
             self._ready.remove(server)
         return is_new and bool(buffer)
 
     def pop(self) -> Item:
-        """Take the oldest notification of the server that is next."""
+        """Remove and return the oldest notification of the next server, in turn."""
         server = self._ready.popleft()
         buffer = self._buffers[server]
         method, params = buffer.pop()
         if buffer:
             self._ready.append(server)
-        elif not buffer.dropped:  # nothing to remember: names may come and go
+        elif not buffer.dropped:  # else it is kept for the count of losses
             del self._buffers[server]
         return server, method, params, 0
 
     def forget(self, server: str) -> None:
-        """Forget what one server said, and the server; its losses stay counted."""
+        """Discard a server and its notifications; its losses stay in the total."""
         buffer = self._buffers.pop(server, None)
         if buffer is not None:
             self._gone += buffer.dropped
@@ -268,17 +268,17 @@ class GroupBuffer:
                 self._ready.remove(server)
 
     def clear(self) -> None:
-        """Forget all that waits; the losses stay counted."""
+        """Discard all notifications; the losses stay in the total."""
         for server in tuple(self._buffers):
             self.forget(server)
 
     @property
     def dropped(self) -> int:
-        """How many notifications were lost."""
+        """The number of lost notifications."""
         return self._gone + sum(each.dropped for each in self._buffers.values())
 
     def dropped_of(self, server: str) -> int:
-        """Return how many notifications of one server were lost since it was known."""
+        """Return the number of a server's lost notifications since its first one."""
         buffer = self._buffers.get(server)
         return 0 if buffer is None else buffer.dropped
 

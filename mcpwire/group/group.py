@@ -1,15 +1,15 @@
-"""Many named servers at once: connected in parallel, each in a task of its own.
+"""Group of named servers, connected in parallel, each in a task of its own.
 
-Nothing is locked over an ``await``: the servers of the group are one dict, changed at
-once, and what takes time is done to a `ManagedServer`, which knows whether it has left
-meanwhile.
+No lock is held over an ``await``: the group's servers are one dict, which is updated at
+once; slow operations run on a `ManagedServer`, which records whether it has left the
+group (`is_closed`).
 
-Each request takes the server's name first, and then what `Client`'s method of the same
-name takes. Wrong arguments are refused before the server is looked for; each failure is
-logged once, with the fields of `group.reports`, and raised. Beside what `Client` raises
-there are:
+Each request method takes the server's name, then the arguments of the `Client` method
+of the same name. Wrong arguments are refused before the server is looked up; each
+failure is logged once, with the fields of `group.reports`, and raised. In addition to
+the errors of `Client` these are raised:
 
-    UnknownServer         no server has that name; `NotConnected` where it is known
+    UnknownServer         no server has that name; `NotConnected` if it is configured
     LocalProtocolError    the arguments have the wrong shape
 """
 
@@ -81,7 +81,7 @@ __all__ = [
 
 
 class Group(GroupBase[Client]):
-    """Many servers by name, as one.
+    """Client of many servers, each with a name.
 
     ::
 
@@ -89,24 +89,24 @@ class Group(GroupBase[Client]):
             await group.call_tool("time", "get_current_time", {"timezone": "UTC"})
             await group["web"].list_resources()
 
-    It is made and used on one event loop, from any task. What is asked of one server
-    waits for no other; connecting and disconnecting waits for no call.
+    A group is used on one event loop, from any task. A request to one server waits for
+    no other server; connecting and disconnecting wait for no call.
 
     Args:
         servers: Targets, or `Member`s, by name; the order is kept.
-        concurrency: How many servers are being connected at once.
-        on_error: What a server does that cannot be connected: ``"raise"`` ends the
-            connecting of all; ``"skip"`` leaves it out; a function, plain or async, is
-            called with its name and error, and returns to skip it or raises.
-        start: ``"lazy"`` connects each server with its first use.
-        idle: Seconds after which a lazy server is closed that nobody uses; the next use
-            connects it again. One that gave its client away (`group[name]`) stays open.
-        restart: How a lost connection is opened again without anybody asking; without
-            it the next call does, as `Recovery` allows.
-        on_notification: Called with each `GroupEvent`, plain or async.
-        make_client: Makes the clients: called with name, target and options.
-        options: Those of every `Client`, such as `timeout` (30 seconds) and
-            `connect_timeout` (60), and those of `tools`.
+        concurrency: The number of servers that are being connected at once.
+        on_error: The policy for failed servers: ``"raise"`` stops connecting all of
+            them; ``"skip"`` omits the server; a function, plain or async, is called
+            with its name and error, and returns to skip it or raises.
+        start: ``"lazy"`` connects each server on its first use.
+        idle: Seconds without use after which a lazy server is closed; the next use
+            connects it again. After `group[name]` returned its client, it stays open.
+        restart: The backoff of reconnecting in the background; without it a lost
+            connection is opened by the next call, as `Recovery` allows.
+        on_notification: A function, plain or async, called with each `GroupEvent`.
+        make_client: A factory of clients, called with name, target and options.
+        options: The options of every `Client`, such as `timeout` (30 seconds) and
+            `connect_timeout` (60), and the options of `tools`.
 
     Raises:
         ValueError: An argument is out of its range; names it.
@@ -143,7 +143,7 @@ class Group(GroupBase[Client]):
         self._bus = EventBus(self._limits, self._is_kept, on_notification)
         self._add_lazy_servers()
 
-    # Lifetime...
+    # Lifetime
 
     async def __aenter__(self) -> Self:
         if self._is_lazy:
@@ -164,24 +164,24 @@ class Group(GroupBase[Client]):
         except Exception as error:
             if exc is None:
                 raise
-            warn("closing", None, error)  # what ended the body is raised
+            warn("closing", None, error)  # the body's own exception is raised
 
-    # Connecting...
+    # Connecting
 
     async def connect_all(self, servers: Mapping[str, Any] | None = None) -> Report:
-        """Connect servers in parallel, and say what came of it.
+        """Connect servers in parallel and return a report.
 
         Args:
-            servers: Targets or `Member`s by name; omitted: all that are known, enabled
-                and not connected.
+            servers: Targets or `Member`s by name; omitted: all configured servers that
+                are enabled and not connected.
 
-        Where `on_error` has it that a failure is raised, that ends it all: what this
-        call had connected is closed again. So it is where the caller is cancelled.
+        If `on_error` raises a failure, or the caller is cancelled, the other attempts
+        are cancelled, and the servers that this call connected are closed again.
 
         Raises:
             LocalProtocolError: One of these names is connected already.
             Exception: A server could not be connected, and `on_error` is ``"raise"``
-                (of several at once the first by order), or what it raised.
+                (of several the first by order); or the error that `on_error` raised.
         """
         self._check_loop()
         if servers is not None:
@@ -189,7 +189,7 @@ class Group(GroupBase[Client]):
                 self._check_free(name)
             self._know(servers)
         names = tuple(self._known if servers is None else servers)
-        # A server that is in the group stays, but not with another target.
+        # A server in the group keeps its entry, unless `servers` gives a new target.
         entries = [
             (servers is None and self._entries.get(name)) or self._add_server(name)
             for name in names
@@ -221,23 +221,23 @@ class Group(GroupBase[Client]):
         replace: bool = False,
         **options: Unpack[ClientOptions],
     ) -> Client:
-        """Connect one server and return its client; `on_error` has no say.
+        """Connect one server and return its client, regardless of `on_error`.
 
         Args:
-            name: What it is called in the group.
-            target: A target or `Member`; omitted: the one that the name is known for.
-            replace: Whether a server that is connected by that name makes room: it
-                leaves the group at once, and is closed before the new one is opened.
-            options: Of the client, otherwise than the group's.
+            name: The server's name in the group.
+            target: A target or `Member`; omitted: the one configured for the name.
+            replace: Whether to replace a connected server of that name: it leaves the
+                group at once, and is closed before the new one is opened.
+            options: Client options that override the group's.
 
-        Calls for the same name at the same time, without a target, share the outcome.
-        Cancelling the last of them undoes what had begun.
+        Concurrent calls for the same name, without a target, share the outcome.
+        Cancelling the last of them cancels connecting, and closes the connection.
 
         Raises:
-            LocalProtocolError: It is connected already, and is not to be replaced.
-            UnknownServer: There is no target, and none is known.
-            ConnectionClosed: It was disconnected meanwhile.
-            Exception: What `Client.connect` raises.
+            LocalProtocolError: It is connected already, and `replace` is false.
+            UnknownServer: No target was given, and none is configured.
+            ConnectionClosed: It was disconnected while connecting.
+            Exception: The errors of `Client.connect`.
         """
         self._check_loop()
         if target is None and not options and not replace:
@@ -263,9 +263,9 @@ class Group(GroupBase[Client]):
         return entry.client
 
     async def client(self, name: str) -> Client:
-        """Return a server's client, connected: a lazy one is connected first.
+        """Return a server's connected client; a lazy server is connected first.
 
-        Raises what `connect` does.
+        Raises the errors of `connect`.
         """
         entry = self._entry(name)
         if entry.needs_opening:
@@ -274,24 +274,24 @@ class Group(GroupBase[Client]):
         return entry.client
 
     async def connected_in_turn(self, name: str) -> Client:
-        """Do what `connected` does, with no more of them at once than may be."""
+        """Return a server's client, connected within `concurrency`; not pinned."""
         if not self._entry(name).needs_opening:
             return self.client_of(name)
         async with self.slots:
-            entry = self._entry(name)  # it may be another one by now
+            entry = self._entry(name)  # it may have been replaced since
             if entry.needs_opening:
                 await self._connect_server(entry)
         return entry.client
 
     async def disconnect(self, name: str) -> None:
-        """Close a server's connection; a name that is unknown is fine.
+        """Close a server's connection; an unknown name is ignored.
 
-        It leaves the group at once, and what waits for it gets `ConnectionClosed`.
-        Cancelling this leaves the closing under way. The same name can be connected
-        again at any time, also without a target.
+        The server leaves the group at once, and its pending requests get
+        `ConnectionClosed`. Closing continues if the caller is cancelled. The same name
+        can be connected again at any time, also without a target.
 
         Raises:
-            RequestTimeout: Closing took too long; what is left goes on by itself.
+            RequestTimeout: Closing took too long; it continues in the background.
         """
         entry = self._entries.get(name)
         if entry is None:
@@ -305,11 +305,11 @@ class Group(GroupBase[Client]):
             raise
 
     async def disconnect_all(self) -> None:
-        """Close every connection, in parallel; all are tried.
+        """Close every connection, in parallel, even if some fail.
 
         Raises:
-            Exception: The first that could not be closed (by order of the servers);
-                the others are logged.
+            Exception: The first error of closing, by order of the servers; all of them
+                are logged.
         """
         entries = list(self._entries.values())
         if entries:
@@ -332,8 +332,8 @@ class Group(GroupBase[Client]):
     async def aclose(self) -> None:
         """Close every connection, and end events and tool sets; bounded in time.
 
-        Works from any task, twice, and can be connected again. Raises what
-        `disconnect_all` does, after all is closed.
+        Can be called from any task, and repeatedly; the group can be connected again.
+        Raises the errors of `disconnect_all`, after everything is closed.
         """
         self.source.tell(None)
         try:
@@ -347,15 +347,15 @@ class Group(GroupBase[Client]):
             if not self._entries:
                 self._loop = None
 
-    # Tools...
+    # Tools
 
     async def tools(self, **options: Unpack[ToolOptions]) -> ToolSet:
         """List the tools of all servers and return them as one set.
 
-        The options are added to those the group was given. Servers that cannot
-        list their tools are in `ToolSet.problems`.
+        The options override the group's. Servers that cannot list their tools are in
+        `ToolSet.problems`.
 
-        Raises what `ToolSet` and `ToolSet.refresh` do.
+        Raises the errors of `ToolSet` and `ToolSet.refresh`.
         """
         from mcpwire.tools import ToolSet
 
@@ -375,9 +375,9 @@ class Group(GroupBase[Client]):
         validate: Literal["off", "warn", "error"] = "off",
         **options: Unpack[CallOptions],
     ) -> CallToolResult:
-        """Call a tool of a server, by the name the server gave it.
+        """Call a tool of a server, by its name on that server.
 
-        The result is the server's whole one, also where it says that the tool failed.
+        Returns the server's complete result, also if the tool failed (`is_error`).
         """
         given = None if arguments is None else as_object(arguments)
         told = {**options, "check": check, "validate": validate}
@@ -394,7 +394,7 @@ class Group(GroupBase[Client]):
         found: list[Tool] = await self._ask(server, "list_tools", (), options)
         return found
 
-    # Resources...
+    # Resources
 
     async def read_resource(
         self, server: str, uri: str, **options: Unpack[CallOptions]
@@ -424,19 +424,19 @@ class Group(GroupBase[Client]):
     async def subscribe(
         self, server: str, uri: str, **options: Unpack[CallOptions]
     ) -> None:
-        """Have a server tell when a resource changes; events and callback hear it.
+        """Subscribe to changes of a resource, which events and the callback get.
 
-        A new connection after a loss is told of it again.
+        The subscription is renewed after a lost connection was opened again.
         """
         await self._ask(server, "subscribe", (uri,), options, uri=uri)
 
     async def unsubscribe(
         self, server: str, uri: str, **options: Unpack[CallOptions]
     ) -> None:
-        """Take one `subscribe` back."""
+        """Revoke one `subscribe`."""
         await self._ask(server, "unsubscribe", (uri,), options, uri=uri)
 
-    # Prompts and completion...
+    # Prompts and completion
 
     async def list_prompts(
         self, server: str, **options: Unpack[CallOptions]
@@ -452,7 +452,7 @@ class Group(GroupBase[Client]):
         arguments: Mapping[str, str] | None = None,
         **options: Unpack[CallOptions],
     ) -> GetPromptResult:
-        """Get a prompt of a server, filled in."""
+        """Get a prompt of a server, with its arguments filled in."""
         given = None if arguments is None else as_object(arguments)
         found: GetPromptResult = await self._ask(
             server, "get_prompt", (name, given), options
@@ -469,9 +469,9 @@ class Group(GroupBase[Client]):
         context: Mapping[str, str] | None = None,
         **options: Unpack[CallOptions],
     ) -> CompleteResult:
-        """Ask a server how an argument of a prompt or template could go on.
+        """Return completions of an argument of a prompt or resource template.
 
-        `ref` may also be a mapping, as the wire has it.
+        `ref` may also be a mapping, in the JSON form of the protocol.
         """
         found: CompleteResult = await self._ask(
             server,
@@ -481,21 +481,21 @@ class Group(GroupBase[Client]):
         )
         return found
 
-    # Notifications...
+    # Notifications
 
     def events(self) -> GroupEvents:
-        """Iterate over what the servers tell, from now on, until `aclose`."""
+        """Return a stream of the servers' notifications from now until `aclose`."""
         return GroupEvents(self._bus)
 
     @property
     def dropped(self) -> int:
-        """Notifications that `on_notification` was too slow for."""
+        """The number of notifications lost because `on_notification` was too slow."""
         return self._bus.dropped
 
     def notify_roots_changed(self, server: str | None = None) -> None:
-        """Tell a server, or each that is connected, that the roots changed.
+        """Notify a server, or each connected one, that the roots changed.
 
-        Waits for nothing. A server that is unknown, or cannot be told, is logged.
+        Returns at once. An unknown server, or a failure to send, is logged.
         """
         ready = [name for name in self if self.client_of(name).is_connected]
         for name in ready if server is None else (server,):
@@ -509,33 +509,33 @@ class Group(GroupBase[Client]):
     def cancel(
         self, server: str, request_id: RequestId | None, reason: str | None = None
     ) -> None:
-        """End a call on a server by its id on the wire; see `Client.cancel`.
+        """Cancel a call on a server by its JSON-RPC id; see `Client.cancel`.
 
-        Waits for nothing. ``None``, and an id of no call, send nothing; an unknown
-        server is logged.
+        Returns at once. ``None``, or an id of no pending call, sends nothing; an
+        unknown server is logged.
         """
         try:
             self.client_of(server).cancel(request_id, reason)
         except MCPError as error:
             warn("cancelling", server, error)
 
-    # Everything else...
+    # Other requests
 
     async def ping(self, server: str, **options: Unpack[CallOptions]) -> float:
-        """Ask a server for a sign of life; return the seconds it took."""
+        """Send a ping; return the round-trip time in seconds."""
         seconds: float = await self._ask(server, "ping", (), options)
         return seconds
 
     async def set_log_level(
         self, server: str, level: LoggingLevel, **options: Unpack[CallOptions]
     ) -> None:
-        """Have a server send its log messages from a level on.
+        """Set the minimum level of the log messages that a server sends.
 
-        One that is lazy is not closed for being idle from then on.
+        A lazy server is no longer closed when idle after this.
         """
         await self._ask(server, "set_log_level", (level,), options)
 
-    # One request...
+    # Requests
 
     async def _ask(
         self,
@@ -559,7 +559,7 @@ class Group(GroupBase[Client]):
             answered = True
             entry.is_logging = entry.is_logging or verb == "set_log_level"
         except (asyncio.CancelledError, ToolError):
-            raise  # the caller's own doing; a result that was to be raised
+            raise  # not a failure: a cancelled caller, or a result under `check`
         except Exception as error:
             meant = as_meant(server, error, has_left=entry.is_closed)
             warn(verb, server, meant, **about)
@@ -573,7 +573,7 @@ class Group(GroupBase[Client]):
     async def _opened(
         self, entry: ManagedServer, verb: str, options: Mapping[str, Any]
     ) -> Mapping[str, Any]:
-        """Have a server connected for a call, within the call's own time."""
+        """Connect a server for a call; return the options with the remaining time."""
         timeout = options.get("timeout", UNSET)
         if timeout is UNSET:
             timeout = self._timeout_of(entry)
@@ -598,10 +598,10 @@ class Group(GroupBase[Client]):
     async def _tell_roots(self, server: str, client: Client) -> None:
         try:
             await client.notify_roots_changed()
-        except Exception as error:  # noqa: BLE001 - nobody waits for it
+        except Exception as error:  # noqa: BLE001 - no caller to raise it to
             warn("telling of changed roots", server, error)
 
-    # Connecting, inside...
+    # Connecting, internal
 
     async def _attempt(
         self,
@@ -609,19 +609,19 @@ class Group(GroupBase[Client]):
         failed: dict[str, Exception],
         taken: list[ManagedServer],
     ) -> None:
-        """Connect one server when there is room; raise what ends it all."""
+        """Connect one server in its turn; raise an error only if `on_error` does."""
         try:
             async with self.slots:
                 await entry.connect()
         except asyncio.CancelledError:
-            if entry.is_unclaimed:  # it was about to be told
+            if entry.is_unclaimed:  # connected before the cancellation arrived
                 taken.append(entry)
             raise
         except Exception as error:
             error.add_note(f"connecting the server {entry.name!r} of a group")
             failed[entry.name] = error
             warn("connecting", entry.name, error)
-            if entry.is_closed:  # somebody disconnected it meanwhile, and wants that
+            if entry.is_closed:  # disconnected on purpose while connecting
                 return
             if self._on_error == "raise":
                 raise
@@ -633,7 +633,7 @@ class Group(GroupBase[Client]):
             taken.append(entry)
 
     async def _settle(self, attempts: Mapping[str, asyncio.Task[None]]) -> None:
-        """Wait for all of them, or for the first that raises; leave none running."""
+        """Wait for all attempts, or for the first error; cancel those still running."""
         if not attempts:
             return
         tasks = tuple(attempts.values())
@@ -650,7 +650,7 @@ class Group(GroupBase[Client]):
                 raise error
 
     async def _undo(self, taken: list[ManagedServer]) -> None:
-        """Close what this call alone had connected."""
+        """Close the servers that no other caller has connected as well."""
         unwanted = [
             entry for entry in taken if entry.give_back() and not entry.is_closed
         ]
@@ -667,7 +667,7 @@ class Group(GroupBase[Client]):
             if entry.is_unclaimed and not entry.is_lazy:
                 await self._undo([entry])
             elif not (entry.is_connecting or entry.is_there or entry.is_closed):
-                self._remove_server(entry)  # nobody wants it any more
+                self._remove_server(entry)  # no caller waits for it any more
             if entry.is_new and entry.name not in self._entries:
                 self._known.pop(entry.name, None)
             raise
@@ -675,11 +675,11 @@ class Group(GroupBase[Client]):
             warn("connecting", entry.name, error)
             raise
 
-    # The servers, and what they tell the group...
+    # Servers and their notifications
 
     @property
     def slots(self) -> asyncio.Semaphore:
-        """Bounds how many are being connected at once."""
+        """The semaphore that limits how many servers are being connected at once."""
         if self._slots is None:
             self._slots = asyncio.Semaphore(self._concurrency)
         return self._slots
@@ -687,20 +687,20 @@ class Group(GroupBase[Client]):
     def heard(
         self, server: str, method: str, params: dict[str, Any] | None, size: int
     ) -> None:
-        """Take a notification; for `ManagedServer`."""
+        """Deliver a notification; called by `ManagedServer`."""
         self._bus.heard(server, method, params, size)
         if method == "notifications/tools/list_changed":
             self.source.tell(server)
 
     def _add_lazy_servers(self) -> None:
-        """Let every server be there that is connected with its first use."""
+        """Add an entry for every enabled server, if servers are connected lazily."""
         if self._is_lazy:
             for name, member in self._known.items():
                 if member.enabled and name not in self._entries:
                     self._add_server(name)
 
     def _add_server(self, name: str) -> ManagedServer:
-        """Put a server into the group, in the place of one of the same name."""
+        """Add a server to the group; it replaces one of the same name."""
         member = self._known[name]
         options = self._client_arguments(name)
         limits = options.get("limits", DEFAULT_LIMITS)
@@ -721,13 +721,13 @@ class Group(GroupBase[Client]):
         return entry
 
     def _renewed(self, entry: ManagedServer) -> ManagedServer:
-        """Return the entry to connect: another one where this one never was."""
+        """Return the entry to connect: a new one if this one has only failed."""
         if entry.state in {"failed", "needs_auth"} and not entry.has_lived:
             return self._add_server(entry.name)
         return entry
 
     def _remove_server(self, entry: ManagedServer) -> None:
-        """Take a server out of the group, at once."""
+        """Remove a server from the group at once."""
         del self._entries[entry.name]
         self._left[entry.name] = monotonic()
         entry.leave()
@@ -751,10 +751,10 @@ class Group(GroupBase[Client]):
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._background.discard(task)
         if not task.cancelled():
-            task.exception()  # seen, even where nobody waits any more
+            task.exception()  # retrieved, so that asyncio does not warn
 
     def _check_loop(self) -> None:
-        """Refuse another loop than the one that it is used on."""
+        """Check that this event loop is the group's; bind an unbound group to it."""
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
@@ -769,7 +769,7 @@ class Group(GroupBase[Client]):
                 "this group belongs to another event loop; use it where it was "
                 "connected, or close it there first"
             )
-        if self._loop is not None:  # it ended under the group
+        if self._loop is not None:  # its loop was closed before the group
             for entry in self._entries.values():
                 entry.forget_loop()
             self._background.clear()
@@ -778,7 +778,7 @@ class Group(GroupBase[Client]):
 
 
 async def _all_done(tasks: Iterable[asyncio.Task[Any]]) -> None:
-    """Wait until these have ended, also where the caller is cancelled meanwhile."""
+    """Wait until these tasks have ended, even if the caller is cancelled."""
     waiting = [task for task in tasks if not task.done()]
     while waiting:
         with suppress(asyncio.CancelledError):
@@ -789,7 +789,7 @@ async def _all_done(tasks: Iterable[asyncio.Task[Any]]) -> None:
 async def _logged(
     call: Coroutine[Any, Any, Any], server: str, tool: str
 ) -> CallToolResult:
-    """Make a call and log that it begins, and how it ends."""
+    """Await a call and log its begin and its outcome."""
     about: dict[str, Any] = {"tool": tool, "component": "mcp"}
     logger.debug(
         "calling %r of server %r",
@@ -817,10 +817,10 @@ def _client(_: str, target: Any, **options: Any) -> Client:
 
 
 def as_meant(name: str, error: Exception, *, has_left: bool) -> Exception:
-    """Return the error to raise for a call that failed.
+    """Return the error to raise for a failed call.
 
-    Where the server left the group after it was looked up, its client says that nobody
-    has connected it, which is not the caller's mistake.
+    If the server left the group after it was looked up, its client reports that it is
+    not connected, which is not the caller's mistake.
     """
     if has_left and isinstance(error, LocalProtocolError):
         return ConnectionClosed(f"the server {name!r} was disconnected", sent=False)
@@ -828,14 +828,14 @@ def as_meant(name: str, error: Exception, *, has_left: bool) -> Exception:
 
 
 class GroupSource:
-    """What tool sets are told by a group, and how they list tools."""
+    """The source of a group's tool sets: lists tools and reports changes."""
 
     def __init__(self, group: Group) -> None:
         self.group = group
         self._callbacks: dict[object, OnChange] = {}
 
     async def list_tools(self, server: str) -> list[Tool]:
-        """Return all tools of a server; none where it did not declare to have any."""
+        """Return all tools of a server; none if it did not declare the capability."""
         try:
             client = await self.group.connected_in_turn(server)
             capabilities = client.capabilities
@@ -848,7 +848,7 @@ class GroupSource:
             raise GroupError(f"{type(error).__name__}: {error}") from error
 
     def on_change(self, callback: OnChange) -> Callable[[], None]:
-        """Have the callback called with each change; return what ends that."""
+        """Register a callback for changes; return a function that removes it."""
         key = object()
         self._callbacks[key] = callback
 
@@ -858,6 +858,6 @@ class GroupSource:
         return undo
 
     def tell(self, server: str | None) -> None:
-        """Tell that a server's tools may be others; ``None``: the group was closed."""
+        """Report that a server's tools may have changed; ``None``: group closed."""
         for callback in tuple(self._callbacks.values()):
             callback(server)

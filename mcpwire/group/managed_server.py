@@ -1,15 +1,15 @@
-"""One server of a group while it is there: its client, its state, its coming back.
+"""One server of a group: its client, its state, its reconnection.
 
 ::
 
     idle ──connect──► connecting ──► ready ──lost──► lost ──next call──► ready
      ▲                    │            ▲               │ with a Backoff
-     │ idle for too long  │            └── opened ─ restarting ──► failed
+     │ idle too long      │            └─ connected ─ restarting ─► failed
      └────────────────────┼─► failed, needs_auth                   needs_auth
                           ▼ cancelled: idle
 
-Nothing is locked. A managed server that left the group is closed and stays so: code
-that continues after an ``await`` looks at `is_closed`, and a server of the same name
+There are no locks. A managed server that left the group is closed for good: code that
+continues after an ``await`` checks `is_closed`, and a server added under the same name
 gets a new object.
 """
 
@@ -41,12 +41,12 @@ if TYPE_CHECKING:
 __all__ = ["CLOSE_S", "ManagedServer"]
 
 CLOSE_S: Final = 10.0
-"""How long closing may take beyond what a child is given to exit. No client takes as
-long; what does is left to itself."""
+"""Seconds that closing may take in addition to the time for a child process to exit. No
+client should need as long; a close that does is abandoned."""
 
 
 class ManagedServer:
-    """One server of a group: its client, its state, its restarts."""
+    """A server in a group: its client, its state, its reconnection."""
 
     def __init__(
         self,
@@ -61,23 +61,23 @@ class ManagedServer:
         self.name = name
         self.member = member
         self.client = make()
-        self.is_lazy = is_lazy  # it is there before it is connected
-        self.is_new = False  # the group did not know it before it was connected
+        self.is_lazy = is_lazy  # counts as in the group before it is connected
+        self.is_new = False  # was not configured before this `connect`
         self.close_timeout = close_timeout
-        self.is_closed = False  # it has left the group
-        self.is_pinned = False  # somebody has the client itself: not closed when idle
-        self.is_logging = False  # it was asked for log messages: likewise
-        self.has_lived = False  # it was connected, and not closed since
-        self.seconds = 0.0  # of the last connecting
-        # The closing of the one that this one replaces.
+        self.is_closed = False  # has left the group
+        self.is_pinned = False  # a user holds the client: not closed when idle
+        self.is_logging = False  # `set_log_level` was called: not closed when idle
+        self.has_lived = False  # was connected, and not closed since
+        self.seconds = 0.0  # duration of the last attempt to connect
+        # The closing of the replaced server.
         self.before: asyncio.Task[Any] | None = None
         self._group = group
         self.state: ServerState = "idle"
         self._since = monotonic()
-        self.problem: Exception | None = None  # why it is not ready
+        self.problem: Exception | None = None  # the reason that it is not ready
         self._restarts = 0
         self._calls = 0
-        self._answered = False  # a call, since it was opened
+        self._answered = False  # whether a call succeeded since it was connected
         self._in_flight = 0
         self._used_at = 0.0
         self._waiters = 0
@@ -93,11 +93,11 @@ class ManagedServer:
             self._attempts = Restarts(backoff.attempts, backoff.maximum, backoff.pause)
         self._undo = self.client.observe(self)
 
-    # What it is...
+    # State
 
     @property
     def is_there(self) -> bool:
-        """Whether it counts as one of the group: it is, or was, connected, or lazy."""
+        """Whether it counts as in the group: lazy, or connected and not closed."""
         return self.has_lived or self.is_lazy
 
     @property
@@ -107,11 +107,11 @@ class ManagedServer:
 
     @property
     def needs_opening(self) -> bool:
-        """Whether somebody has to connect it before the client can be used."""
+        """Whether it must be connected before the client can be used."""
         return not self.has_lived
 
     def status(self) -> ServerStatus:
-        """Return all of it at once."""
+        """Return the current status."""
         return ServerStatus(
             server=self.name,
             state=self.state,
@@ -128,13 +128,13 @@ class ManagedServer:
         self.state = state
         self.problem = error
 
-    # Connecting...
+    # Connecting
 
     async def connect(self) -> None:
-        """Connect it, or wait for the connecting that is under way.
+        """Connect, or join an attempt that is under way.
 
-        Cancelling the last caller undoes it. Raises what `Client.connect` does, and
-        `ConnectionClosed` where it left the group meanwhile.
+        Cancelling the last caller cancels the attempt. Raises the errors of
+        `Client.connect`, and `ConnectionClosed` if the server has left the group.
         """
         if self.is_closed:
             raise self._gone()
@@ -145,7 +145,7 @@ class ManagedServer:
                 self._connect(task), name=f"mcpwire-group-connect-{self.name}"
             )
             task.add_done_callback(_look_at)
-            if not task.done():  # an eager one may be
+            if not task.done():  # an eager task may be
                 self._connecting = task
         self._waiters += 1
         try:
@@ -170,11 +170,11 @@ class ManagedServer:
 
     @property
     def is_unclaimed(self) -> bool:
-        """Whether it was connected, and every caller has gone meanwhile."""
+        """Whether it was connected, but every caller was cancelled before."""
         return self.has_lived and not self._taken and not self._waiters
 
     def give_back(self) -> bool:
-        """Take one successful `connect` back; return whether nobody else wants it."""
+        """Revoke one successful `connect`; return whether no other caller uses it."""
         self._taken -= 1
         return self._taken <= 0 and not self._waiters
 
@@ -206,7 +206,7 @@ class ManagedServer:
                 self._connecting = None
 
     def _opened(self) -> None:
-        """Record that it is connected; several may tell."""
+        """Record that it is connected; may be called more than once."""
         if self.state == "ready" and self.has_lived:
             return
         came_back = self.has_lived
@@ -216,24 +216,24 @@ class ManagedServer:
         self._set_state("ready")
         if self._attempts is not None:
             self._attempts.opened(monotonic())
-        if not self._is_trying:  # else that task ends by itself
+        if not self._is_trying:  # else the reconnecting task ends by itself
             self._stop_restarting()
         self._use()
         self._group.source.tell(self.name)
 
-    # What the client tells (`client.inbound.Observer`)...
+    # Events of the client (`client.inbound.Observer`)
 
     def heard(self, method: str, params: dict[str, Any] | None, size: int) -> None:
-        """Hand a notification on, with where it is from."""
+        """Pass a notification to the group, with the server's name."""
         self._group.heard(self.name, method, params, size)
 
     def changed(self) -> None:
-        """Look at the connection: it is lost, open again, or closed."""
+        """Update the state: the connection was lost, opened again, or closed."""
         if self.client.is_connected:
             self._opened()
         elif self.has_lived:
             lost = self.client.lost
-            if lost is None:  # the owner of the client closed it
+            if lost is None:  # a user closed the client
                 self.has_lived = False
                 self._taken = 0
                 self._stop_restarting()
@@ -253,7 +253,7 @@ class ManagedServer:
             )
 
     async def _restart(self, attempts: Restarts, error: Exception) -> None:
-        """Open it again and again, ever more slowly, until it stands."""
+        """Reconnect with growing delays until connected or out of attempts."""
         while True:
             pause = attempts.delay(monotonic(), random())  # noqa: S311 - jitter
             if pause is None:
@@ -283,28 +283,28 @@ class ManagedServer:
         if task is not None and task is not asyncio.current_task():
             task.cancel()
 
-    # Calls...
+    # Calls
 
     def begin(self) -> None:
-        """Count a call that begins."""
+        """Count the begin of a call."""
         self._calls += 1
         self._in_flight += 1
 
     def end(self, *, answered: bool) -> None:
-        """Count a call that ended."""
+        """Count the end of a call."""
         self._in_flight -= 1
         self._answered = self._answered or answered
         self._use()
 
     def _use(self) -> None:
-        """Put off the closing for idleness."""
+        """Record a use, and start the idle timer unless it runs."""
         self._used_at = monotonic()
         idle = self._group.idle
         if self.is_lazy and idle is not None and self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(idle, self._look)
 
     def _look(self) -> None:
-        """Close the connection where nobody has used it for long enough."""
+        """Close the connection if it was idle for long enough, else wait again."""
         self._timer = None
         idle = self._group.idle
         if self.is_closed or not self.has_lived or idle is None:
@@ -324,7 +324,7 @@ class ManagedServer:
 
     @property
     def _is_in_use(self) -> bool:
-        """Whether somebody calls it, has it, or waits for what it tells."""
+        """Whether calls are pending, a user holds the client or awaits its events."""
         return bool(
             self.is_pinned
             or self._in_flight
@@ -336,15 +336,15 @@ class ManagedServer:
     async def _close_idle(self) -> None:
         try:
             await self.client.aclose()
-        except Exception as error:  # noqa: BLE001 - it is closed all the same
+        except Exception as error:  # noqa: BLE001 - it counts as closed anyway
             warn("closing", self.name, error)
         finally:
             self._closing_idle = None
 
-    # The end...
+    # Closing
 
     def forget_loop(self) -> None:
-        """Let go of what belongs to a loop that has ended; the client does so, too."""
+        """Discard the tasks of a closed event loop, as the client does with its own."""
         self._connecting = self._restarting = self._closing_idle = self.before = None
         self._timer = None
         self._waiters = self._taken = self._in_flight = 0
@@ -352,7 +352,7 @@ class ManagedServer:
         self._set_state("idle")
 
     def leave(self) -> None:
-        """Record that it has left the group; at once."""
+        """Record that it has left the group; does not wait."""
         self.is_closed = True
         self._undo()
         if self._timer is not None:
@@ -360,7 +360,7 @@ class ManagedServer:
             self._timer = None
 
     async def close(self) -> None:
-        """Close it, whatever is under way; bounded in time."""
+        """Leave the group, cancel its tasks and close the client; bounded in time."""
         self.leave()
         ending = [
             task
@@ -388,16 +388,16 @@ class ManagedServer:
             self._set_state("idle")
 
     async def close_quietly(self) -> None:
-        """Close it; what goes wrong is logged."""
+        """Close; errors are logged."""
         try:
             await self.close()
-        except Exception as error:  # noqa: BLE001 - nobody waits for it
+        except Exception as error:  # noqa: BLE001 - no caller to raise it to
             warn("closing", self.name, error)
 
 
 def _look_at(task: asyncio.Task[None]) -> None:
     if not task.cancelled():
-        task.exception()  # seen, even where every caller was cancelled
+        task.exception()  # retrieved, so that asyncio does not warn
 
 
 def _state_after(error: Exception) -> ServerState:
@@ -407,9 +407,9 @@ def _state_after(error: Exception) -> ServerState:
 
 
 def is_worth_repeating(error: Exception) -> bool:
-    """Tell whether another attempt may go well.
+    """Return whether another attempt may succeed.
 
-    Not where somebody has to log in, or to correct the program, first.
+    False if a user must log in first, or the program must be corrected.
     """
     if isinstance(error, AuthError):
         from mcpwire.auth.errors import AuthTemporarilyUnavailable

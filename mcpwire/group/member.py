@@ -1,4 +1,4 @@
-"""The arguments of a group, checked: its own, and those of one server."""
+"""Arguments of a group and of its servers, and their checks."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ __all__ = [
 
 
 class ClientOptions(TypedDict, total=False):
-    """What each client of a group is made with; see `Client`."""
+    """Options of each client of a group; see `Client`."""
 
     timeout: float | None
-    """Seconds that a call may take; ``None``: no limit."""
+    """Time limit of a call in seconds; ``None``: no limit."""
 
     connect_timeout: float | None
-    """Seconds that connecting may take."""
+    """Time limit of connecting in seconds; ``None``: no limit."""
 
     probe_timeout: float
     mode: str
@@ -78,12 +78,12 @@ class ClientOptions(TypedDict, total=False):
 if TYPE_CHECKING:
 
     class GroupOptions(ClientOptions, ToolOptions, total=False):
-        """What a group is given for its clients and its tool sets."""
+        """Options of a group for its clients and its tool sets."""
 
 
 CLIENT_OPTIONS: Final = tuple(ClientOptions.__annotations__)
 HANDLERS: Final = ("sampling", "elicitation", "roots")
-"""What answers a server's questions."""
+"""The options that are handlers of server requests."""
 
 
 def _timeout(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
@@ -104,28 +104,28 @@ def _shown(target: Any) -> str:
 
 @attrs.frozen(kw_only=True)
 class MemberOptions:
-    """What may be otherwise for one server than for the whole group."""
+    """Options that a server can override in the group."""
 
     allow: Patterns = ()
-    """Where there are any: only tools that one of these globs fits."""
+    """Globs of the allowed tools; empty: all tools."""
 
     deny: Patterns = ()
-    """No tools that one of these globs fits; they win."""
+    """Globs of the denied tools; they take precedence over `allow`."""
 
     confirm: Confirm = ()
-    """Which calls somebody has to confirm."""
+    """The calls that need confirmation."""
 
     strip_arguments: Patterns = ()
-    """What callers may not give: arguments that are taken out, by exact name."""
+    """The exact names of arguments that are removed from every call."""
 
     trace_context: TraceContext = None
-    """Whether, or by which function, trace context goes along; ``None``: as all."""
+    """Whether, or by which function, trace context is sent; ``None``: as the group."""
 
     trace_argument: str | None = None
-    """The argument that repeats it; ``None``: as all."""
+    """The argument that repeats the trace context; ``None``: as the group."""
 
     enabled: bool = True
-    """Whether it is connected with all others; `Group.connect` does it in any case."""
+    """Whether `connect_all` connects it; `Group.connect` ignores this."""
 
     timeout: float | Unset | None = attrs.field(default=UNSET, validator=_timeout)
     connect_timeout: float | Unset | None = attrs.field(
@@ -150,27 +150,27 @@ class MemberOptions:
 
 @attrs.frozen
 class Member(MemberOptions):
-    """A target, and what is otherwise for this server than for the whole group.
+    """A target and the options of this server that override the group's.
 
-    What is left out is as the group's. The patterns of `allow`, `deny` and `confirm`
-    are held against the names of this server's tools, too; a call has to pass both, its
-    server's rules and the group's.
+    Omitted options are the group's. The patterns of `allow`, `deny` and `confirm` are
+    matched against the server's own tool names as well; a call must pass the rules of
+    both server and group.
 
     ::
 
         mcpwire.Group({"files": Member("npx -y files-server", deny="delete_*")})
 
     Raises:
-        ValueError: A timeout is zero, negative or NaN, or there is no such mode.
-        TypeError: A pattern is no string.
+        ValueError: A timeout is zero, negative or NaN, or the mode is unknown.
+        TypeError: A pattern is not a string.
     """
 
     target: Any = attrs.field(
         converter=_plain,
         repr=lambda target: repr(_shown(target)),
     )
-    """What a client can connect to: a command line, a URL, a `Stdio`, an `Http`, or a
-    server in this process."""
+    """The server that the client connects to: a command line, a URL, a `Stdio`, an
+    `Http`, or a server in this process."""
 
     def __attrs_post_init__(self) -> None:
         self.rules()
@@ -179,11 +179,11 @@ class Member(MemberOptions):
 
     @classmethod
     def of(cls, given: Any) -> Member:
-        """Return a target, or a member, as a member."""
+        """Return a `Member` unchanged, and a target as a `Member`."""
         return given if isinstance(given, cls) else cls(given)
 
     def rules(self) -> ServerRules:
-        """Return what holds for this server's tools alone."""
+        """Return the rules for this server's tools."""
         return ServerRules(
             allow=self.allow,
             deny=self.deny,
@@ -194,7 +194,7 @@ class Member(MemberOptions):
         )
 
     def client_options(self) -> dict[str, Any]:
-        """Return what the client is made with otherwise than the group's others."""
+        """Return the client options that override the group's."""
         values = ((name, getattr(self, name)) for name in CLIENT_OPTIONS)
         return {name: value for name, value in values if value is not UNSET}
 
@@ -203,7 +203,7 @@ _TIMEOUTS: Final = ("keepalive", "max_timeout", "probe_timeout")
 
 
 def check(concurrency: Any, on_error: Any, start: Any, restart: Any) -> None:
-    """Refuse arguments of a group that are out of their range."""
+    """Raise for arguments of a group that are out of their range."""
     check_count(concurrency, "concurrency")
     if on_error not in ("raise", "skip") and not callable(on_error):
         raise ValueError(
@@ -215,7 +215,7 @@ def check(concurrency: Any, on_error: Any, start: Any, restart: Any) -> None:
 
 
 def split(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return what is for the clients, and what is for tool sets."""
+    """Return the options of clients and the options of tool sets."""
     ours = {name: options[name] for name in CLIENT_OPTIONS if name in options}
     others = {name: options[name] for name in options if name not in ours}
     if others:  # imported only where there are any
@@ -228,14 +228,14 @@ def split(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def check_client_options(options: Mapping[str, Any]) -> None:
-    """Refuse options for clients of which no client could be made."""
+    """Raise for options that no client accepts."""
     for name in ("timeout", "connect_timeout", *_TIMEOUTS):
         check_timeout(options.get(name), name)
     parse_mode(options.get("mode", "auto"))
 
 
 def handlers_of(options: dict[str, Any]) -> dict[str, Any]:
-    """Take the handlers out of the options for clients."""
+    """Remove the handlers from the client options; check and return them."""
     handlers: dict[str, Any] = {}
     for name in HANDLERS:
         if name in options:

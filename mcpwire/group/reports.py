@@ -1,4 +1,4 @@
-"""What a group says of its servers: one report of connecting, one status of each."""
+"""Reports, statuses, events and log records of a group's servers."""
 
 from __future__ import annotations
 
@@ -30,49 +30,49 @@ __all__ = [
 ServerState: TypeAlias = Literal[
     "idle", "connecting", "ready", "lost", "restarting", "failed", "needs_auth"
 ]
-"""What a server of a group is just now."""
+"""The state of a server of a group; see `ServerStatus.state`."""
 
 
 LONGEST: Final = 2_000
-"""How many characters of an error are shown."""
+"""The maximum length, in characters, of an error's text in logs and reports."""
 
 
 def format_error(error: BaseException) -> str:
-    """Return an error as one line of a log, whatever its server put into it."""
+    """Return an error as one line of text, whatever text its server sent."""
     text = str(error)
     shown = text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
     if not shown.isprintable():
-        # Some of it is for a terminal to obey, or looks like another line of the log.
+        # Terminal control sequences, or line breaks that would forge log lines.
         shown = "".join(c if c.isprintable() else repr(c)[1:-1] for c in shown)
     return f"{type(error).__name__}: {shown}"
 
 
 @attrs.frozen
 class GroupEvent:
-    """Something that one server of a group told us without being asked."""
+    """A notification from one server of a group."""
 
     server: str
     """The name of the server in the group."""
 
     notification: Notification
-    """What it told."""
+    """The notification."""
 
 
 @attrs.frozen(kw_only=True)
 class Report:
-    """What came of connecting servers; true where all of them are connected.
+    """The outcome of connecting servers; true if none failed.
 
-    As text it has one line for each server that is connected or not.
+    As text it has one line per server.
     """
 
     ok: tuple[str, ...] = ()
-    """Those that are connected, in the order they were given."""
+    """The names of the connected servers, in the given order."""
 
     failed: Mapping[str, Exception] = attrs.field(factory=dict)
-    """Why the others are not, in the same order."""
+    """The errors of the other servers by name, in the same order."""
 
     seconds: Mapping[str, float] = attrs.field(factory=dict)
-    """How long each took, to either end; without waiting for its turn."""
+    """The duration of each attempt, successful or not, without waiting for a slot."""
 
     def raise_for_errors(self) -> None:
         """Raise the first of the errors, in the order the servers were given."""
@@ -95,30 +95,30 @@ class Report:
 
 @attrs.frozen(kw_only=True)
 class ServerStatus:
-    """One server of a group at one moment."""
+    """A snapshot of the state of one server of a group."""
 
     server: str
     """Its name in the group."""
 
     state: ServerState
-    """``idle``: nothing was tried, or it was closed; ``lost``: the next call opens it
-    again; ``restarting``: it is being opened again in the background; ``failed``:
-    nobody tries any more; ``needs_auth``: somebody has to log in."""
+    """``idle``: not connected yet, or closed; ``lost``: the next call reconnects it;
+    ``restarting``: it is being reconnected in the background; ``failed``: there are no
+    further attempts in the background; ``needs_auth``: a user must log in."""
 
     since: float
-    """When that began, by the loop's clock (`loop.time`), in seconds."""
+    """The time of the last change of `state`, in seconds of `time.monotonic`."""
 
     error: Exception | None = None
-    """Why it is not ready, where something went wrong."""
+    """The error because of which the server is not ready."""
 
     restarts: int = 0
-    """How often a lost connection was opened again."""
+    """The number of times that a lost connection was opened again."""
 
     calls: int = 0
-    """Calls that went through the group; those on `group[name]` are not counted."""
+    """The number of calls through the group; calls on `group[name]` do not count."""
 
     in_flight: int = 0
-    """Those of them that are under way."""
+    """The number of pending calls through the group."""
 
     def __str__(self) -> str:
         why = "" if self.error is None else f" ({format_error(self.error)})"
@@ -135,10 +135,10 @@ LEVELS: Final = {
     "warning": logging.WARNING,
     "error": logging.ERROR,
 }
-"""What servers call them; what is above is critical here."""
+"""Logging levels by MCP level; the levels that are missing are critical."""
 
 EXCERPT: Final = 2_000
-"""How much of a server's log message is logged."""
+"""The maximum length, in characters, of a server's log message in our log."""
 
 
 def fields(
@@ -150,7 +150,7 @@ def fields(
     timeout: float | None = None,
     **more: Any,
 ) -> Mapping[str, Any]:
-    """Return the fields of one record."""
+    """Return the extra fields of a log record."""
     return {
         "server": server,
         "tool": tool,
@@ -162,7 +162,7 @@ def fields(
 
 
 def relay(server: str, params: Mapping[str, Any]) -> None:
-    """Log what a server logged, where nobody else hears it; escaped and cut."""
+    """Log a server's log message that no consumer gets, escaped and truncated."""
     level = params.get("level")
     number = LEVELS.get(level, logging.CRITICAL) if isinstance(level, str) else 0
     if not logger.isEnabledFor(number):
@@ -176,7 +176,7 @@ def relay(server: str, params: Mapping[str, Any]) -> None:
 
 
 def warn(what: str, server: str | None, error: BaseException, **about: Any) -> None:
-    """Say that something failed, and on which server."""
+    """Log a warning: an operation on a server failed."""
     logger.warning(
         "server %r: %s failed: %s",
         server,

@@ -1,12 +1,12 @@
-"""The blocking client: the same names, types and errors, without an event loop.
+"""The blocking client: the names, types and errors of the asyncio client.
 
 ::
 
     with mcpwire.sync.Client("uvx mcp-server-time") as client:
         result = client.call_tool("get_current_time", {"timezone": "UTC"})
 
-It is the asyncio client: the thread that waits for a call runs its event loop, so there
-is no thread of ours unless something asks for one. Any number of threads may share it.
+A facade of the asyncio client: a thread that waits for a call runs the event loop, so
+no thread is started unless an option needs one. Any number of threads may share it.
 """
 
 # ruff: noqa: F403 - the names in `__all__` of `_functions`

@@ -1,6 +1,6 @@
-"""What the blocking classes share: an asyncio object and the runner of its loop."""
+"""Base classes of the blocking API: an asyncio object and the runner of its loop."""
 
-# ruff: noqa: SLF001 - the facades of one package know each other
+# ruff: noqa: SLF001 - the facades of one package use each other's internals
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ FacadeT = TypeVar("FacadeT", bound="Facade")
 _END: Final[Any] = object()
 
 NEEDS_THREAD: Final = ("on_notification", "keepalive", "restart", "idle")
-"""Options for which the loop has to run between calls, too."""
+"""Options that require the loop to run between calls."""
 
 _known: Final[WeakValueDictionary[int, Facade]] = WeakValueDictionary()
-"""The facades in use, by the identity of their asyncio objects."""
+"""The existing facades, by the identity of their asyncio objects."""
 
 
 class Facade:
-    """An asyncio object for callers without an event loop."""
+    """A blocking interface of an asyncio object."""
 
     _runner: Runner
     _inner: Any = None
@@ -46,7 +46,7 @@ class Facade:
         _known[id(inner)] = self
 
     def _wrap(self, kind: type[FacadeT], inner: Any) -> FacadeT:
-        """Return the facade of an asyncio object, the same while that one is in use."""
+        """Return the facade of an asyncio object, an existing one if possible."""
         found = _known.get(id(inner))
         if isinstance(found, kind):
             return found
@@ -58,11 +58,11 @@ class Facade:
         return repr(self._inner).replace("<mcpwire.", "<mcpwire.sync.", 1)
 
     def __reduce__(self) -> NoReturn:
-        """Refuse: a copy that is forgotten would close the connections of this one."""
+        """Refuse copies: deletion of a copy would close the original's connections."""
         raise TypeError(f"{type(self).__name__!r} cannot be copied or pickled")
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Wait for the result of a coroutine."""
+        """Run a coroutine on the loop and return its result."""
         return self._runner.run(work)
 
     def _on_loop(self, function: Callable[[], T]) -> T:
@@ -76,14 +76,14 @@ class Facade:
 
 
 class Reader(Facade):
-    """A facade with a base class that reads what the asyncio object holds."""
+    """A facade that forwards attribute access to the asyncio object."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
 
 class Stream(Facade):
-    """An iterator that is closed at the end of its ``with`` block."""
+    """A blocking iterator that is closed at the end of its ``with`` block."""
 
     def __iter__(self) -> Self:
         return self
@@ -103,9 +103,9 @@ class Stream(Facade):
 
 
 class PendingCall(Facade, Generic[T]):
-    """A call on its way; `result` waits for it, in any thread, any number of times.
+    """A call in flight; `result` waits for it, in any thread, any number of times.
 
-    Not waiting leaves the call alone; `cancel` ends it.
+    The call continues even if `result` is not called; `cancel` ends it.
     """
 
     _inner: AsyncPendingCall[T]
@@ -113,13 +113,13 @@ class PendingCall(Facade, Generic[T]):
     def result(self, timeout: float | None = None) -> T:
         """Wait for the end of the call and return its result.
 
-        Raises what the call raises.
+        It also raises the errors of the call.
 
         Args:
-            timeout: How long to wait, in seconds; the call has a limit of its own.
+            timeout: The longest wait, in seconds; the call has a time limit of its own.
 
         Raises:
-            TimeoutError: It has not ended by then, and goes on.
+            TimeoutError: The call has not ended within `timeout`; it continues.
         """
         return self._runner.run(self._wait(timeout))
 
@@ -134,31 +134,31 @@ class PendingCall(Facade, Generic[T]):
 
     @property
     def request_id(self) -> RequestId | None:
-        """The request's id on the wire; another after a restart or an input round."""
+        """The request's JSON-RPC id; it changes after a restart or an input round."""
         return self._inner.request_id
 
     @property
     def done(self) -> bool:
-        """Whether the call has ended, in whatever way."""
+        """Whether the call has ended: by a result, an error or a cancellation."""
         return self._inner.done
 
     def cancel(self, reason: str = "cancelled") -> None:
-        """End the call: the server is told, and `result` raises `CallCancelled`.
+        """Cancel the call at the server; `result` then raises `CallCancelled`.
 
-        A call that has ended is left alone.
+        It has no effect on a call that has ended.
         """
         self._runner.post(self._inner.cancel, reason)
 
 
 class Owner(Facade):
-    """An object with connections, and as a rule with the loop that they are on."""
+    """A facade that owns connections and, as a rule, the runner of their loop."""
 
     _owns_runner = False
 
     def _adopt(
         self, make: Callable[..., Any], *args: Any, background: bool, **options: Any
     ) -> None:
-        """Make the asyncio object, and a runner for it."""
+        """Make the asyncio object and a runner for its loop."""
         if options.pop("listen", None) is not None:
             text = "listen= does nothing any more: streams of events need no threads"
             warnings.warn(text, DeprecationWarning, stacklevel=3)
@@ -173,7 +173,7 @@ class Owner(Facade):
         self._stand_for(runner, inner)
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Wait for the result; an error that leaves no connection leaves no loop."""
+        """Run a coroutine; after an error close the loop if no connection uses it."""
         try:
             return self._runner.run(work)
         except BaseException:
@@ -189,7 +189,7 @@ class Owner(Facade):
         self._close(partial(self._inner.__aexit__, *error))
 
     def _close(self, aclose: Callable[[], Coroutine[Any, Any, Any]]) -> None:
-        """Close the connections and the loop; an interrupt kills what is left."""
+        """Close the connections and the loop; after an interrupt abandon the rest."""
         runner = self._runner
         if runner.is_inside:
             runner.close_later(aclose, partial(self._close, aclose))
@@ -218,21 +218,21 @@ class Owner(Facade):
                 text = f"unclosed {self!r}: it was closed by force"
                 warn(text, ResourceWarning, source=self, stacklevel=2)
         except ResourceWarning:
-            raise  # where warnings are errors
+            raise  # warnings are errors
         except Exception:
-            # Modules may be empty by now, and what the process holds ends with it.
+            # At the interpreter's exit modules may be cleared, and the OS cleans up.
             if not is_finalizing():
                 raise
 
 
 def _made(runner: Runner, make: Callable[..., Any], *args: Any, **options: Any) -> Any:
-    """Return the asyncio client of the blocking one that a user's function made."""
+    """Call a user's `make_client`; return the asyncio client of its blocking client."""
     made = make(*args, **options)
     if not isinstance(made, Owner):
         return made
     made._owns_runner = False
     made._runner = runner
-    made._inner.blocking = made  # kept, for the group gives it out
+    made._inner.blocking = made  # kept, since the group returns it to users
     return made._inner
 
 
@@ -242,7 +242,7 @@ def run_with(
     *args: P.args,
     **options: P.kwargs,
 ) -> T:
-    """Call an async function of an asyncio client with that of a blocking one."""
+    """Call an async function with the asyncio client of a blocking client."""
     return client._run(function(client._inner, *args, **options))
 
 

@@ -1,4 +1,4 @@
-"""The functions that stand beside a client, for the blocking one."""
+"""Blocking versions of the functions that are not methods of a client."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ T = TypeVar("T")
 def _of_client(
     function: Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[Client, P], T]:
-    """Make a function of a blocking client of one of an asyncio client."""
+    """Make a blocking version of an async function that takes a client first."""
 
     @wraps(function)
     def call(client: Client, /, *args: P.args, **options: P.kwargs) -> T:
@@ -49,7 +49,7 @@ def _of_client(
 
 
 def _alone(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
-    """Make a blocking function of an async one that needs no client."""
+    """Make a blocking version of an async function without a client."""
 
     @wraps(function)
     def call(*args: P.args, **options: P.kwargs) -> T:

@@ -194,37 +194,36 @@ class Client(Owner):
             result = c.call_tool("read_graph")
 
     Args:
-        target: A command line (split like a shell would, run without one), a `Stdio`,
+        target: A command line (split by shell rules, run without a shell), a `Stdio`,
             or a server object in this process.
-        timeout: The default limit of a call, in seconds; ``None``: no limit.
-        connect_timeout: The limit of `connect`, in seconds.
-        probe_timeout: Seconds of silence after which an older handshake is tried
-            beside the probe; it decides nothing by itself.
+        timeout: The default timeout of a call, in seconds; ``None``: no limit.
+        connect_timeout: The timeout of `connect`, in seconds.
+        probe_timeout: Seconds without a reply after which the `initialize` handshake
+            is tried in parallel with the probe; it does not decide the outcome.
         mode: ``"auto"``, ``"session"``, ``"stateless"``, ``"prefer-session"`` (sessions
-            if the server has both), or one revision's name.
+            if the server supports both), or the name of one revision.
         client_info: The name and version of this client.
-        limits: Bounds on what the server may cost.
-        extensions: Ids of the extensions to switch on, or a mapping from ids to their
-            settings; declared from 2026-07-28 on.
-        experimental: Capabilities of your own to declare, by name, with their settings;
-            declared at each revision.
-        reset_timeout_on_progress: Whether progress starts a call's timeout again.
-        max_timeout: What no progress extends a call beyond, in seconds; by default
-            ten times its timeout. Without `reset_timeout_on_progress` it does nothing.
+        limits: Limits on the resources that the server can consume.
+        extensions: Ids of the extensions to enable, or a mapping from ids to their
+            settings; declared since 2026-07-28.
+        experimental: Experimental capabilities to declare, by name, with their
+            settings; declared at each revision.
+        reset_timeout_on_progress: Whether progress restarts a call's timeout.
+        max_timeout: The maximum duration of a call with progress, in seconds; default:
+            ten times its timeout. No effect without `reset_timeout_on_progress`.
         on_notification: Called with each `Notification` that belongs to no call, in a
             thread.
-        raise_exceptions: Whether calls to a server object in this process raise what
-            its functions raise unforeseen, for tests: any other client is told no
-            more than that they failed.
-        trace: Called as ``trace(event, data)`` with each message and turn of events
-            (see `mcpwire.transports.base.Trace`), a plain function; without it nothing
-            is called.
+        raise_exceptions: Whether calls to a server object in this process raise the
+            unexpected exceptions of its functions, for tests: other clients receive
+            only an error without details.
+        trace: A plain function, called as ``trace(event, data)`` for each message and
+            connection event (see `mcpwire.transports.base.Trace`).
         background: Whether a thread of its own runs the event loop, also between calls,
             so that what the server starts is served at any time. `on_notification`,
             `keepalive` and `start_call` begin that thread by themselves.
 
     Raises:
-        ValueError: An argument is out of its range; names it.
+        ValueError: An argument is out of range; the message names it.
     """
 
     _inner: AsyncClient
@@ -282,23 +281,23 @@ class Client(Owner):
         )
 
     def connect(self) -> None:
-        """Connect, or wait for the connecting under way; do nothing when connected.
+        """Connect, or wait for a running attempt; do nothing when connected.
 
-        Works from any thread, again after `close`, and again after the server died.
+        Works from any thread, again after `close`, and again after the server exited.
         Ctrl-C undoes what had begun.
 
         Raises:
-            ConnectError: The server could not be reached, or ended before it agreed.
-            RequestTimeout: It did not agree within `connect_timeout`.
-            NegotiationError: There is no common revision.
-            ConnectionClosed: `close` was called meanwhile.
+            ConnectError: The server is unreachable, or ended during the handshake.
+            RequestTimeout: The handshake did not finish within `connect_timeout`.
+            NegotiationError: Client and server have no revision in common.
+            ConnectionClosed: `close` was called while connecting.
         """
         self._run(self._inner.connect())
 
     def close(self) -> None:
         """Close the connection and end the server's process; bounded in time.
 
-        Works from any thread, in any order, twice. Calls still open fail with
+        Works from any thread, in any order, twice. Pending calls fail with
         `ConnectionClosed`. Ctrl-C ends the server's process at once.
         """
         self._close(self._inner.aclose)
@@ -310,14 +309,14 @@ class Client(Owner):
         elicitation: FormHandler | Elicitation | types.Unset | None = UNSET,
         roots: Roots | types.Unset | None = UNSET,
     ) -> None:
-        """Replace what answers the server's questions, at once; ``None`` takes it away.
+        """Replace the handlers of server requests at once; ``None`` removes a handler.
 
-        What is left out stays. A question that is being answered is not touched. What
-        is declared follows with the next request at 2026-07-28, in a session with the
-        next handshake: until then a server need not know that it may ask.
+        Omitted handlers stay. A request in progress keeps its handler. The declared
+        capabilities change with the next request at 2026-07-28, in a session with the
+        next handshake: until then a server may not know that it can send such requests.
 
         Raises:
-            ValueError: One of them is nothing of the kind; names it, changes nothing.
+            ValueError: A value has the wrong type; names it, and changes no handler.
         """
         self._on_loop(
             lambda: self._inner.set_handlers(
@@ -327,55 +326,55 @@ class Client(Owner):
 
     @property
     def lost(self) -> MCPError | None:
-        """Why the connection is gone that was not closed by us; ``None``: it is not."""
+        """The error that ended the connection; ``None``: open, or closed by us."""
         return self._inner.lost
 
     @property
     def is_connected(self) -> bool:
-        """Whether calls can be made now."""
+        """Whether the connection is open for calls."""
         return self._inner.is_connected
 
     @property
     def protocol_version(self) -> str | None:
-        """The agreed revision, such as ``2025-11-25``; ``None`` before."""
+        """The negotiated revision, such as ``2025-11-25``; ``None`` before that."""
         return self._inner.protocol_version
 
     @property
     def server_info(self) -> types.Implementation | None:
-        """The server's name and version, where it gave them.
+        """The server's name and version; ``None`` if it did not send them.
 
         Raises:
-            InvalidMessage: What it gave breaks the rules; calls work all the same.
+            InvalidMessage: The server sent an invalid object; calls still work.
         """
         return self._inner.server_info
 
     @property
     def capabilities(self) -> types.ServerCapabilities | None:
-        """What the server declared; ``None`` before the first connection.
+        """The server's capabilities; ``None`` before the first connection.
 
         Raises:
-            InvalidMessage: What it declared breaks the rules; calls work all the same.
+            InvalidMessage: The server sent an invalid object; calls still work.
         """
         return self._inner.capabilities
 
     @property
     def instructions(self) -> str | None:
-        """How the server wants to be used, where it said so."""
+        """The server's instructions for its use; ``None`` if it sent none."""
         return self._inner.instructions
 
     @property
     def session_id(self) -> str | None:
-        """The HTTP session's id; ``None`` where there is none, or none any more."""
+        """The id of the open HTTP session; ``None`` without one."""
         return self._inner.session_id
 
     @property
     def negotiation(self) -> Negotiation | None:
-        """How the last handshake went, step by step, also one that failed."""
+        """The steps of the last handshake, successful or failed."""
         return self._inner.negotiation
 
     @property
     def stats(self) -> ClientStats:
-        """What this client has sent and received, connections taken together."""
+        """The traffic counters of this client, summed over all its connections."""
         return self._inner.stats
 
     def call_tool(
@@ -391,36 +390,37 @@ class Client(Owner):
         validate: Literal["off", "warn", "error"] = "off",
         idempotent: bool | None = None,
     ) -> types.CallToolResult:
-        """Call a tool and return its result, also one that reports failure.
+        """Call a tool and return its result, including a result with `is_error` set.
 
         Args:
             name: The tool.
             arguments: Its arguments, as one object.
-            timeout: Seconds; omitted: the client's; ``None``: no limit.
-            meta: Further members of the request's `_meta`.
+            timeout: Seconds; omitted: the client's default; ``None``: no limit.
+            meta: Additional members of the request's `_meta`.
             on_progress: Called with progress, total and message, in order.
-            headers: Further HTTP headers; refused on any other transport.
+            headers: Additional HTTP headers; an error on any other transport.
             check: Whether to raise `ToolError` when the tool reports failure.
-            validate: Whether to hold a structured result against the tool's output
-                schema, and to log or to raise what is wrong with it. Needs
-                jsonschema-rs; the tools are listed where they have not been.
-            idempotent: Whether the call may be made again when its connection was lost
-                although it may have run; omitted: only where the tool, as last listed,
-                says that it only reads or does no more when repeated.
+            validate: Whether to validate a structured result against the tool's output
+                schema, and to log or to raise violations. Needs jsonschema-rs; lists
+                the tools if they have not been listed.
+            idempotent: Whether the call may be repeated after a lost connection
+                although it may have run; omitted: only if the tool's annotations in
+                the last list declare it read-only or idempotent.
 
         Raises:
             ToolError: With `check`, the tool reported failure.
-            RPCError: The server refused, such as an unknown tool (`InvalidParams`).
-            CallCancelled: The server needed something that a handler of ours refused
-                (from 2026-07-28 on, where anything else a handler raises comes out
-                here as it is; a session answers the server with an error instead).
-            RequestTimeout: No answer in time; the server was told to stop.
-            TransportError: The connection is gone; `ConnectionClosed.sent` says
-                whether the call may have run.
-            RemoteProtocolError: The answer breaks the rules.
-            LocalProtocolError: The call may not be made; nothing was sent.
+            RPCError: The server returned an error, such as `InvalidParams` for an
+                unknown tool.
+            CallCancelled: A handler of this client refused a request that the call
+                depends on (since 2026-07-28, where other exceptions of a handler
+                propagate unchanged; a session returns an error to the server).
+            RequestTimeout: No reply in time; the call was cancelled at the server.
+            TransportError: The connection is lost; `ConnectionClosed.sent` is whether
+                the call may have run.
+            RemoteProtocolError: The reply is invalid.
+            LocalProtocolError: The call is not allowed; it was not sent.
 
-        Ctrl-C tells the server and raises `KeyboardInterrupt`.
+        Cancelling the task tells the server and returns at once.
         """
         return self._run(
             self._inner.call_tool(
@@ -452,8 +452,8 @@ class Client(Owner):
             call = client.start_call("slow", {"steps": 3})
             call.cancel("no longer needed")     # or: result = call.result()
 
-        `check` and `validate` are those of `call_tool`. Raises what that raises before
-        anything is sent; the rest is raised by its `result`.
+        `check` and `validate` are as in `call_tool`. Errors before the request is sent
+        are raised here; later errors are raised by its `result`.
         """
         self._runner.wants_thread = True
         return self._wrap(
@@ -468,9 +468,9 @@ class Client(Owner):
     def read_resource(
         self, uri: str, **options: Unpack[CallOptions]
     ) -> types.ReadResourceResult:
-        """Read a resource; see `call_tool` for what is raised.
+        """Read a resource; raises as `call_tool`.
 
-        An unknown URI is `ResourceNotFound` up to 2025-11-25, then `InvalidParams`.
+        An unknown URI raises `ResourceNotFound` up to 2025-11-25, then `InvalidParams`.
         """
         return self._run(self._inner.read_resource(uri, **options))
 
@@ -478,15 +478,15 @@ class Client(Owner):
         """Read a resource and return its text.
 
         Raises:
-            LocalProtocolError: It has no text, only bytes; see `read_bytes`.
+            LocalProtocolError: The resource has only binary data; see `read_bytes`.
         """
         return self._run(self._inner.read_text(uri, **options))
 
     def read_bytes(self, uri: str, **options: Unpack[CallOptions]) -> bytes:
-        """Read a resource and return its bytes; text comes as UTF-8.
+        """Read a resource and return its bytes; text is encoded as UTF-8.
 
         Raises:
-            InvalidMessage: Its bytes are no valid Base64.
+            InvalidMessage: A `blob` of the reply is not valid Base64.
         """
         return self._run(self._inner.read_bytes(uri, **options))
 
@@ -496,7 +496,7 @@ class Client(Owner):
         arguments: Mapping[str, str] | None = None,
         **options: Unpack[CallOptions],
     ) -> types.GetPromptResult:
-        """Get a prompt, filled in; arguments are strings on the wire."""
+        """Return a prompt rendered with arguments, which are strings on the wire."""
         return self._run(self._inner.get_prompt(name, arguments, **options))
 
     def complete(
@@ -508,31 +508,31 @@ class Client(Owner):
         context: Mapping[str, str] | None = None,
         **options: Unpack[CallOptions],
     ) -> types.CompleteResult:
-        """Ask how an argument of a prompt or template could go on.
+        """Return completions for an argument of a prompt or a resource template.
 
         Args:
             ref: The prompt or resource template.
             argument: The argument's name.
             value: What has been typed so far.
-            context: Arguments already decided (from 2025-06-18).
-            options: As every request takes.
+            context: Arguments already chosen (since 2025-06-18).
+            options: The options of every request.
         """
         return self._run(
             self._inner.complete(ref, argument, value, context=context, **options)
         )
 
     def ping(self, **options: Unpack[CallOptions]) -> float:
-        """Ask the server for a sign of life; return the seconds it took.
+        """Send a ping; return the round-trip time in seconds.
 
-        At 2026-07-28, which has no ping, a `server/discover` is timed.
+        At 2026-07-28, which has no ping, it sends `server/discover`.
         """
         return self._run(self._inner.ping(**options))
 
     def discover(self, **options: Unpack[CallOptions]) -> types.DiscoverResult:
-        """Ask the server what it supports (from 2026-07-28).
+        """Send `server/discover`; return versions and capabilities (since 2026-07-28).
 
         Raises:
-            LocalProtocolError: The agreed revision has no `server/discover`.
+            LocalProtocolError: The negotiated revision has no `server/discover`.
         """
         return self._run(self._inner.discover(**options))
 
@@ -544,8 +544,8 @@ class Client(Owner):
     ) -> dict[str, Any]:
         """Send any request and return the raw result object.
 
-        Only what the revision demands of every request is added (`_meta` at
-        2026-07-28); no capability is asked for and no input round is run.
+        Only the fields that the revision requires of every request are added (`_meta`
+        at 2026-07-28); capabilities are not checked and no input round is run.
         """
         return self._run(self._inner.request(method, params, **options))
 
@@ -559,13 +559,13 @@ class Client(Owner):
         """Send any notification.
 
         Raises:
-            TransportError: The connection is gone.
-            LocalProtocolError: It may not be sent; nothing was.
+            TransportError: The connection is lost.
+            LocalProtocolError: The notification is not allowed; it was not sent.
         """
         self._run(self._inner.notify(method, params, headers=headers))
 
     def list_tools(self, **options: Unpack[CallOptions]) -> list[types.Tool]:
-        """Return all tools, all pages; see `call_tool` for what is raised."""
+        """Return all tools of all pages; raises as `call_tool`."""
         return self._run(self._inner.list_tools(**options))
 
     def list_tools_page(
@@ -575,11 +575,11 @@ class Client(Owner):
         return self._run(self._inner.list_tools_page(cursor, **options))
 
     def iter_tools(self, **options: Unpack[CallOptions]) -> Iterator[types.Tool]:
-        """Iterate over all tools, fetching pages as they are needed."""
+        """Iterate over all tools; each page is fetched when it is needed."""
         return self._iterate(self._inner.iter_tools(**options))
 
     def list_resources(self, **options: Unpack[CallOptions]) -> list[types.Resource]:
-        """Return all resources, all pages; see `call_tool` for what is raised."""
+        """Return all resources of all pages; raises as `call_tool`."""
         return self._run(self._inner.list_resources(**options))
 
     def list_resources_page(
@@ -591,13 +591,13 @@ class Client(Owner):
     def iter_resources(
         self, **options: Unpack[CallOptions]
     ) -> Iterator[types.Resource]:
-        """Iterate over all resources, fetching pages as they are needed."""
+        """Iterate over all resources; each page is fetched when it is needed."""
         return self._iterate(self._inner.iter_resources(**options))
 
     def list_resource_templates(
         self, **options: Unpack[CallOptions]
     ) -> list[types.ResourceTemplate]:
-        """Return all resource templates, all pages."""
+        """Return all resource templates of all pages."""
         return self._run(self._inner.list_resource_templates(**options))
 
     def list_resource_templates_page(
@@ -609,11 +609,11 @@ class Client(Owner):
     def iter_resource_templates(
         self, **options: Unpack[CallOptions]
     ) -> Iterator[types.ResourceTemplate]:
-        """Iterate over all resource templates, fetching pages as they are needed."""
+        """Iterate over all resource templates; pages are fetched when needed."""
         return self._iterate(self._inner.iter_resource_templates(**options))
 
     def list_prompts(self, **options: Unpack[CallOptions]) -> list[types.Prompt]:
-        """Return all prompts, all pages; see `call_tool` for what is raised."""
+        """Return all prompts of all pages; raises as `call_tool`."""
         return self._run(self._inner.list_prompts(**options))
 
     def list_prompts_page(
@@ -623,11 +623,11 @@ class Client(Owner):
         return self._run(self._inner.list_prompts_page(cursor, **options))
 
     def iter_prompts(self, **options: Unpack[CallOptions]) -> Iterator[types.Prompt]:
-        """Iterate over all prompts, fetching pages as they are needed."""
+        """Iterate over all prompts; each page is fetched when it is needed."""
         return self._iterate(self._inner.iter_prompts(**options))
 
     def list_skills(self, **options: Unpack[CallOptions]) -> list[types.Skill]:
-        """Return all skills, all pages; none of their files is read."""
+        """Return all skills of all pages, without reading their files."""
         return self._run(self._inner.list_skills(**options))
 
     def list_skills_page(
@@ -637,32 +637,31 @@ class Client(Owner):
         return self._run(self._inner.list_skills_page(cursor, **options))
 
     def iter_skills(self, **options: Unpack[CallOptions]) -> Iterator[types.Skill]:
-        """Iterate over all skills, fetching pages as they are needed."""
+        """Iterate over all skills; each page is fetched when it is needed."""
         return self._iterate(self._inner.iter_skills(**options))
 
     def get_skill(self, uri: str, **options: Unpack[CallOptions]) -> types.Skill:
-        """Return what the server says of one skill; none of its files is read.
+        """Return the server's entry of one skill, without reading its files.
 
         Raises:
             InvalidParams: The server has no such skill.
-            InvalidMessage: The answer is about another skill.
+            InvalidMessage: The reply describes another skill.
         """
         return self._run(self._inner.get_skill(uri, **options))
 
     def load_skill(
         self, skill: types.Skill | str, **options: Unpack[CallOptions]
     ) -> LoadedSkill:
-        """Read the `SKILL.md` of a skill, and nothing else, and check it.
+        """Read the `SKILL.md` of a skill, and no other file, and check it.
 
         Args:
-            skill: As it was listed, or its URI, which is then asked for.
-            options: As every request takes; each request has its own timeout.
+            skill: The listed skill, or its URI, for which `skills/get` is sent first.
+            options: The options of every request; each request has its own timeout.
 
         Raises:
-            SkillError: What the server says of it breaks a rule, and nothing was read;
-                or the file has another size, digest or frontmatter.
-            LocalProtocolError: PyYAML is not installed; nothing was
-                sent.
+            SkillError: The server's entry breaks a rule, and no file was read; or the
+                file's size, digest or frontmatter differs from the entry.
+            LocalProtocolError: PyYAML is not installed; no request was sent.
         """
         return self._wrap(
             LoadedSkill, self._run(self._inner.load_skill(skill, **options))
@@ -671,22 +670,22 @@ class Client(Owner):
     def read_directory(
         self, uri: str, **options: Unpack[CallOptions]
     ) -> list[types.Resource]:
-        """Return what a directory holds, all pages, and not what its directories hold.
+        """Return the direct children of a directory, of all pages.
 
-        Those have the MIME type ``inode/directory``. The server has to declare
+        A child directory has the MIME type ``inode/directory``. The server must declare
         ``directoryRead``.
 
         Raises:
-            InvalidParams: There is no such directory.
+            InvalidParams: The directory does not exist.
         """
         return self._run(self._inner.read_directory(uri, **options))
 
     def events(self) -> EventStream:
         """Iterate over every notification that belongs to no call.
 
-        Each stream has a buffer of its own, bounded by `Limits.notifications`: see
-        `EventStream` for what may be dropped. It hears from now on, and ends with
-        `close`, its own or the client's.
+        Each stream has its own buffer, limited by `Limits.notifications`; `EventStream`
+        documents which notifications may be dropped. It starts with this call and ends
+        with `close` of the stream or of the client.
         """
         return self._wrap(EventStream, self._on_loop(self._inner.events))
 
@@ -700,7 +699,7 @@ class Client(Owner):
         task_ids: Iterable[str] = (),
         **options: Unpack[CallOptions],
     ) -> Subscription:
-        """Subscribe to chosen notifications for as long as they are iterated over.
+        """Subscribe to selected notifications until the iterator is closed.
 
         ::
 
@@ -710,13 +709,13 @@ class Client(Owner):
 
         Args:
             uris: Resources to subscribe to.
-            tools: Whether to hear that the list of tools changed.
-            prompts: Whether to hear that the list of prompts changed.
-            resources: Whether to hear that the list of resources changed.
-            task_ids: Tasks to hear of (with the tasks extension).
-            options: As every request takes; they are those of the subscribing.
+            tools: Whether to subscribe to changes of the tool list.
+            prompts: Whether to subscribe to changes of the prompt list.
+            resources: Whether to subscribe to changes of the resource list.
+            task_ids: Tasks to subscribe to (with the tasks extension).
+            options: The options of every request, used for the subscribe request.
 
-        Entering it, or the first step of iterating, raises what any request raises.
+        Entering it, or its first iteration, raises the errors of any request.
         """
         return self._wrap(
             Subscription,
@@ -733,84 +732,84 @@ class Client(Owner):
         )
 
     def watch(self, uri: str, **options: Unpack[CallOptions]) -> ResourceWatch:
-        """Iterate over what a resource holds: now, and again after each change.
+        """Iterate over the contents of a resource: now, and after each change.
 
         ::
 
             with client.watch("file:///a") as contents:
                 for content in contents: ...
 
-        Changes that come while one is being read are one with the next. A connection
-        that was lost is opened again, and the resource read again.
+        Several changes during one read cause one further read. A lost connection is
+        opened again, and the resource is then read again.
         """
         return self._wrap(
             ResourceWatch, self._on_loop(lambda: self._inner.watch(uri, **options))
         )
 
     def subscribe(self, uri: str, **options: Unpack[CallOptions]) -> None:
-        """Have the server tell when a resource changes, until `unsubscribe`.
+        """Subscribe to changes of a resource, until `unsubscribe`.
 
-        The notifications come to `on_notification` and `events()`. Subscribing twice
-        needs unsubscribing twice. A new connection after a loss is told of it again.
+        `on_notification` and `events()` receive the notifications. Two `subscribe`
+        calls need two `unsubscribe` calls. A reconnect restores the subscription.
 
         Raises:
-            LocalProtocolError: The server does not offer that, or not for this one.
+            LocalProtocolError: The server does not offer it, or refuses this resource.
         """
         self._run(self._inner.subscribe(uri, **options))
 
     @property
     def subscribed(self) -> frozenset[str]:
-        """The resources of which somebody here wants to hear that they changed."""
+        """The URIs of the resources that this client currently subscribes to."""
         return self._inner.subscribed
 
     def unsubscribe(self, uri: str, **options: Unpack[CallOptions]) -> None:
-        """Take one `subscribe` back.
+        """Undo one `subscribe`.
 
         Raises:
-            LocalProtocolError: There was none.
+            LocalProtocolError: The resource has no subscription.
         """
         self._run(self._inner.unsubscribe(uri, **options))
 
     def set_log_level(
         self, level: types.LoggingLevel, **options: Unpack[CallOptions]
     ) -> None:
-        """Have the server send its log messages from a level on.
+        """Set the minimum level of the log messages that the server sends.
 
-        In a session that is a request; at 2026-07-28 each later request carries the
-        level. A new connection after a loss is told of it again.
+        A session sends a request; at 2026-07-28 each later request carries the level.
+        A reconnect restores the level.
 
         Args:
             level: ``debug``, ``info``, ``notice``, ``warning``, ``error``,
                 ``critical``, ``alert`` or ``emergency``.
-            options: As every request takes.
+            options: The options of every request.
 
         Raises:
-            LocalProtocolError: It is none of these, or the server does not log.
+            LocalProtocolError: The level is unknown, or the server has no logging.
         """
         self._run(self._inner.set_log_level(level, **options))
 
     def cancel(self, request_id: RequestId | None, reason: str | None = None) -> None:
-        """End one of our calls by its id on the wire, and tell the server.
+        """Cancel one of this client's calls by its JSON-RPC id.
 
-        The waiting caller gets `CallCancelled`. Returns at once. Nothing is sent where
-        no call of that id is under way, nor for ``None``. (2025-11-25
-        basic/utilities/cancellation; at 2026-07-28 over HTTP the call's stream is
-        closed, which says the same.)
+        The waiting caller gets `CallCancelled`. Returns at once. Without a pending call
+        of that id, and for ``None``, it does nothing. (2025-11-25
+        basic/utilities/cancellation sends a notification; 2026-07-28 over HTTP closes
+        the call's stream instead.)
 
         Args:
-            request_id: Such as `PendingCall.request_id`.
-            reason: For the server's log.
+            request_id: The id, such as `PendingCall.request_id`.
+            reason: A text for the server's log.
         """
         self._runner.post(self._inner.cancel, request_id, reason)
 
     def notify_roots_changed(self) -> None:
-        """Tell the server that the roots changed; does nothing from 2026-07-28 on.
+        """Notify the server that the roots changed; no effect since 2026-07-28.
 
-        A list given as `roots` is read anew whenever a server asks, so change that list
-        and call this.
+        A list passed as `roots` is read again for each `roots/list`, so change that
+        list and call this.
 
         Raises:
-            LocalProtocolError: The client was made without roots.
-            TransportError: The connection is gone.
+            LocalProtocolError: The client was created without roots.
+            TransportError: The connection is lost.
         """
         self._run(self._inner.notify_roots_changed())

@@ -37,41 +37,41 @@ __all__ = ["Group", "GroupEvents", "ToolSet"]
 
 
 class GroupEvents(Stream):
-    """Every notification of every server that belongs to no call, as it comes.
+    """Stream of all servers' notifications that belong to no call.
 
-    Of each server `Limits.notifications` wait at most: beyond them progress and log
-    messages that were not taken yet are dropped, the oldest first, and counted. That a
-    list or a resource that was subscribed to changed is never dropped: while one such
-    notification waits, further ones about the same are one with it. What one server
-    said comes in its order.
+    At most `Limits.notifications` of each server are buffered: beyond that the oldest
+    progress and log messages are dropped, and counted. Changes of a list or of a
+    subscribed resource are never dropped: while such a notification is buffered, later
+    ones about the same list or resource are merged with it. The notifications of one
+    server keep their order.
 
-    It hears from being made, and ends when the group is closed.
+    The stream starts when it is created, and ends when the group is closed.
     """
 
     _inner: AsyncGroupEvents
 
     @property
     def dropped(self) -> int:
-        """Notifications lost because they were not taken in time."""
+        """The number of notifications lost because they were not read in time."""
         return self._inner.dropped
 
     def dropped_of(self, server: str) -> int:
-        """Return how many of one server's were."""
+        """Return how many notifications of one server were lost."""
         return self._inner.dropped_of(server)
 
     @property
     def is_closed(self) -> bool:
-        """Whether nothing more will come."""
+        """Whether the stream has ended and is read to the end."""
         return self._inner.is_closed
 
     def __next__(self) -> GroupEvent:
         return self._take(self._inner)
 
     def next(self, timeout: float | None = None) -> GroupEvent | None:
-        """Return the next event, waiting so many seconds for it.
+        """Wait for the next event, for at most `timeout` seconds, and return it.
 
-        Returns ``None`` when the time is over, or the stream: `is_closed` tells. Safe
-        to interrupt: nothing is lost.
+        Returns ``None`` at the timeout, or at the end of the stream: see `is_closed`.
+        Safe to interrupt: nothing is lost.
 
         Raises:
             ValueError: The timeout is zero, negative or NaN.
@@ -79,7 +79,7 @@ class GroupEvents(Stream):
         return self._run(self._inner.next(timeout))
 
     def close(self) -> None:
-        """Hear no more, and forget what waits. Never raises."""
+        """End the stream and discard buffered notifications. Never raises."""
         self._run(self._inner.aclose())
 
 
@@ -114,7 +114,7 @@ class ToolSet(Reader, Reading):
         Raises:
             NameCollision: Two tools would get the same name, if the policy is to raise.
 
-        Cancelling it ends the listings that no other caller waits for.
+        Ctrl-C ends the listings that no other caller waits for.
         """
         self._run(self._inner.refresh(*servers))
 
@@ -163,7 +163,7 @@ class ToolSet(Reader, Reading):
             UnknownServer: The server has left the group.
             MCPError: Any error of `Client.call_tool`.
 
-        Cancelling the task sends a cancellation to the server and returns at once.
+        Ctrl-C tells the server and raises `KeyboardInterrupt`.
         """
         return self._run(
             self._inner.call(
@@ -173,7 +173,7 @@ class ToolSet(Reader, Reading):
 
 
 class Group(Owner, Reader, GroupBase[Client]):
-    """Many servers by name, as one.
+    """Client of many servers, each with a name.
 
     ::
 
@@ -181,27 +181,27 @@ class Group(Owner, Reader, GroupBase[Client]):
             group.call_tool("time", "get_current_time", {"timezone": "UTC"})
             group["web"].list_resources()
 
-    Any number of threads may share it. What is asked of one server
-    waits for no other; connecting and disconnecting waits for no call.
+    Any number of threads may share it. A request to one server waits for
+    no other server; connecting and disconnecting wait for no call.
 
     Args:
         servers: Targets, or `Member`s, by name; the order is kept.
-        concurrency: How many servers are being connected at once.
-        on_error: What a server does that cannot be connected: ``"raise"`` ends the
-            connecting of all; ``"skip"`` leaves it out; a function is
-            called with its name and error, and returns to skip it or raises.
-        start: ``"lazy"`` connects each server with its first use.
-        idle: Seconds after which a lazy server is closed that nobody uses; the next use
-            connects it again. One that gave its client away (`group[name]`) stays open.
-        restart: How a lost connection is opened again without anybody asking; without
-            it the next call does, as `Recovery` allows.
-        on_notification: Called with each `GroupEvent`, in a thread.
-        make_client: Makes the clients: called with name, target and options.
+        concurrency: The number of servers that are being connected at once.
+        on_error: The policy for failed servers: ``"raise"`` stops connecting all of
+            them; ``"skip"`` omits the server; a function is called
+            with its name and error, and returns to skip it or raises.
+        start: ``"lazy"`` connects each server on its first use.
+        idle: Seconds without use after which a lazy server is closed; the next use
+            connects it again. After `group[name]` returned its client, it stays open.
+        restart: The backoff of reconnecting in the background; without it a lost
+            connection is opened by the next call, as `Recovery` allows.
+        on_notification: A function called with each `GroupEvent`, in a thread.
+        make_client: A factory of clients, called with name, target and options.
         background: Whether a thread of its own runs the event loop, also between calls,
             so that what the servers start is served at any time. `on_notification`,
             `keepalive`, `restart` and `idle` begin that thread by themselves.
-        options: Those of every `Client`, such as `timeout` (30 seconds) and
-            `connect_timeout` (60), and those of `tools`.
+        options: The options of every `Client`, such as `timeout` (30 seconds) and
+            `connect_timeout` (60), and the options of `tools`.
 
     Raises:
         ValueError: An argument is out of its range; names it.
@@ -241,19 +241,19 @@ class Group(Owner, Reader, GroupBase[Client]):
         )
 
     def connect_all(self, servers: Mapping[str, Any] | None = None) -> Report:
-        """Connect servers in parallel, and say what came of it.
+        """Connect servers in parallel and return a report.
 
         Args:
-            servers: Targets or `Member`s by name; omitted: all that are known, enabled
-                and not connected.
+            servers: Targets or `Member`s by name; omitted: all configured servers that
+                are enabled and not connected.
 
-        Where `on_error` has it that a failure is raised, that ends it all: what this
-        call had connected is closed again. So it is after Ctrl-C.
+        If `on_error` raises a failure, or after Ctrl-C, the other attempts
+        are cancelled, and the servers that this call connected are closed again.
 
         Raises:
             LocalProtocolError: One of these names is connected already.
             Exception: A server could not be connected, and `on_error` is ``"raise"``
-                (of several at once the first by order), or what it raised.
+                (of several the first by order); or the error that `on_error` raised.
         """
         return self._run(self._inner.connect_all(servers))
 
@@ -265,23 +265,23 @@ class Group(Owner, Reader, GroupBase[Client]):
         replace: bool = False,
         **options: Unpack[ClientOptions],
     ) -> Client:
-        """Connect one server and return its client; `on_error` has no say.
+        """Connect one server and return its client, regardless of `on_error`.
 
         Args:
-            name: What it is called in the group.
-            target: A target or `Member`; omitted: the one that the name is known for.
-            replace: Whether a server that is connected by that name makes room: it
-                leaves the group at once, and is closed before the new one is opened.
-            options: Of the client, otherwise than the group's.
+            name: The server's name in the group.
+            target: A target or `Member`; omitted: the one configured for the name.
+            replace: Whether to replace a connected server of that name: it leaves the
+                group at once, and is closed before the new one is opened.
+            options: Client options that override the group's.
 
-        Calls for the same name at the same time, without a target, share the outcome.
-        Ctrl-C undoes what had begun.
+        Concurrent calls for the same name, without a target, share the outcome.
+        Ctrl-C cancels connecting, and closes the connection.
 
         Raises:
-            LocalProtocolError: It is connected already, and is not to be replaced.
-            UnknownServer: There is no target, and none is known.
-            ConnectionClosed: It was disconnected meanwhile.
-            Exception: What `Client.connect` raises.
+            LocalProtocolError: It is connected already, and `replace` is false.
+            UnknownServer: No target was given, and none is configured.
+            ConnectionClosed: It was disconnected while connecting.
+            Exception: The errors of `Client.connect`.
         """
         return self._wrap(
             Client,
@@ -289,48 +289,48 @@ class Group(Owner, Reader, GroupBase[Client]):
         )
 
     def client(self, name: str) -> Client:
-        """Return a server's client, connected: a lazy one is connected first.
+        """Return a server's connected client; a lazy server is connected first.
 
-        Raises what `connect` does.
+        Raises the errors of `connect`.
         """
         return self._wrap(Client, self._run(self._inner.client(name)))
 
     def disconnect(self, name: str) -> None:
-        """Close a server's connection; a name that is unknown is fine.
+        """Close a server's connection; an unknown name is ignored.
 
-        It leaves the group at once, and what waits for it gets `ConnectionClosed`.
-        Ctrl-C leaves the closing under way. The same name can be connected
-        again at any time, also without a target.
+        The server leaves the group at once, and its pending requests get
+        `ConnectionClosed`. Closing continues after Ctrl-C. The same name
+        can be connected again at any time, also without a target.
 
         Raises:
-            RequestTimeout: Closing took too long; what is left goes on by itself.
+            RequestTimeout: Closing took too long; it continues in the background.
         """
         self._run(self._inner.disconnect(name))
 
     def disconnect_all(self) -> None:
-        """Close every connection, in parallel; all are tried.
+        """Close every connection, in parallel, even if some fail.
 
         Raises:
-            Exception: The first that could not be closed (by order of the servers);
-                the others are logged.
+            Exception: The first error of closing, by order of the servers; all of them
+                are logged.
         """
         self._run(self._inner.disconnect_all())
 
     def close(self) -> None:
         """Close every connection, and end events and tool sets; bounded in time.
 
-        Works from any thread, twice, and can be connected again. Raises what
-        `disconnect_all` does, after all is closed.
+        Can be called from any thread, and repeatedly; the group can be connected again.
+        Raises the errors of `disconnect_all`, after everything is closed.
         """
         self._close(self._inner.aclose)
 
     def tools(self, **options: Unpack[ToolOptions]) -> ToolSet:
         """List the tools of all servers and return them as one set.
 
-        The options are added to those the group was given. Servers that cannot
-        list their tools are in `ToolSet.problems`.
+        The options override the group's. Servers that cannot list their tools are in
+        `ToolSet.problems`.
 
-        Raises what `ToolSet` and `ToolSet.refresh` do.
+        Raises the errors of `ToolSet` and `ToolSet.refresh`.
         """
         return self._wrap(ToolSet, self._run(self._inner.tools(**options)))
 
@@ -344,9 +344,9 @@ class Group(Owner, Reader, GroupBase[Client]):
         validate: Literal["off", "warn", "error"] = "off",
         **options: Unpack[CallOptions],
     ) -> types.CallToolResult:
-        """Call a tool of a server, by the name the server gave it.
+        """Call a tool of a server, by its name on that server.
 
-        The result is the server's whole one, also where it says that the tool failed.
+        Returns the server's complete result, also if the tool failed (`is_error`).
         """
         return self._run(
             self._inner.call_tool(
@@ -379,16 +379,16 @@ class Group(Owner, Reader, GroupBase[Client]):
         return self._run(self._inner.list_resource_templates(server, **options))
 
     def subscribe(self, server: str, uri: str, **options: Unpack[CallOptions]) -> None:
-        """Have a server tell when a resource changes; events and callback hear it.
+        """Subscribe to changes of a resource, which events and the callback get.
 
-        A new connection after a loss is told of it again.
+        The subscription is renewed after a lost connection was opened again.
         """
         self._run(self._inner.subscribe(server, uri, **options))
 
     def unsubscribe(
         self, server: str, uri: str, **options: Unpack[CallOptions]
     ) -> None:
-        """Take one `subscribe` back."""
+        """Revoke one `subscribe`."""
         self._run(self._inner.unsubscribe(server, uri, **options))
 
     def list_prompts(
@@ -404,7 +404,7 @@ class Group(Owner, Reader, GroupBase[Client]):
         arguments: Mapping[str, str] | None = None,
         **options: Unpack[CallOptions],
     ) -> types.GetPromptResult:
-        """Get a prompt of a server, filled in."""
+        """Get a prompt of a server, with its arguments filled in."""
         return self._run(self._inner.get_prompt(server, name, arguments, **options))
 
     def complete(
@@ -419,9 +419,9 @@ class Group(Owner, Reader, GroupBase[Client]):
         context: Mapping[str, str] | None = None,
         **options: Unpack[CallOptions],
     ) -> types.CompleteResult:
-        """Ask a server how an argument of a prompt or template could go on.
+        """Return completions of an argument of a prompt or resource template.
 
-        `ref` may also be a mapping, as the wire has it.
+        `ref` may also be a mapping, in the JSON form of the protocol.
         """
         return self._run(
             self._inner.complete(
@@ -430,46 +430,46 @@ class Group(Owner, Reader, GroupBase[Client]):
         )
 
     def events(self) -> GroupEvents:
-        """Iterate over what the servers tell, from now on, until `close`."""
+        """Return a stream of the servers' notifications from now until `close`."""
         return self._wrap(GroupEvents, self._on_loop(self._inner.events))
 
     @property
     def dropped(self) -> int:
-        """Notifications that `on_notification` was too slow for."""
+        """The number of notifications lost because `on_notification` was too slow."""
         return self._inner.dropped
 
     def notify_roots_changed(self, server: str | None = None) -> None:
-        """Tell a server, or each that is connected, that the roots changed.
+        """Notify a server, or each connected one, that the roots changed.
 
-        Waits for nothing. A server that is unknown, or cannot be told, is logged.
+        Returns at once. An unknown server, or a failure to send, is logged.
         """
         self._on_loop(lambda: self._inner.notify_roots_changed(server))
 
     def cancel(
         self, server: str, request_id: RequestId | None, reason: str | None = None
     ) -> None:
-        """End a call on a server by its id on the wire; see `Client.cancel`.
+        """Cancel a call on a server by its JSON-RPC id; see `Client.cancel`.
 
-        Waits for nothing. ``None``, and an id of no call, send nothing; an unknown
-        server is logged.
+        Returns at once. ``None``, or an id of no pending call, sends nothing; an
+        unknown server is logged.
         """
         self._runner.post(self._inner.cancel, server, request_id, reason)
 
     def ping(self, server: str, **options: Unpack[CallOptions]) -> float:
-        """Ask a server for a sign of life; return the seconds it took."""
+        """Send a ping; return the round-trip time in seconds."""
         return self._run(self._inner.ping(server, **options))
 
     def set_log_level(
         self, server: str, level: types.LoggingLevel, **options: Unpack[CallOptions]
     ) -> None:
-        """Have a server send its log messages from a level on.
+        """Set the minimum level of the log messages that a server sends.
 
-        One that is lazy is not closed for being idle from then on.
+        A lazy server is no longer closed when idle after this.
         """
         self._run(self._inner.set_log_level(server, level, **options))
 
     def client_of(self, name: str) -> Client:
-        """Return a server's client, for a moment: it may be closed when it is idle."""
+        """Return a server's client for short use: it may be closed when idle."""
         return self._wrap(Client, self._inner.client_of(name))
 
     def set_handlers(
@@ -480,14 +480,14 @@ class Group(Owner, Reader, GroupBase[Client]):
         elicitation: FormHandler | Elicitation | types.Unset | None = UNSET,
         roots: Roots | types.Unset | None = UNSET,
     ) -> None:
-        """Have others answer what a server asks, or all that have none of their own.
+        """Set the handlers of one server's requests; without `name` the default ones.
 
-        At any time, also for a name that is not known yet; it takes effect at once.
-        ``None`` takes a handler away, what is left out stays. What is declared follows
-        as `Client.set_handlers` says: in a session with the next handshake.
+        Allowed at any time, also for an unknown name; takes effect at once. ``None``
+        removes a handler; omitted ones stay. The declared capabilities follow as
+        described in `Client.set_handlers`: in a session with the next handshake.
 
         Raises:
-            ValueError: One of them is nothing of the kind; names it, changes nothing.
+            ValueError: A handler has the wrong type; names it, changes nothing.
         """
         self._on_loop(
             lambda: self._inner.set_handlers(

@@ -1,15 +1,15 @@
-"""Runs the asyncio client for blocking callers: the thread that waits runs the loop.
+"""Runs the asyncio client for blocking callers: a thread that waits runs the loop.
 
-Each blocking object has one event loop and, as a rule, no thread behind it::
+Each blocking object has one event loop and, as a rule, no thread of its own::
 
     first caller ──► runs the loop until its call is done ──► passes the loop on
-    other caller ──► hands its coroutine over, sleeps ──► is done, or runs the loop
+    other caller ──► submits its coroutine, sleeps ──► is done, or runs the loop
 
-A background thread runs the loop instead where that was asked for, and where a calling
-thread runs an event loop of its own. An interrupt (Ctrl-C) arrives in the selector
-almost always. There it is one more event: it cancels the call of its thread. One that
-arrives in the middle of a callback may have lost a step of the loop, so everything on
-that loop is ended, and the next call gets a new one.
+A background thread runs the loop instead if an option needs it, or if a calling thread
+is already running an event loop. An interrupt (Ctrl-C) arrives almost always in the
+selector, which turns it into an event that cancels the call of the interrupted thread.
+An interrupt in the middle of a callback may leave the loop's state inconsistent, so all
+calls and connections on the loop are ended, and the next call makes a new loop.
 """
 
 from __future__ import annotations
@@ -38,22 +38,22 @@ __all__ = ["Runner"]
 T = TypeVar("T")
 
 END_S: Final = 1.0
-"""How long what still runs on a loop may take to end when the loop is given up."""
+"""Time for the remaining tasks of a loop to end when the loop is closed."""
 
 CLOSED_S: Final = 5.0
-"""How long a call waits for another thread to close the loop before its own."""
+"""Longest wait of a call for another thread that is closing the previous loop."""
 
 EXIT_S: Final = 5.0
-"""How long the exit of the interpreter waits for a background thread."""
+"""Longest wait for a background thread at the interpreter's exit."""
 
 logger = logging.getLogger("mcpwire")
 
 _in_background: weakref.WeakSet[Runner] = weakref.WeakSet()
 
 _of_parent: Final[list[asyncio.AbstractEventLoop]] = []
-"""Loops that a forked process must not close."""
+"""References to loops of the parent process, which a forked process must not close."""
 
-# Polls: an epoll instance would be shared with forked processes.
+# `poll`, since an epoll instance would be shared with forked processes.
 if TYPE_CHECKING or hasattr(selectors, "PollSelector"):
     _Poll = selectors.PollSelector
 else:
@@ -61,41 +61,41 @@ else:
 
 
 class _Selector(_Poll):
-    """A selector to which an exception of a signal handler is one more event."""
+    """A selector that reports an exception of a signal handler to a function."""
 
     def __init__(self, on_signal: Callable[[BaseException], None]) -> None:
         super().__init__()
         self._on_signal = on_signal
 
     def select(self, timeout: float | None = None) -> Any:
-        """Wait for events; return none where a signal handler raised."""
+        """Wait for events; return none if a signal handler raised an exception."""
         try:
             return super().select(timeout)
-        except BaseException as error:  # noqa: BLE001 - raised by the call it ends
+        except BaseException as error:  # noqa: BLE001 - raised by the cancelled call
             self._on_signal(error)
             return []
 
 
 class _Loop(asyncio.SelectorEventLoop):
-    """An event loop that can be ended after an interrupt left it marked as running.
+    """An event loop that can be closed after an interrupt left it marked as running.
 
     Attributes:
-        is_given_up: Whether the thread that ran it has left it.
+        is_given_up: Whether an interrupt has ended the thread's run of the loop.
     """
 
     is_given_up = False
 
     def is_running(self) -> bool:
-        """Whether a thread runs it."""
+        """Return whether a thread runs the loop."""
         return super().is_running() and not self.is_given_up
 
 
 class _Lock:
-    """A re-entrant lock that no interrupt leaves locked.
+    """A re-entrant lock that an interrupt cannot leave locked.
 
-    A built-in one stays locked, from Python 3.14 on, where an interrupt is raised
-    between its `__enter__` and the block. A method that unlocks is no help: one may be
-    raised as it begins.
+    Since Python 3.14 an interrupt may be raised between the `__enter__` of a built-in
+    lock and the block, which leaves it locked. `__exit__` has to be the built-in one,
+    because an interrupt may be raised at the begin of a Python method.
     """
 
     __slots__ = ("__exit__", "_lock")
@@ -107,7 +107,7 @@ class _Lock:
     def __enter__(self) -> None:
         try:
             self._lock.acquire()
-        except BaseException:  # an interrupt, as it waited or once it had the lock
+        except BaseException:  # an interrupt, before or after the lock was acquired
             with contextlib.suppress(RuntimeError):
                 self._lock.release()
             raise
@@ -117,9 +117,9 @@ class _Call:
     """A coroutine that a thread waits for.
 
     Attributes:
-        items: Functions, with their arguments, that the thread is to call.
-        interrupt: What a signal handler raised in the thread.
-        is_lost: Whether the loop was given up before the call was done.
+        items: Functions to call in the thread, with their arguments.
+        interrupt: The exception that a signal handler raised in the thread.
+        is_lost: Whether the loop was abandoned before the call was done.
     """
 
     loop: asyncio.AbstractEventLoop
@@ -137,45 +137,45 @@ class _Call:
 
     @property
     def is_done(self) -> bool:
-        """Whether there is nothing more to wait for."""
+        """Whether the task has ended or is lost."""
         return self.is_lost or (self.task is not None and self.task.done())
 
     def ended_by(self, error: BaseException | None) -> bool:
-        """Tell whether an interrupt arrived in the middle of the call's task."""
+        """Return whether an interrupt was raised inside the call's task."""
         task = self.task
         if error is None or task is None or not task.done() or task.cancelled():
             return False
         return task.exception() is error
 
     def start(self) -> None:
-        """Begin; called on the loop, or by the thread that is about to run it."""
+        """Create the task; called on the loop, or by the thread that will run it."""
         self.task = self.loop.create_task(self.work)
         self.task.add_done_callback(self.wake)
 
     def wake(self, _: object = None) -> None:
-        """Have the thread look at the call, whether it sleeps or runs the loop."""
+        """Wake the thread, whether it sleeps or runs the loop."""
         self.bell.put(None)
         if self.is_leading:
             self.loop.stop()
 
     def post(self, function: Callable[..., Any], *args: Any) -> None:
-        """Have the thread call a function; called on the loop."""
+        """Queue a function to be called in the thread; called on the loop."""
         self.items.append((function, args))
         self.wake()
 
     def cancel(self) -> None:
-        """End the call; called on the loop."""
+        """Cancel the task; called on the loop."""
         if self.task is not None:
             self.task.cancel()
 
 
 class Runner:
-    """One event loop, run by whichever thread waits for a call on it.
+    """One event loop that is run by one of the threads with a call on it.
 
     Attributes:
-        wants_thread: Whether a thread of its own runs the loop from the next call on.
-        abandon_all: Lets go of every connection on the loop, at once, from any thread.
-        is_needed: Tells whether a connection is on the loop, also between calls.
+        wants_thread: Whether the next call starts a background thread for the loop.
+        abandon_all: Releases all connections on the loop at once, from any thread.
+        is_needed: Returns whether a connection uses the loop, also between calls.
     """
 
     def __init__(self, *, wants_thread: bool = False) -> None:
@@ -183,31 +183,29 @@ class Runner:
         self.is_needed: Callable[[], bool] = bool
         self.wants_thread = wants_thread
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._ending: asyncio.AbstractEventLoop | None = None  # one being closed
-        self._is_closed = threading.Event()  # set when that is done
-        self._leader: dict[
-            str, _Call
-        ] = {}  # the caller of the thread that runs the loop
-        self._changing = _Lock()  # guards making and closing the loop
+        self._ending: asyncio.AbstractEventLoop | None = None  # a loop being closed
+        self._is_closed = threading.Event()  # set when that loop is closed
+        self._leader: dict[str, _Call] = {}  # the call of the thread that runs the loop
+        self._changing = _Lock()  # guards creation and closing of the loop
         self._asleep: deque[_Call] = deque()
         self._inside: dict[int, _Call] = {}  # by thread
         self._thread: threading.Thread | None = None
         self._unsent: set[asyncio.Task[Any]] = set()
-        self._is_ended = False  # until something needs the loop again
+        self._is_ended = False  # set by `end`, reset if the loop is needed
         self._is_stopping = False  # the background thread
         self._is_forked = False
         self._close: Callable[[], None] | None = None
         let_go_after_fork(self)
 
-    # Calls...
+    # Calls
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine to its end and return its result, or raise its error."""
         call = _Call(work)
         try:
             self._enter(call)
-            # No `if` ends the loop: from Python 3.14 on an interrupt that is raised as
-            # it goes round would pass the `finally`.
+            # No `if` at the end of the body: since Python 3.14 an interrupt raised at
+            # the jump back would bypass the `finally`.
             while not call.is_done:
                 if call.items:
                     self._call_back(call)
@@ -217,7 +215,7 @@ class Runner:
         finally:
             try:
                 self._leave(call)
-            except BaseException:  # an interrupt in the middle of it
+            except BaseException:  # an interrupt during `_leave`
                 self._leave(call)
                 raise
         try:
@@ -228,19 +226,19 @@ class Runner:
             result: T = call.task.result()
             return result
         finally:
-            del call  # an error holds this frame, and must not be held by it
+            del call  # avoids a cycle of the error, its traceback and this frame
 
     def post(self, function: Callable[..., object], *args: Any) -> None:
-        """Have a function called on the loop, without waiting; works anywhere."""
+        """Schedule a function on the loop, from any thread or signal handler."""
         loop = self._loop
         if loop is not None and not self._is_forked:
-            with contextlib.suppress(RuntimeError):  # it was closed meanwhile
+            with contextlib.suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(function, *args)
 
     def close_later(
         self, aclose: Callable[[], Coroutine[Any, Any, Any]], close: Callable[[], None]
     ) -> None:
-        """Begin a closing from within a call; the thread finishes it after that."""
+        """Start to close during a call of this thread; `close` runs after the call."""
         if threading.get_ident() in self._inside:
             self._close = close
 
@@ -252,7 +250,7 @@ class Runner:
 
     @property
     def is_inside(self) -> bool:
-        """Whether this thread is in a call, or runs the loop."""
+        """Whether this thread is in a call, or is the background thread."""
         ident = threading.get_ident()
         thread = self._thread
         return ident in self._inside or (thread is not None and thread.ident == ident)
@@ -283,9 +281,9 @@ class Runner:
             self._is_closed.wait(CLOSED_S)
 
     def _leave(self, call: _Call) -> None:
-        """Undo what a call has done, however far it came; does nothing twice."""
+        """Undo the steps that a call has taken; idempotent."""
         if not call.is_submitted:
-            call.work.close()  # refused; else Python warns that nobody awaited it
+            call.work.close()  # avoids the warning "was never awaited"
         if self._inside.get(call.thread) is not call:
             return
         if not call.is_done:
@@ -309,11 +307,11 @@ class Runner:
             call.is_submitted = True
             try:
                 call.loop.call_soon_threadsafe(call.start)
-            except RuntimeError:  # the loop was given up
+            except RuntimeError:  # the loop is closed
                 call.is_lost = True
                 return
         self._asleep.append(call)
-        if self._may_lead(call):  # the loop was passed on before this call slept
+        if self._may_lead(call):  # the loop became free before this call was listed
             self._asleep.remove(call)
             self._lead(call)
             return
@@ -324,27 +322,27 @@ class Runner:
         self._asleep.remove(call)
 
     def _may_lead(self, call: _Call) -> bool:
-        """Become the one that runs the loop, if there is none."""
-        # One step, whatever interrupts this thread: the leader is never unknown.
+        """Claim the loop for a call if no thread runs it; return whether it has it."""
+        # Atomic, so that an interrupt cannot lose the leader.
         return self._leader.setdefault("leader", call) is call
 
     def _stop_leading(self, call: _Call) -> None:
-        """Wake those that are done, and one to run the loop, where this call did."""
+        """Release the loop; wake the calls that are done, and one to run the loop."""
         call.is_leading = False
         if self._leader.get("leader") is call:
             del self._leader["leader"]
-            for other in list(self._asleep):  # a copy made in one step
+            for other in list(self._asleep):  # an atomic copy
                 other.bell.put(None)
                 if not other.is_done:
                     return
 
     def _lead(self, call: _Call) -> None:
-        """Run the loop until this call is woken, and pass it on."""
+        """Run the loop until this call is woken, and pass the loop on."""
         loop = call.loop
         try:
             if call.is_done or call.items:  # by the thread that ran the loop before
                 return
-            if runs_here():  # a loop of the user's: no other can run in this thread
+            if runs_here():  # the user's loop: no other loop can run in this thread
                 self.wants_thread = True
                 with self._changing:
                     self._start_thread()
@@ -364,12 +362,12 @@ class Runner:
             self._stop_leading(call)
 
     def stay_for(self, task: asyncio.Task[Any]) -> None:
-        """Let no thread stop the loop as the last one before that task is done."""
+        """Keep the last thread running the loop until that task is done."""
         self._unsent.add(task)
         task.add_done_callback(self._unsent.discard)
 
     def _send_rest(self, call: _Call) -> None:
-        """Send what no call waits for, such as an answer, unless a thread goes on."""
+        """Run the tasks of `stay_for` unless another call goes on to run the loop."""
         if not call.is_done or not all(other.is_done for other in self._asleep):
             return
         loop = call.loop
@@ -378,18 +376,18 @@ class Runner:
         loop.run_forever()
 
     def of_caller(self) -> Callable[..., None] | None:
-        """Return what has functions called by the thread that waits for this task."""
+        """Return the `post` method of the current task's call; ``None``: no call."""
         task = asyncio.current_task()
         calls = (call for call in tuple(self._inside.values()) if call.task is task)
         return next((call.post for call in calls), None)
 
     def _call_back(self, call: _Call) -> None:
-        """Call the functions that wait for that, outside of the call."""
+        """Call the queued functions in this thread, outside of the call."""
         while call.items:
             function, args = call.items.popleft()
             if call.interrupt is not None:
-                continue  # its call is ending
-            del self._inside[call.thread]  # it may call the client
+                continue  # the call is ending
+            del self._inside[call.thread]  # the function may call the client
             try:
                 function(*args)
             except Exception:
@@ -399,17 +397,17 @@ class Runner:
             finally:
                 self._inside[call.thread] = call
 
-    # Interrupts...
+    # Interrupts
 
     def on_signal(self, error: BaseException) -> None:
-        """Take what a signal handler raised while the loop waited for events."""
+        """Handle an exception that a signal handler raised in the selector."""
         call = self._leader.get("leader")
         if call is None or not call.is_leading:
             raise error
         self._interrupt(call, error)
 
     def _interrupt(self, call: _Call, error: BaseException) -> None:
-        """Cancel a call; the second time let go of everything instead."""
+        """Cancel a call; the second time abandon all connections instead."""
         if call.interrupt is None:
             self.post(call.cancel)
         else:
@@ -421,14 +419,14 @@ class Runner:
     def _give_up(
         self, loop: asyncio.AbstractEventLoop, error: BaseException | None = None
     ) -> None:
-        """End everything on a loop that may have lost a step."""
+        """Abandon all connections and calls of a loop in an inconsistent state."""
         if isinstance(loop, _Loop):
             loop.is_given_up = True
         self.abandon_all()
         with self._changing:
             if self._loop is loop:
                 self._let_go(loop)
-        loop.set_exception_handler(lambda *_: None)  # what failed is told by its calls
+        loop.set_exception_handler(lambda *_: None)  # the calls raise the errors
         try:
             self._end_loop(loop)
         finally:
@@ -437,12 +435,12 @@ class Runner:
                     call.is_lost = not call.is_done or call.ended_by(error)
                     call.bell.put(None)
 
-    # The thread...
+    # The background thread
 
     def _start_thread(self) -> None:
         if self._thread is None or not self._thread.is_alive():
             assert self._loop is not None
-            self._is_stopping = False  # not before: `end` waits for one that is over
+            self._is_stopping = False  # not earlier: `end` joins a stopping thread
             thread = threading.Thread(
                 target=self._serve, args=(self._loop,), name="mcpwire-sync", daemon=True
             )
@@ -452,9 +450,9 @@ class Runner:
                 _in_background.add(self)
 
     def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Run the loop until it is closed or given up."""
+        """Run the loop until the runner drops it or stops the thread."""
         place = _Call(None)
-        self._asleep.appendleft(place)  # before every call
+        self._asleep.appendleft(place)  # ahead of all calls
         while not self._may_lead(place):
             place.bell.get()
         self._asleep.remove(place)
@@ -471,10 +469,10 @@ class Runner:
         if self._is_ended:
             self._end_or_go_on()
 
-    # The end...
+    # The end
 
     def end(self, *, wait: float | None = None) -> None:
-        """Close the loop when nothing needs it; wait so long for its thread."""
+        """Close the loop once it is not needed; wait up to `wait` s for its thread."""
         thread = self._thread
         self._is_ended = True
         self._end_or_go_on()
@@ -484,7 +482,7 @@ class Runner:
             thread.join(wait)
 
     def _end_or_go_on(self) -> None:
-        """Close the loop after a closing; unless another thread has connected again."""
+        """Close the loop, unless a call or a new connection needs it."""
         with self._changing:
             loop = self._loop
             if loop is None or self._inside or self._is_forked:
@@ -502,7 +500,7 @@ class Runner:
         self._end_loop(loop)
 
     def _let_go(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Have the next call wait until this loop is closed, and make another."""
+        """Detach a loop; the next call waits until it is closed, and makes another."""
         self._is_closed.clear()
         self._loop, self._ending = None, loop
 
@@ -515,9 +513,9 @@ class Runner:
                 self._ending = None
 
     def forked(self) -> None:
-        """Refuse every use: the connections belong to the process forked from."""
-        self._changing = _Lock()  # another thread may have held that
-        self._ending = None  # or may have been closing this
+        """Refuse all calls in a forked process: the connections are the parent's."""
+        self._changing = _Lock()  # another thread may have held the lock
+        self._ending = None  # or may have been closing a loop
         if self._loop is not None:
             _of_parent.append(self._loop)
             self._is_forked = True
@@ -526,7 +524,7 @@ class Runner:
 
 
 def _make_loop(runner: Runner) -> asyncio.AbstractEventLoop:
-    """Make a loop; on Windows one that can start processes."""
+    """Make a loop; on Windows a proactor loop, which can start processes."""
     loop: asyncio.AbstractEventLoop
     if sys.platform == "win32":
         loop = asyncio.ProactorEventLoop()
@@ -537,17 +535,17 @@ def _make_loop(runner: Runner) -> asyncio.AbstractEventLoop:
 
 
 def _end_loop(loop: asyncio.AbstractEventLoop) -> None:
-    """Cancel what runs on a loop, wait for its end, and close the loop."""
-    if loop.is_closed():  # the garbage collector has met it before its client
+    """Cancel the tasks of a loop, wait for their end, and close the loop."""
+    if loop.is_closed():  # finalized by the garbage collector before its client
         return
     if runs_here():
         _call_apart(_end_loop, loop)
         return
     try:
-        # A stop that was asked for as the loop stopped would end the next run.
+        # A pending stop request would end the next run, so consume it.
         loop.call_soon(loop.stop)
         loop.run_forever()
-        for _ in range(2):  # what ends may begin something, such as a last message
+        for _ in range(2):  # a task that ends may start one, such as a last message
             tasks = asyncio.all_tasks(loop)
             for task in tasks:
                 task.cancel()
@@ -555,12 +553,12 @@ def _end_loop(loop: asyncio.AbstractEventLoop) -> None:
                 loop.run_until_complete(asyncio.wait(tasks, timeout=END_S))
         loop.run_until_complete(loop.shutdown_asyncgens())
     finally:
-        _call_apart(loop.close)  # interrupted, it would leave a descriptor open
+        _call_apart(loop.close)  # an interrupted `close` would leak a descriptor
 
 
 def _call_apart(function: Callable[..., None], *args: Any) -> None:
-    """Call a function in a thread of its own, where no interrupt arrives."""
-    if sys.is_finalizing():  # it would not run any more
+    """Call a function in a new thread, where no interrupt is raised."""
+    if sys.is_finalizing():  # a new thread would not run
         function(*args)
         return
     done: SimpleQueue[None] = SimpleQueue()
@@ -585,10 +583,10 @@ def _call_apart(function: Callable[..., None], *args: Any) -> None:
 
 
 def _end_threads() -> None:
-    """Stop background threads while they can still close their loops."""
+    """Stop background threads at exit while they can still close their loops."""
     for runner in tuple(_in_background):
         runner.is_needed = bool
-        runner.end(wait=EXIT_S)  # a function on its loop may block it for ever
+        runner.end(wait=EXIT_S)  # a function on the loop may block it forever
 
 
 atexit.register(_end_threads)

@@ -1,19 +1,19 @@
-"""What MCP clients and servers are tested with; mcpwire's own tests use it too.
+"""Tools for tests of MCP clients and servers; mcpwire's own tests use them too.
 
 ==================  ============================================================
-`ScriptedServer`    a server that says what a test tells it to, right or wrong
-`ScriptedClient`    the same for the other side, to any server
-`MemoryPeer`        a server's end of a connection in memory, driven by hand
-`scripted_command`  a few lines of Python as a real child process
-`AsgiTransport`     a web server that is none: HTTP without a socket
-`Issuer`            an authorization server that lets everybody in
-`FaultyStdio`       a real server behind pipes that lose, spoil and delay
-`leak_check`        what was left open: descriptors, children, threads, tasks
-`VirtualClockLoop`  an event loop with timers that take no time
+`ScriptedServer`    a server that sends what a test scripts, valid or not
+`ScriptedClient`    a client that sends what a test scripts, to any server
+`MemoryPeer`        the server's end of an in-memory connection, without logic
+`scripted_command`  a server of a few lines of Python in a child process
+`AsgiTransport`     an httpx transport to an ASGI application, without a socket
+`Issuer`            an authorization server that grants every request
+`FaultyStdio`       a real server behind pipes that lose, corrupt and delay bytes
+`leak_check`        a check for leaked descriptors, children, threads and tasks
+`VirtualClockLoop`  an event loop with timers that take no real time
 ==================  ============================================================
 
-``mcpwire.testing.pytest_plugin`` has fixtures for pytest. Names are imported when they
-are first used.
+``mcpwire.testing.pytest_plugin`` has fixtures for pytest. Names are imported on first
+use.
 """
 
 from __future__ import annotations

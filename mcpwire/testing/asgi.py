@@ -1,4 +1,4 @@
-"""A web server that is none: an ASGI application behind a client of httpx.
+"""A transport of httpx that calls an ASGI application directly, without a socket.
 
 ::
 
@@ -8,9 +8,9 @@
         async with mcpwire.Client(target) as client:
             ...
 
-Nothing is kept back on its way, unlike in the transport that httpx has for this: heads
-and chunks arrive while the application runs, it hears when the client goes away, and it
-waits where the client does not read.
+Unlike `httpx.ASGITransport` it streams: heads and chunks arrive while the application
+runs, the application receives the client's disconnect, and it is paused while the
+client does not read.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
     from typing import Self
 
-    # The transport need not be one; a program that uses it imports httpx.
+    # httpx is not imported here: the transport works without its base class.
     from httpx import AsyncBaseTransport as Base
     from httpx import Request, Response
 
@@ -48,9 +48,9 @@ __all__ = [
 logger = logging.getLogger("mcpwire")
 
 UNREAD: Final = 65_536
-"""How many bytes wait for the client before the application does."""
+"""Bytes that are buffered for the client before the application is paused."""
 
-# In the words of h11, by which clients tell what happened.
+# The texts of h11, which clients match on.
 NO_RESPONSE: Final = "Server disconnected without sending a response."
 CUT_SHORT: Final = (
     "peer closed connection without sending complete message body "
@@ -59,18 +59,18 @@ CUT_SHORT: Final = (
 
 
 class AsgiTransport(Base):
-    """A transport for `httpx.AsyncClient` that ends in an ASGI application.
+    """A transport for `httpx.AsyncClient` that calls an ASGI application.
 
-    The application is started with the first request, by the lifespan of ASGI where it
-    has one, and ended with the client: close that, or use it in ``async with``. An
-    exception of the application is logged, and a 500 or a broken connection to the
-    client, as in a real server.
+    The first request starts the application (through ASGI's lifespan protocol if the
+    application supports it), and closing the httpx client shuts it down: use that in
+    ``async with``. An exception of the application is logged, and the client receives
+    a 500 or a broken connection, as from a real server.
 
     Args:
         app: The application: `Server.asgi()`, or any other one.
-        root_path: Where it is mounted.
-        client: The address that requests seem to come from.
-        lifespan: Whether it is told when it starts and ends.
+        root_path: The path under which the application is mounted.
+        client: Host and port that the application sees as the client's address.
+        lifespan: Whether the application receives lifespan events.
     """
 
     def __init__(
@@ -88,12 +88,12 @@ class AsgiTransport(Base):
         self._tasks: dict[asyncio.Task[None], _Exchange] = {}
 
     async def handle_async_request(self, request: Request) -> Response:
-        """Send a request of httpx; return the response when its head is there.
+        """Send a request of httpx; return the response when its head has arrived.
 
         Raises:
             RuntimeError: The application could not start.
-            httpx.RemoteProtocolError: It ended without a response.
-            httpx.ReadTimeout: It did not begin to answer in time.
+            httpx.RemoteProtocolError: The application was cancelled before a response.
+            httpx.ReadTimeout: The response did not begin within the read timeout.
         """
         if self._lifespan is not None:
             await self._lifespan.start()
@@ -121,7 +121,7 @@ class AsgiTransport(Base):
         return response
 
     async def aclose(self) -> None:
-        """Go away from everything that is open, and end the application."""
+        """Disconnect all open requests, and shut the application down."""
         for exchange in self._tasks.values():
             exchange.leave()
         tasks = set(self._tasks)
@@ -172,7 +172,7 @@ class AsgiTransport(Base):
 
 
 class _Exchange:
-    """One request and its answer, between the application and httpx."""
+    """One request and its response, between the application and httpx."""
 
     def __init__(self, library: Any, request: Request) -> None:
         self._library = library
@@ -194,10 +194,10 @@ class _Exchange:
         self._changed.set()
         self._changed.clear()
 
-    # The application's side...
+    # The application's side
 
     async def receive(self) -> Event:
-        """Return the next part of the body, or the client's disconnect."""
+        """Return the next part of the request's body, or the client's disconnect."""
         while not self._requested:
             if self.is_gone or self._is_complete:
                 return {"type": "http.disconnect"}
@@ -205,11 +205,11 @@ class _Exchange:
         return self._requested.popleft()
 
     async def send(self, event: Event) -> None:
-        """Accept an event of the answer; wait while the client does not read.
+        """Accept an event of the response; wait while the client does not read.
 
         Raises:
-            OSError: The client is gone (ASGI, "Disconnected Client").
-            RuntimeError: There is no such event now.
+            OSError: The client has disconnected (ASGI, "Disconnected Client").
+            RuntimeError: The event is not allowed in this state.
         """
         if self.is_gone:
             raise BrokenPipeError("the client is gone")
@@ -244,10 +244,10 @@ class _Exchange:
             self._failure = NO_RESPONSE if self.start is None else CUT_SHORT
         self._tell()
 
-    # The client's side...
+    # The client's side
 
     def put(self, chunk: bytes, *, is_last: bool = False) -> None:
-        """Pass on a part of the request's body."""
+        """Queue a part of the request's body for the application."""
         if self._is_requested or not (chunk or is_last):
             return
         if self._length is not None:
@@ -260,13 +260,13 @@ class _Exchange:
         self._tell()
 
     async def head(self) -> tuple[int, list[tuple[bytes, bytes]]]:
-        """Wait for the head of the answer; return it."""
+        """Wait for the status and headers of the response; return them."""
         while self.start is None:
             await self._progress()
         return self.start
 
     async def body(self) -> AsyncIterator[bytes]:
-        """Give the body as it comes."""
+        """Yield the chunks of the response's body as they arrive."""
         while True:
             while self._chunks:
                 chunk = self._chunks.popleft()
@@ -287,14 +287,14 @@ class _Exchange:
             raise self._library.ReadTimeout("nothing came in time") from error
 
     def leave(self) -> None:
-        """Disconnect; the application sees it unless its answer is complete."""
+        """Disconnect; the application receives that unless its response is complete."""
         if not self._is_complete:
             self.is_gone = True
             self._tell()
 
 
 def _length_of(request: Request) -> int | None:
-    """Return how long the body of a request is, where its head says it."""
+    """Return the length of a request's body; ``None`` if it is chunked."""
     length = request.headers.get("content-length")
     if length is not None:
         return int(length)
@@ -303,9 +303,9 @@ def _length_of(request: Request) -> int | None:
 
 @cache
 def _stream_class(library: Any) -> Any:
-    """Return the class of a response's body; it has to be one of the library's own."""
+    """Return the class of a response's body, a subclass of the library's own."""
 
-    class Stream(library.AsyncByteStream):  # type: ignore[misc] # is imported late
+    class Stream(library.AsyncByteStream):  # type: ignore[misc] # a dynamic base class
         def __init__(self, exchange: _Exchange) -> None:
             self._exchange = exchange
 
@@ -320,21 +320,21 @@ def _stream_class(library: Any) -> Any:
 
 
 GRACE_S: Final = 1.0
-"""How long requests may take to end when their client is gone for good."""
+"""Time for requests to end after their client has closed."""
 
 END_S: Final = 10.0
-"""How long the application may take to end."""
+"""Time for the application to shut down."""
 
 ASGI: Final = {"version": "3.0", "spec_version": "2.4"}
 
 
 async def awaited(running: Awaitable[None]) -> None:
-    """Make a coroutine of anything that can be awaited: tasks need one."""
+    """Wrap any awaitable in a coroutine, as tasks require."""
     await running
 
 
 class Lifespan:
-    """Starts and ends an application, where it wants to hear of that."""
+    """Starts and shuts down an application through ASGI's lifespan protocol."""
 
     def __init__(self, app: Application) -> None:
         self._app = app
@@ -345,10 +345,10 @@ class Lifespan:
         self._stopped = asyncio.Event()
 
     async def start(self) -> None:
-        """Start it, once; other callers wait for that.
+        """Start the application once; concurrent callers wait for the same start.
 
         Raises:
-            RuntimeError: It says that it could not start.
+            RuntimeError: The application reported that its start failed.
         """
         if self._task is None:
             loop = asyncio.get_running_loop()
@@ -363,14 +363,14 @@ class Lifespan:
         await asyncio.shield(self._started)
 
     async def stop(self) -> None:
-        """End it, where it has been started."""
+        """Shut the application down if it was started."""
         task, self._task = self._task, None
         if task is None:
             return
         assert self._started is not None
         stopped = asyncio.ensure_future(self._stopped.wait())
         both = {task, stopped}
-        if self._started.done():  # or there is nothing to wait for
+        if self._started.done():  # otherwise the start is cancelled
             self._events.put_nowait({"type": "lifespan.shutdown"})
             await asyncio.wait(both, timeout=END_S, return_when=asyncio.FIRST_COMPLETED)
         for each in both:
@@ -394,7 +394,7 @@ class Lifespan:
             self._stopped.set()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """Continue if the application does not support lifespan, as servers do."""
+        """Count an early return as a start: the application has no lifespan support."""
         assert self._started is not None
         if not task.cancelled():
             task.exception()

@@ -1,7 +1,6 @@
-"""What the lines of a `scripted_command` have at hand, in the child process itself.
+"""The program of a `scripted_command`: runs its script with these functions.
 
-It is run as a program and imports nothing but the standard library, so that a child
-starts in some ten milliseconds.
+It imports only the standard library, so that a child starts in about ten milliseconds.
 """
 
 import json
@@ -30,7 +29,7 @@ METHOD_NOT_FOUND = -32601
 
 
 def raw(data: bytes) -> None:
-    """Write exactly these bytes to stdout, at once."""
+    """Write these bytes to stdout unchanged and unbuffered."""
     while data:
         data = data[os.write(STDOUT_FD, data) :]
 
@@ -41,7 +40,7 @@ def send(message: Any) -> None:
 
 
 def recv() -> Any:
-    """Return the next message; at the end of input, end this process with code 0."""
+    """Return the next message; at the end of the input exit with code 0."""
     line = sys.stdin.buffer.readline()
     if not line:
         sys.exit(0)
@@ -65,7 +64,7 @@ def notify(method: str, params: Any = None) -> None:
 
 
 def ask(id: Any, method: str, params: Any = None) -> None:
-    """Send a request; its answer comes by `recv`."""
+    """Send a request; `recv` returns its response."""
     send({"jsonrpc": "2.0", "id": id, "method": method, "params": params or {}})
 
 
@@ -75,7 +74,7 @@ def text(value: str) -> dict[str, Any]:
 
 
 def handshake(version: str = "2025-11-25", capabilities: Any = None) -> None:
-    """Agree with the client on that version; refuse the other ways of opening."""
+    """Perform the handshake for that protocol version; refuse all other requests."""
     result: dict[str, Any] = {"capabilities": capabilities or {"tools": {}}}
     while True:
         message = recv()
@@ -94,7 +93,7 @@ def handshake(version: str = "2025-11-25", capabilities: Any = None) -> None:
 
 
 def serve(answers: Any) -> NoReturn:
-    """Answer requests until the input ends: results, or functions of the request."""
+    """Answer requests until the input ends, by method: a result or a function."""
     while True:
         message = recv()
         if "id" not in message or "method" not in message:
@@ -107,7 +106,7 @@ def serve(answers: Any) -> NoReturn:
 
 
 def run(argv: list[str]) -> None:
-    """Run the lines in the first argument; they see the others in ``sys.argv``."""
+    """Run the script in the first argument, with the others in ``sys.argv``."""
     lines = compile(argv.pop(1), "<script>", "exec")
     names = {**globals(), "__name__": "script"}
     exec(lines, names)  # noqa: S102 - the lines are the test's own

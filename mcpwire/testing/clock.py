@@ -1,15 +1,15 @@
-"""An event loop with a virtual clock: tests of timeouts and back-off take no time.
+"""An event loop with a virtual clock: tests of timeouts and back-off take no real time.
 
-Its clock stands still while code runs. When nothing is ready to run::
+The clock stands still while code runs. When no callback is ready::
 
-    somebody awaits `advance`       ──► it goes to the next timer, up to the goal
-    auto_advance, nothing real open ──► it jumps to the next timer at once
-    auto_advance, something real    ──► it goes on as a real clock does, until I/O comes
-    else                            ──► it stands still, and I/O is waited for
+    a task awaits `advance`       ──► the clock moves to the next timer, up to the goal
+    auto_advance, no real work    ──► the clock jumps to the next timer at once
+    auto_advance, real work       ──► the clock runs as a real clock until I/O is ready
+    else                          ──► the clock stands still, and the loop waits for I/O
 
-Something real is a descriptor that the loop watches (a pipe, a socket), a child process
-or work in the loop's executor: these take the time they take, and a clock that ran away
-from them would end them by timeouts.
+Real work is a descriptor that the loop watches (a pipe, a socket), a child process, or
+a function in the loop's executor: it takes real time, so a jumping clock would end it
+by timeouts.
 """
 
 from __future__ import annotations
@@ -33,32 +33,32 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 START_S: Final = 1_000.0
-"""Where a clock starts: not at zero, which code may take for "no time"."""
+"""Initial time of a clock: not zero, which code may take for "no time"."""
 
 PATIENCE_S: Final = 10.0
-"""How long, in real time, nothing may happen where only I/O could go on."""
+"""Limit, in real time, of a wait for I/O without any event."""
 
 SLICE_S: Final = 0.02
-"""How long the loop waits in real time before it looks whether that is still right."""
+"""Longest wait in real time before the loop checks again for real work."""
 
 WAITING_THREADS: Final = ("asyncio-waitpid-", "waitpid-", "mcpwire-reaper")
-"""Threads that wait for children: asyncio's own, and ours where there is no pidfd."""
+"""Names of threads that wait for children: asyncio's, and ours without a pidfd."""
 
 
 class VirtualClockLoop(asyncio.SelectorEventLoop):
-    """An event loop with a clock of its own; see the module's text.
+    """An event loop with a virtual clock; see the module's text.
 
-    It works wherever a loop factory is taken::
+    Use it as a loop factory::
 
         with asyncio.Runner(loop_factory=VirtualClockLoop) as runner:
             runner.run(main())
 
     Args:
-        auto_advance: Whether the clock goes on by itself when nothing is ready; without
-            it only `advance` and `jump` move it.
-        start: What `time` says at first.
-        patience: How many real seconds nothing may happen while the clock cannot go on;
-            then the loop raises `RuntimeError`, since the test would hang.
+        auto_advance: Whether the clock advances by itself when no callback is ready;
+            otherwise only `advance` and `jump` move it.
+        start: The initial value of `time`, in seconds.
+        patience: Real seconds to wait for I/O while the clock cannot advance; then the
+            loop raises `RuntimeError`, since the test would hang.
     """
 
     def __init__(
@@ -82,17 +82,17 @@ class VirtualClockLoop(asyncio.SelectorEventLoop):
         self._own_descriptors = len(self._watched)
 
     def time(self) -> float:
-        """Return the time of this clock, in seconds."""
+        """Return the virtual time, in seconds."""
         return self._now
 
     async def advance(self, seconds: float) -> None:
-        """Let so many seconds pass: every timer in them fires at its time.
+        """Advance the clock by some seconds; each timer due in them fires at its time.
 
-        It returns when the time is over and nothing is ready any more.
+        It returns when the clock has reached the goal and no callback is ready.
 
         Raises:
-            ValueError: The time would go backwards.
-            RuntimeError: Another task advances the clock already.
+            ValueError: `seconds` is negative or not a number.
+            RuntimeError: Another task is already advancing the clock.
         """
         _check_seconds(seconds)
         if self._arrival is not None:
@@ -105,19 +105,19 @@ class VirtualClockLoop(asyncio.SelectorEventLoop):
             self._arrival = None
 
     def jump(self, seconds: float) -> None:
-        """Put the clock forward at once, as for a machine that slept: timers are late.
+        """Advance the clock at once, as after a machine's sleep: timers fire late.
 
         Raises:
-            ValueError: The time would go backwards.
+            ValueError: `seconds` is negative or not a number.
         """
         _check_seconds(seconds)
         self._now += seconds
 
     @contextlib.contextmanager
     def real_time(self) -> Iterator[None]:
-        """Let the clock go as a real one: for work that the loop cannot see.
+        """Run the clock in real time during the block, for work hidden from the loop.
 
-        That is work in threads other than those of the loop's executor.
+        Such work is in threads other than those of the loop's executor.
         """
         self._real_work += 1
         try:
@@ -128,14 +128,14 @@ class VirtualClockLoop(asyncio.SelectorEventLoop):
     def run_in_executor(
         self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts
     ) -> asyncio.Future[T]:
-        """Run a function in a thread; the clock is a real one meanwhile."""
+        """Run a function in a thread; the clock runs in real time until it is done."""
         future = super().run_in_executor(executor, func, *args)
         self._real_work += 1
         future.add_done_callback(self._work_done)
         return future
 
     async def shutdown_default_executor(self, *args: Any, **options: Any) -> None:
-        """Wait for the executor's threads, in real time."""
+        """Wait in real time for the executor's threads."""
         with self.real_time():
             await super().shutdown_default_executor(*args, **options)
 
@@ -144,7 +144,7 @@ class VirtualClockLoop(asyncio.SelectorEventLoop):
 
     @property
     def _is_real(self) -> bool:
-        """Whether the clock goes as a real one."""
+        """Whether the clock runs in real time."""
         return self.auto_advance and (
             len(self._watched) > self._own_descriptors
             or self._real_work > 0
@@ -154,8 +154,8 @@ class VirtualClockLoop(asyncio.SelectorEventLoop):
     def _select(
         self, look: Callable[[float], _Events], timeout: float | None
     ) -> _Events:
-        """Wait for I/O or the next timer, `timeout` seconds of this clock away."""
-        # Asked before looking: a thread that is over by then has woken us already.
+        """Wait for I/O or the next timer, which is due in `timeout` virtual seconds."""
+        # Checked before the selector: a thread that has ended has already woken us.
         is_real = self._is_real
         self._go_on(is_real=is_real)
         events = look(0)
@@ -170,20 +170,20 @@ class VirtualClockLoop(asyncio.SelectorEventLoop):
         if not is_real:
             self._now += timeout
             return events
-        # In slices: what was real may end, as a thread does, without a wake-up.
+        # In slices, because real work such as a thread may end without a wake-up.
         events = look(min(timeout, SLICE_S))
         self._go_on(is_real=is_real)
         return events
 
     def _go_on(self, *, is_real: bool) -> None:
-        """Advance by the real time since the last call, if the clock runs real."""
+        """Advance by the real time since the last call, if the clock is a real one."""
         now = monotonic()
         if is_real:
             self._now += now - self._looked_at
         self._looked_at = now
 
     def _step(self, arrival: asyncio.Future[None], timeout: float | None) -> _Events:
-        """Go to the next timer or to the goal, whichever is first."""
+        """Advance to the next timer or to the goal, whichever is first."""
         left = self._goal - self._now
         if left <= 0:
             if not arrival.done():
@@ -195,10 +195,10 @@ class VirtualClockLoop(asyncio.SelectorEventLoop):
         return []
 
     def _wait_for_io(self, look: Callable[[float], _Events], why: str) -> _Events:
-        """Wait for I/O, but no longer than the patience."""
+        """Wait for I/O; raise `RuntimeError` after `patience`."""
         is_watching = len(self._watched) > self._own_descriptors
         is_alone = not is_watching and self._threads.issuperset(threading.enumerate())
-        # A thread that has ended since the last look has woken us before it did.
+        # A thread that has ended since the last wait woke the loop before its end.
         events = look(0 if is_alone else self._patience)
         if is_alone and not events:
             raise RuntimeError(f"nothing can ever happen: no task is ready {why}")
@@ -211,7 +211,7 @@ class VirtualClockLoop(asyncio.SelectorEventLoop):
 
 
 class _ClockSelector(selectors.DefaultSelector):
-    """The system's selector, with the clock deciding how long it may wait."""
+    """The system's selector with a function that decides how long to wait."""
 
     def __init__(
         self, select: Callable[[Callable[[float], _Events], float | None], _Events]
@@ -220,25 +220,25 @@ class _ClockSelector(selectors.DefaultSelector):
         self._decide = select
 
     def select(self, timeout: float | None = None) -> _Events:
-        """Return what is ready."""
+        """Return the ready events."""
         return self._decide(super().select, timeout)
 
 
 def _check_seconds(seconds: float) -> None:
-    if not seconds >= 0:  # NaN is not above zero either
+    if not seconds >= 0:  # written so that it refuses NaN, too
         raise ValueError(f"time goes forward only, got {seconds!r} s")
 
 
 def run(main: Coroutine[Any, Any, T], **options: Any) -> T:
-    """Run a coroutine on a `VirtualClockLoop` of its own, as `asyncio.run` would.
+    """Run a coroutine on a new `VirtualClockLoop`, as `asyncio.run` does.
 
     ::
 
-        run(main())             # timers take no time
+        run(main())             # timers take no real time
         run(main(), auto_advance=False)
 
     Raises:
-        RuntimeError: Nothing can happen any more: its tasks wait for each other.
+        RuntimeError: No event is possible any more: the tasks wait for each other.
     """
 
     def new_loop() -> VirtualClockLoop:

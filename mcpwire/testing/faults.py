@@ -1,9 +1,9 @@
-"""What can go wrong between a client and a server, as a list of values.
+"""Faults of the connection between a client and a server, as values.
 
-Each fault is a stage that bytes pass on their way in one direction, `toward` the client
-unless told otherwise; stages stand in the order of the list. Faults that name messages
-count the lines that reach them from 1, and hold back a line until it is complete, so
-a fault that cuts bytes comes last. `mcpwire.testing.relay` moves the bytes.
+Each fault is a stage that transforms the bytes of one direction, `toward` the client by
+default; stages apply in the order of the list. Faults of messages count the lines that
+reach them from 1, and hold a line back until it is complete, so a fault that splits
+bytes comes last. `mcpwire.testing.relay` moves the bytes.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 LONGEST_DELAY_S: Final = 60.0
-"""A longer delay is a `Stall`."""
+"""Limit of `Delay`; a `Stall` may be longer."""
 
 
 class _End(Enum):
@@ -51,38 +51,38 @@ class _End(Enum):
 
 
 END: Final = _End.END
-"""Close this direction; nothing after it passes."""
+"""An item that closes its direction; later items are dropped."""
 
 
 @attrs.frozen
 class Pause:
-    """Let nothing pass for so many seconds (infinite: ever), nor be read."""
+    """An item that stops reads and writes for some seconds (infinity: forever)."""
 
     seconds: float
 
 
 Item: TypeAlias = bytes | Pause | _End
-"""What a stage lets pass."""
+"""The output of a stage."""
 
 
 class Stage:
-    """Bytes of one direction on their way; this one lets them pass as they are."""
+    """A transformation of the bytes of one direction; this one changes nothing."""
 
     def start(self) -> Iterable[Item]:
-        """Return what passes before any bytes."""
+        """Return the items before any bytes."""
         return ()
 
     def feed(self, data: bytes) -> Iterable[Item]:
-        """Take bytes and return what passes."""
+        """Transform bytes to items."""
         return (data,)
 
     def finish(self) -> Iterable[Item]:
-        """Return what was held back, at the end of the bytes."""
+        """Return the held-back items at the end of the stream."""
         return ()
 
 
 class Lines(Stage):
-    """Holds back what is no whole line; `change` gets each line and its number."""
+    """A stage that passes complete lines, each with its number, to `change`."""
 
     def __init__(self, change: Callable[[bytes, int], Iterable[Item]]) -> None:
         self._change = change
@@ -105,25 +105,25 @@ class Lines(Stage):
 
 
 class Chain:
-    """The stages of one direction of one connection, one after the other."""
+    """The sequence of stages of one direction of one connection."""
 
     def __init__(self, faults: Sequence[Fault], toward: str, seed: int) -> None:
         chance = random.Random(f"{seed} {toward}")  # noqa: S311 - to repeat a test
         self._stages = [f.begin(chance) for f in faults if f.toward == toward]
 
     def start(self) -> list[Item]:
-        """Return what comes out before any bytes."""
+        """Return the items before any bytes."""
         items: list[Item] = []
         for place, stage in enumerate(self._stages, 1):
             items += self._pass(stage.start(), place)
         return items
 
     def feed(self, data: bytes) -> list[Item]:
-        """Take bytes and return what comes out at the end."""
+        """Transform bytes by all stages."""
         return self._pass([data], 0)
 
     def finish(self) -> list[Item]:
-        """Return what was held back, at the end of the bytes, and the end."""
+        """Return the held-back items at the end of the stream, and `END`."""
         items: list[Item] = []
         for place, stage in enumerate(self._stages, 1):
             items += self._pass(stage.finish(), place)
@@ -169,10 +169,10 @@ def _numbers(value: int | Iterable[int] | None) -> tuple[int, ...] | None:
 
 @attrs.frozen(kw_only=True)
 class Fault:
-    """Something that goes wrong in one direction.
+    """A fault in one direction.
 
     Attributes:
-        toward: ``"client"`` (what the server says) or ``"server"``.
+        toward: The direction: ``"client"`` (the server's output) or ``"server"``.
     """
 
     toward: str = attrs.field(default="client", validator=_as_direction)
@@ -184,11 +184,11 @@ class Fault:
 
 @attrs.frozen(kw_only=True)
 class _OfMessages(Fault):
-    """Something that happens to messages.
+    """A fault of messages.
 
     Attributes:
-        message: To which, counted from 1; to all by default.
-        chance: How likely, for each of these, by the seed.
+        message: The numbers of the affected messages, from 1; default: all.
+        chance: The probability for each of these, decided by the seed.
     """
 
     message: tuple[int, ...] | None = attrs.field(default=None, converter=_numbers)
@@ -206,16 +206,16 @@ class _OfMessages(Fault):
         return Lines(change)
 
     def _change(self, line: bytes) -> Iterable[Item]:
-        """Return what passes in place of a message."""
+        """Return the items that replace a message."""
         raise NotImplementedError
 
 
 @attrs.frozen(kw_only=True)
 class Delay(_OfMessages):
-    """Let messages come late, and all that follow them.
+    """Delay messages, and all that follow them.
 
     Attributes:
-        seconds: How late, by the clock of the relay's loop.
+        seconds: The delay, by the clock of the relay's loop; at most 60.
     """
 
     seconds: float = attrs.field(
@@ -228,7 +228,7 @@ class Delay(_OfMessages):
 
 @attrs.frozen(kw_only=True)
 class Drop(_OfMessages):
-    """Lose messages."""
+    """Drop messages."""
 
     def _change(self, line: bytes) -> Iterable[Item]:
         return ()
@@ -236,10 +236,10 @@ class Drop(_OfMessages):
 
 @attrs.frozen(kw_only=True)
 class Duplicate(_OfMessages):
-    """Let messages come more than once.
+    """Deliver messages more than once.
 
     Attributes:
-        times: How often.
+        times: The number of copies.
     """
 
     times: int = attrs.field(default=2, validator=_above_zero)
@@ -250,10 +250,10 @@ class Duplicate(_OfMessages):
 
 @attrs.frozen(kw_only=True)
 class Noise(_OfMessages):
-    """Put bytes before messages.
+    """Insert bytes before messages.
 
     Attributes:
-        data: The bytes, with their newline if they are to be a line.
+        data: The bytes; they need a newline at the end to be a line of their own.
     """
 
     data: bytes = b"this is no message\n"
@@ -264,7 +264,7 @@ class Noise(_OfMessages):
 
 @attrs.frozen(kw_only=True)
 class ByteOrderMark(Noise):
-    """Put a byte order mark before the first message."""
+    """Insert a byte order mark before the first message."""
 
     message: tuple[int, ...] | None = attrs.field(default=(1,), converter=_numbers)
     data: bytes = b"\xef\xbb\xbf"
@@ -272,10 +272,10 @@ class ByteOrderMark(Noise):
 
 @attrs.frozen(kw_only=True)
 class Swap(Fault):
-    """Let a message come after the one that follows it.
+    """Swap a message with the next one.
 
     Attributes:
-        message: Which, counted from 1.
+        message: The number of the first of the two, from 1.
     """
 
     message: int = attrs.field(validator=_above_zero)
@@ -306,12 +306,12 @@ class _Swapping(Lines):
 
 @attrs.frozen(kw_only=True)
 class Split(Fault):
-    """Let bytes pass in parts, each read by itself: the last fault of a list.
+    """Split bytes into parts that are read separately: the last fault of a list.
 
     Attributes:
-        size: The size of each part; 1 unless `at` or `longest` is given.
-        at: Offsets in each piece the relay reads, instead.
-        longest: Parts of 1 to so many bytes by chance, instead.
+        size: The size of each part in bytes; ignored with `at` or `longest`.
+        at: Offsets at which to split each piece that the relay reads, instead.
+        longest: The maximum size of parts of random size (at least 1), instead.
         gap: Seconds between parts.
     """
 
@@ -345,8 +345,8 @@ class Corrupt(Fault):
     """Change one byte.
 
     Attributes:
-        at: Which one, counted from 0.
-        value: What it becomes; by default all of its bits are turned round.
+        at: The offset of the byte, from 0.
+        value: The new value; default: all bits inverted.
     """
 
     at: int = attrs.field(validator=_not_negative)
@@ -363,11 +363,11 @@ class Corrupt(Fault):
 
 @attrs.frozen(kw_only=True)
 class Lose(Fault):
-    """Lose bytes.
+    """Drop bytes.
 
     Attributes:
-        at: The first of them, counted from 0.
-        count: How many.
+        at: The offset of the first byte, from 0.
+        count: The number of bytes.
     """
 
     at: int = attrs.field(validator=_not_negative)
@@ -397,7 +397,7 @@ class _AtOffset(Stage):
 
 @attrs.frozen(kw_only=True)
 class _AtPoint(Fault):
-    """Something that happens once, after so many bytes or messages; else at once."""
+    """A fault that occurs once, after some bytes or a message; by default at once."""
 
     after_bytes: int | None = None
     after_message: int | None = None
@@ -442,22 +442,22 @@ class _AfterBytes(Stage):
 
 @attrs.frozen(kw_only=True)
 class HangUp(_AtPoint):
-    """Close this direction: the reader sees the end, the writer a broken pipe.
+    """Close this direction: the reader sees its end, the writer a broken pipe.
 
     Attributes:
-        after_bytes: After so many bytes.
-        after_message: Or after this message, counted from 1; else at once.
+        after_bytes: The number of bytes to pass before.
+        after_message: Or the number of the last message to pass; default: at once.
     """
 
 
 @attrs.frozen(kw_only=True)
 class Stall(_AtPoint):
-    """Read and pass nothing: the writer's pipe fills, the reader waits.
+    """Stop reading and writing: the writer's pipe fills, the reader waits.
 
     Attributes:
-        after_bytes: After so many bytes.
-        after_message: Or after this message, counted from 1; else at once.
-        seconds: For so long; for ever by default.
+        after_bytes: The number of bytes to pass before.
+        after_message: Or the number of the last message to pass; default: at once.
+        seconds: The duration; default: forever.
     """
 
     seconds: float = attrs.field(default=inf, validator=_above_zero)

@@ -7,8 +7,8 @@
     server = mcpwire.Server("guarded", auth=auth)
     app = issuer.beside(server.asgi())                     both at one origin
 
-It registers every client, and its only user agrees to everything at once. Nothing here
-is fit for anything but a test: every client that reaches it gets tokens.
+It registers every client, and its only user approves every request at once. It is for
+tests only, since it issues tokens to every client.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _Fields = dict[str, str]
 
 
 class _Refused(MCPError):
-    """An OAuth error (RFC 6749, 5.2)."""
+    """An OAuth error response (RFC 6749, 5.2)."""
 
     def __init__(self, error: str, why: str, status: int = 400) -> None:
         super().__init__(why)
@@ -61,12 +61,12 @@ class _Client:
     id: str
     secret: str | None
     redirect_uris: tuple[str, ...] | None
-    """``None``: any."""
+    """The allowed redirect URIs; ``None``: any."""
 
 
 @attrs.frozen
 class _Grant:
-    """What one login, or one client for itself, may do."""
+    """The permissions of one login, or of a client that acts for itself."""
 
     client_id: str
     subject: str
@@ -82,15 +82,15 @@ class Issuer:
     It is an ASGI application, and a verifier of its own tokens for a `ResourceServer`.
 
     Args:
-        url: Its identifier, without a path: where it is served, such as
-            ``"http://localhost:9000"``.
-        scopes: What a client gets that names no scopes.
-        subject: The user that logs in.
-        lifetime: How long an access token is good, in seconds.
-        clock: Gives the seconds since 1970.
+        url: The issuer identifier: the origin at which it is served, without a path,
+            such as ``"http://localhost:9000"``.
+        scopes: The scopes granted to a request that names none.
+        subject: The subject of the user that logs in.
+        lifetime: The lifetime of an access token, in seconds.
+        clock: Returns the current time in seconds since 1970.
 
     Raises:
-        ValueError: The URL has a path, or is none.
+        ValueError: `url` is not an HTTP URL, or has a path.
     """
 
     def __init__(
@@ -121,19 +121,19 @@ class Issuer:
     def __repr__(self) -> str:
         return f"<Issuer {self.url!r}>"
 
-    # What a test does with it...
+    # Use in tests
 
     def add_client(self, client_id: str, secret: str | None = None) -> None:
-        """Know a client that does not register itself; any redirect URI is its own."""
+        """Register a client in advance; it may use any redirect URI."""
         self._clients[client_id] = _Client(client_id, secret, None)
 
     def protect(self, resource: str, **options: Any) -> ResourceServer:
-        """Return what has a server want tokens of this issuer.
+        """Return the `auth` of a server that requires tokens of this issuer.
 
         Args:
             resource: The URL of the MCP server.
-            options: Those of `ResourceServer`; `required_scopes` are those of the
-                issuer if not given.
+            options: Options of `ResourceServer`; the default of `required_scopes` is
+                `scopes` of the issuer.
         """
         options.setdefault("required_scopes", self.scopes)
         return ResourceServer(
@@ -147,30 +147,30 @@ class Issuer:
         scopes: Iterable[str] | None = None,
         client_id: str = "test",
     ) -> str:
-        """Return an access token for a resource, as if its user had logged in."""
+        """Return a new access token for a resource, as after a login of the user."""
         granted = self.scopes if scopes is None else tuple(scopes)
         return self._access(_Grant(client_id, self.subject, granted, resource))
 
     def expire(self) -> None:
-        """End all access tokens; what renews them stays good."""
+        """Invalidate all access tokens; refresh tokens stay valid."""
         self._live.clear()
 
     def approve(self, url: str) -> str:
-        """Agree as the user does, and return the redirect, for ``OAuth(ask=...)``.
+        """Approve as the user does, and return the redirect, for ``OAuth(ask=...)``.
 
         Args:
             url: The authorization URL.
 
         Raises:
-            MCPError: A browser would show an error instead.
+            MCPError: The request is refused; a browser would show an error page.
         """
         return self._at_authorize(_fields(urlsplit(url).query))
 
     def beside(self, app: Any) -> App:
-        """Return an application that serves both this issuer and another one.
+        """Return an application that serves this issuer and another application.
 
         Args:
-            app: An application of a `Server` or a gateway, which gets all other paths.
+            app: The application of a `Server` or a gateway, for all other paths.
         """
         return _Beside(self, app)
 
@@ -178,17 +178,17 @@ class Issuer:
         """Return the principal of an access token.
 
         Raises:
-            InvalidToken: It is none, or good no more.
+            InvalidToken: The token is unknown, revoked or expired.
         """
         principal = self._live.get(token)
         if principal is None or (principal.expires_at or 0) <= self._clock():
             raise InvalidToken("this issuer knows no such token")
         return principal
 
-    # How it answers...
+    # Requests
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Answer one HTTP request (ASGI)."""
         if scope["type"] != "http":
             raise RuntimeError(f"an issuer serves http, got {scope['type']!r}")
         exchange = Exchange(scope, receive, send, DEFAULT_LIMITS)
@@ -229,7 +229,7 @@ class Issuer:
         )
 
     def metadata(self) -> _Document:
-        """Return what it says of itself (RFC 8414)."""
+        """Return the authorization server metadata (RFC 8414)."""
         return {
             "issuer": self.url,
             "authorization_endpoint": f"{self.url}/authorize",
@@ -244,7 +244,7 @@ class Issuer:
         }
 
     def _at_register(self, body: str) -> _Document:
-        """Answer a registration (RFC 7591)."""
+        """Register a client (RFC 7591); return the response."""
         try:
             asked = loads(body)
             uris = tuple(map(str, asked["redirect_uris"]))
@@ -262,7 +262,7 @@ class Issuer:
         return document
 
     def _at_authorize(self, asked: _Fields) -> str:
-        """Return where an authorization request leads."""
+        """Grant an authorization request; return the redirect URL with its code."""
         client = self._clients.get(asked.get("client_id", ""))
         back = asked.get("redirect_uri", "")
         if client is None or back not in (client.redirect_uris or (back,)):
@@ -290,7 +290,7 @@ class Issuer:
         return tuple(asked.get("scope", "").split()) or self.scopes
 
     def _at_token(self, form: _Fields, authorization: str | None) -> _Document:
-        """Answer at the token endpoint."""
+        """Return the response of the token endpoint."""
         take = self._grants.get(form.get("grant_type", ""))
         if take is None:
             raise _Refused("unsupported_grant_type", "this issuer has no such grant")
@@ -380,7 +380,7 @@ _PATHS: Final = frozenset({METADATA, "/authorize", "/register", "/revoke", "/tok
 
 
 class _Beside:
-    """Serves an issuer's paths, and leaves all others to another application."""
+    """Routes an issuer's paths to it, and all others to another application."""
 
     def __init__(self, issuer: Issuer, app: Any) -> None:
         self._issuer = issuer

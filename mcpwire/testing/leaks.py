@@ -1,10 +1,10 @@
-"""What code left behind: open descriptors, child processes, threads, asyncio tasks.
+"""Detection of leaked descriptors, child processes, threads and asyncio tasks.
 
-`leak_check` is for users; `Watch` and `watch_tasks` are what it and the fixture of
-``mcpwire.testing.pytest_plugin`` are made of.
+`leak_check` is for users; it and the fixture of ``mcpwire.testing.pytest_plugin`` are
+built on `Watch` and `watch_tasks`.
 
-Descriptors are seen where ``/proc/self/fd`` or ``/dev/fd`` is, child processes where
-``/proc`` is, threads and tasks everywhere.
+Descriptors are found through ``/proc/self/fd`` or ``/dev/fd``, child processes through
+``/proc``, if the system has these; threads and tasks on all systems.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 __all__ = ["GRACE_S", "LeakCheck", "Watch", "leak_check", "watch_tasks"]
 
 GRACE_S: Final = 0.5
-"""How long, in real time, what is ending anyway may still take."""
+"""Real time for resources that are already closing."""
 
 POLL_S: Final = 0.005
 
 LOOP_TURNS: Final = 100
-"""How many turns of its loop a task that is ending anyway may still take."""
+"""Turns of the loop for tasks that are already ending."""
 
 LIBFFI: Final = "/libffi.so"
-"""The library of `ctypes`: its release 3.8 keeps its own file open once loaded."""
+"""The library of `ctypes`; its release 3.8 keeps its own file open once loaded."""
 
 PROC: Final = Path("/proc")
 
@@ -47,7 +47,7 @@ _DESCRIPTORS: Final = next(
 def open_descriptors() -> set[tuple[int, str]]:
     """Return number and target of each open descriptor.
 
-    The target (`pipe:[4711]`) tells a re-used number from the one it replaced.
+    The target (`pipe:[4711]`) distinguishes a reused number from the old one.
     """
     if _DESCRIPTORS is None:
         return set()
@@ -56,7 +56,7 @@ def open_descriptors() -> set[tuple[int, str]]:
         number = int(name)
         try:
             found.add((number, _target(number)))
-        except OSError:  # the listing's own descriptor, closed again
+        except OSError:  # the descriptor of the listing, already closed
             continue
     return found
 
@@ -65,22 +65,22 @@ def _target(number: int) -> str:
     try:
         return os.readlink(f"{_DESCRIPTORS}/{number}")  # noqa: PTH115 - as above
     except OSError:
-        # Elsewhere than on Linux these are no links.
+        # On systems other than Linux these are not links.
         status = os.fstat(number)
         return f"{status.st_mode:o}:{status.st_dev}:{status.st_ino}"
 
 
 def children() -> set[int]:
-    """Return the ids of our child processes, zombies included."""
+    """Return the ids of this process's children, zombies included."""
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-    except (AttributeError, ChildProcessError):  # mostly, told by one system call
+    except (AttributeError, ChildProcessError):  # saves the scan if there are none
         return set()
     return procfs.children(os.getpid())
 
 
 def describe_child(pid: int) -> str:
-    """Return one line that says which child that is."""
+    """Return a line with the id and the command of a child."""
     try:
         command = (PROC / str(pid) / "cmdline").read_bytes()
     except OSError:
@@ -90,7 +90,7 @@ def describe_child(pid: int) -> str:
 
 
 def describe_thread(thread: threading.Thread) -> str:
-    """Return one line that says which thread that is, and where it is."""
+    """Return a line with the name of a thread and the code it is in."""
     kind = "daemon thread" if thread.daemon else "thread"
     frame = sys._current_frames().get(thread.ident or 0)  # noqa: SLF001 - documented
     if frame is None:
@@ -100,7 +100,7 @@ def describe_thread(thread: threading.Thread) -> str:
 
 
 class Watch:
-    """Remembers what was open when it was made."""
+    """A snapshot of the open resources, to compare with later."""
 
     def __init__(self, *, ignore: Iterable[str] = ()) -> None:
         self._ignore = tuple(ignore)
@@ -109,7 +109,7 @@ class Watch:
         self._threads = set(threading.enumerate())
 
     def leaked(self) -> list[str]:
-        """Return what is open now and was not then; empty when nothing is."""
+        """Return a line for each resource that is open now and not in the snapshot."""
         found = sorted(open_descriptors() - self._descriptors)
         lines = [
             f"descriptor {number} -> {target}"
@@ -125,10 +125,10 @@ class Watch:
         ]
 
     def settle(self, grace: float = GRACE_S) -> list[str]:
-        """Return what stays open although finalisers ran and the grace passed.
+        """Return the resources still open after a garbage collection and the grace.
 
-        A finaliser that had to close something warns (`ResourceWarning`): collecting
-        here hides nothing from users that make warnings errors.
+        A finalizer that closes a resource warns (`ResourceWarning`), so the collection
+        hides no leak from users that turn warnings into errors.
         """
         if not self.leaked():
             return []
@@ -139,7 +139,7 @@ class Watch:
         return left
 
     async def settle_on_loop(self, grace: float = GRACE_S) -> list[str]:
-        """Do the same while the running loop goes on: it may have to close things."""
+        """Do the same as `settle`, and let the running loop close resources."""
         if not self.leaked():
             return []
         gc.collect()
@@ -147,13 +147,13 @@ class Watch:
         while (left := self.leaked()) and time.monotonic() < deadline:
             for _ in range(LOOP_TURNS):
                 await asyncio.sleep(0)
-            # Not the loop's sleep: on a virtual clock that takes no time.
-            time.sleep(POLL_S)  # noqa: ASYNC251 - so short, and see above
+            # Not the loop's sleep, which takes no real time on a virtual clock.
+            time.sleep(POLL_S)  # noqa: ASYNC251 - short, and see above
         return left
 
 
 async def tasks_left(before: set[asyncio.Task[Any]]) -> list[str]:
-    """Return which tasks there are now and were not before, some turns given."""
+    """Return a line for each new task that does not end within `LOOP_TURNS`."""
     left: set[asyncio.Task[Any]] = set()
     for _ in range(LOOP_TURNS):
         left = asyncio.all_tasks() - before
@@ -164,7 +164,7 @@ async def tasks_left(before: set[asyncio.Task[Any]]) -> list[str]:
 
 
 def watch_tasks(function: Callable[..., Awaitable[Any]]) -> Callable[..., Any]:
-    """Wrap an async function: tasks that it leaves running are an `AssertionError`."""
+    """Wrap an async function to raise `AssertionError` if it leaves tasks running."""
 
     @functools.wraps(function)
     async def watched(*args: Any, **options: Any) -> Any:
@@ -178,7 +178,7 @@ def watch_tasks(function: Callable[..., Awaitable[Any]]) -> Callable[..., Any]:
 
 
 class LeakCheck:
-    """A context manager, plain or async; made by `leak_check`."""
+    """A synchronous and asynchronous context manager; made by `leak_check`."""
 
     def __init__(self, grace: float, ignore: Iterable[str]) -> None:
         self._grace = grace
@@ -212,7 +212,7 @@ def _report(left: list[str]) -> None:
 
 
 def leak_check(*, grace: float = GRACE_S, ignore: Iterable[str] = ()) -> LeakCheck:
-    """Return a context manager that fails when its body leaves something open.
+    """Return a context manager that fails if its body leaves resources open.
 
     ::
 
@@ -222,14 +222,14 @@ def leak_check(*, grace: float = GRACE_S, ignore: Iterable[str] = ()) -> LeakChe
         async with leak_check():                # asyncio tasks too
             async with mcpwire.Client(target) as client: ...
 
-    What ends within the grace is no leak. An error of the body goes on as it is.
+    A resource that closes within the grace is no leak. An error of the body propagates.
 
     Args:
-        grace: How many seconds what is ending anyway may still take.
-        ignore: Texts; what is described with one of them in it is no leak.
+        grace: Seconds for resources that are already closing.
+        ignore: Texts; a leak with one of them in its description is ignored.
 
     Raises:
         AssertionError: At the end of the body; names each descriptor, child process,
-            thread and task that was not there at its beginning.
+            thread and task that the body has opened or started and not ended.
     """
     return LeakCheck(grace, ignore)

@@ -1,12 +1,12 @@
-"""One side of a connection that does what a test says, right or wrong.
+"""A scripted side of a connection, for valid and invalid behaviour.
 
-`ScriptedPeer` is what `ScriptedServer` and `ScriptedClient` share: messages and bytes
-out, messages in (`Message`), and a table of outcomes by method. What it sends passes no
-check.
+`ScriptedPeer` is the base of `ScriptedServer` and `ScriptedClient`: it sends messages
+and bytes without any check, receives messages (`Message`), and answers requests by a
+table of outcomes by method.
 
 An outcome is a result (a dict, or a value of `mcpwire.types`), an `RPCError`, bytes to
-send as they are, `SILENCE`, one of the marks below, or a function of the `Message` that
-returns any of them.
+send unchanged, `SILENCE`, a value of `later` or `repeated`, or a function of the
+`Message` that returns any of them.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ __all__ = [
 ]
 
 PATIENCE_S: Final = 10.0
-"""How long a peer waits for what a test expects, unless told otherwise."""
+"""Default time limit of a peer's waits, in seconds."""
 
 
 def plain(value: Any) -> Any:
-    """Return a value of `mcpwire.types` as JSON, and anything else as it is."""
+    """Return a value of `mcpwire.types` as JSON, and a JSON value unchanged."""
     if isinstance(value, (dict, list, str, int, float, type(None))):
         return value
     from mcpwire.types import encode
@@ -73,15 +73,15 @@ class _Silence:
 
 
 SILENCE: Final = _Silence()
-"""The outcome that answers nothing: the request waits for `ScriptedPeer.receive`."""
+"""The outcome without an answer: `ScriptedPeer.receive` returns the request."""
 
 
 @attrs.frozen(eq=False)
 class Message:
-    """One message as it came.
+    """A received message.
 
     Attributes:
-        raw: The decoded JSON, untouched; the line itself, as bytes, where it is none.
+        raw: The decoded JSON value, or the line as bytes if it is not JSON.
     """
 
     raw: Any
@@ -89,59 +89,59 @@ class Message:
 
     @property
     def id(self) -> Any:
-        """The id; ``None`` where there is none."""
+        """The id; ``None`` if the message has none."""
         return self._member("id")
 
     @property
     def method(self) -> str | None:
-        """The method; ``None`` of an answer."""
+        """The method; ``None`` for a response."""
         method = self._member("method")
         return method if isinstance(method, str) else None
 
     @property
     def params(self) -> Any:
-        """The params; an empty dict where there are none."""
+        """The params; an empty dict if the message has none."""
         return self._member("params", {})
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """The arguments of a tool call; an empty dict where there are none."""
+        """The arguments of a tool call; an empty dict if the message has none."""
         params = self.params
         found = params.get("arguments") if isinstance(params, dict) else None
         return found if isinstance(found, dict) else {}
 
     @property
     def result(self) -> Any:
-        """The result of an answer; ``None`` where there is none."""
+        """The result of a response; ``None`` if the message has none."""
         return self._member("result")
 
     @property
     def error(self) -> Any:
-        """The error object of an answer; ``None`` where there is none."""
+        """The error object of a response; ``None`` if the message has none."""
         return self._member("error")
 
     @property
     def is_request(self) -> bool:
-        """Whether it waits for an answer."""
+        """Whether the message is a request."""
         return self.method is not None and "id" in self.raw
 
     @property
     def is_answer(self) -> bool:
-        """Whether it answers a request."""
+        """Whether the message is a response."""
         return self.method is None and isinstance(self.raw, dict) and "id" in self.raw
 
     def answer(self, result: Any) -> None:
-        """Answer it: with a result as a dict, or with a value of `mcpwire.types`."""
+        """Send a result: a dict, or a value of `mcpwire.types`."""
         self._send(_answer(self.id, result))
 
     def fail(self, code: int, message: str, data: Any = None) -> None:
-        """Answer it with an error."""
+        """Send an error response."""
         self._send(_error(self.id, code, message, data))
 
     def progress(
         self, progress: float, total: float | None = None, message: str | None = None
     ) -> None:
-        """Tell how far it has come, if it asked for that."""
+        """Send a progress notification if the request has a progress token."""
         params = self.params
         meta = params.get("_meta") if isinstance(params, dict) else None
         if not isinstance(meta, dict) or "progressToken" not in meta:
@@ -169,23 +169,23 @@ class _Repeated:
 
 
 def later(outcome: Any, *, seconds: float = 0.0, turns: int = 0) -> Any:
-    """Return an outcome that comes after so many seconds or turns of the loop.
+    """Return an outcome that is delayed by some seconds, or else turns of the loop.
 
-    Seconds are those of the loop's clock: with a `VirtualClockLoop` they take no time.
+    Seconds are those of the loop's clock: none in real time on a `VirtualClockLoop`.
     """
     return _Later(outcome, seconds, turns)
 
 
 def repeated(outcome: Any, times: int = 2) -> Any:
-    """Return an outcome that answers the same id so many times."""
+    """Return an outcome that answers the same request `times` times."""
     return _Repeated(outcome, times)
 
 
 def in_turn(*outcomes: Any) -> Callable[[Message], Any]:
-    """Return an outcome that is the first at first, then the second; the last stays.
+    """Return an outcome that is the next of these at each request; the last repeats.
 
     Raises:
-        ValueError: There is none.
+        ValueError: No outcome is given.
     """
     if not outcomes:
         raise ValueError("in_turn takes at least one outcome")
@@ -194,20 +194,20 @@ def in_turn(*outcomes: Any) -> Callable[[Message], Any]:
 
 
 class ScriptedPeer:
-    """Sends what it is told to and answers by a table; see `ScriptedServer`.
+    """Sends scripted messages and answers by a table; see `ScriptedServer`.
 
-    What the table does not answer waits for `receive`: notifications, answers to our
-    own requests, and requests with the outcome `SILENCE`.
+    `receive` returns the messages that the table does not answer: notifications,
+    responses to the peer's own requests, and requests with the outcome `SILENCE`.
 
     Args:
         answers: Outcomes by method (see the module's text).
-        split: How every message is cut, unless `send` or `send_bytes` say otherwise.
+        split: The split of each message into parts, the default of `send`.
         turns: Turns of the loop before each part, at least one.
 
     Attributes:
         answers: The table; it may be changed at any time.
-        received: Every message that came, over all connections.
-        received_bytes: Every byte that came, over all connections.
+        received: Every received message, over all connections.
+        received_bytes: Every received byte, over all connections.
     """
 
     def __init__(
@@ -237,17 +237,17 @@ class ScriptedPeer:
         """Whether there is a connection."""
         return self._wire is not None and self._wire.is_open
 
-    # Out...
+    # Outgoing data
 
     def send_bytes(
         self, data: bytes, *, split: Split = None, turns: int | None = None
     ) -> None:
-        """Send exactly these bytes, in these parts (see `mcpwire.testing.wire`).
+        """Send these bytes unchanged, in the parts of a split (`mcpwire.testing.wire`).
 
-        Where `split` or `turns` is left out, the peer's own counts.
+        The defaults of `split` and `turns` are the peer's own.
 
-        Messages leave in the order in which they were given, each part in a turn of the
-        loop of its own. It may be called from any thread.
+        Messages are sent in the order of the calls, each part in its own turn of the
+        loop. It may be called from any thread.
 
         Raises:
             ConnectionError: There is no connection.
@@ -261,7 +261,7 @@ class ScriptedPeer:
         self._put(self._need_wire(), _line(message), split, turns)
 
     def answer(self, id: Any, result: Any) -> None:
-        """Answer a request: with a dict, or with a value of `mcpwire.types`."""
+        """Answer a request with a dict, or with a value of `mcpwire.types`."""
         self.send(_answer(id, result))
 
     def fail(self, id: Any, code: int, message: str, data: Any = None) -> None:
@@ -273,7 +273,7 @@ class ScriptedPeer:
         self.send(_notification(method, params))
 
     def ask(self, method: str, params: Any = None, *, id: Any = None) -> Any:
-        """Send a request and return its id; `request` also waits for the answer."""
+        """Send a request and return its id; `request` also waits for the response."""
         if id is None:
             self._last_id += 1
             id = self._last_id
@@ -281,14 +281,14 @@ class ScriptedPeer:
         return id
 
     def hang_up(self) -> None:
-        """Close the connection once everything sent before has left."""
+        """Close the connection after the data that was sent before."""
         self._need_wire().finish()
 
     def go_silent(self) -> None:
-        """Send nothing from now on, whatever is asked; the connection stays open."""
+        """Stop sending; the connection stays open."""
         self._need_wire().is_silent = True
 
-    # In...
+    # Incoming data
 
     async def request(
         self,
@@ -298,10 +298,10 @@ class ScriptedPeer:
         id: Any = None,
         timeout: float = PATIENCE_S,
     ) -> Message:
-        """Send a request and return the message that answers it.
+        """Send a request and return its response.
 
         Raises:
-            AssertionError: No answer came in time, or the other side went away.
+            AssertionError: No response within `timeout`, or the connection has ended.
         """
         id = self.ask(method, params, id=id)
         wire = self._need_wire()
@@ -315,10 +315,10 @@ class ScriptedPeer:
     async def receive(
         self, method: str | None = None, *, timeout: float = PATIENCE_S
     ) -> Message:
-        """Return the next message that was not answered, of that method if given.
+        """Return the next message that the table did not answer, of a method if given.
 
         Raises:
-            AssertionError: None came in time, or the other side went away.
+            AssertionError: No message within `timeout`, or the connection has ended.
         """
         what = "message" if method is None else repr(method)
         return await self._expect(
@@ -332,19 +332,19 @@ class ScriptedPeer:
         """Wait until the connection is closed by either side.
 
         Raises:
-            AssertionError: It was not in time.
+            AssertionError: It was not closed within `timeout`.
         """
         await self._wait(lambda: not self.is_open, "end of the connection", timeout)
 
     def wait_for(
         self, method: str, *, count: int = 1, timeout: float = PATIENCE_S
     ) -> list[Message]:
-        """Wait, without a loop, until so many messages of a method have come, ever.
+        """Wait without a loop until `count` messages of a method have come in all.
 
-        For tests of blocking clients, which run the loop of their server.
+        For tests of blocking clients, which run the loop of the peer.
 
         Raises:
-            AssertionError: They did not come in time.
+            AssertionError: Fewer messages were received within `timeout`.
         """
 
         def come() -> list[Message]:
@@ -359,7 +359,7 @@ class ScriptedPeer:
         )
 
     def requests(self, method: str) -> list[Any]:
-        """Return the params of each request and notification of that method so far."""
+        """Return the params of each received request or notification of a method."""
         return [each.params for each in self.received if each.method == method]
 
     async def _expect(
@@ -401,7 +401,7 @@ class ScriptedPeer:
             ) from None
 
     def _is_over(self) -> bool:
-        """Tell whether no further message can arrive."""
+        """Return whether no further message can arrive."""
         return not self.is_open
 
     def _account(self) -> str:
@@ -420,10 +420,10 @@ class ScriptedPeer:
             if not arrival.done():
                 arrival.set_result(None)
 
-    # What the wire tells...
+    # Callbacks of the wire
 
     def wire_received(self, wire: Wire, data: bytes) -> None:
-        """Take bytes, and each message that they complete."""
+        """Process received bytes, and each message that they complete."""
         self.received_bytes += data
         wire.partial += data
         if b"\n" in data:
@@ -440,7 +440,7 @@ class ScriptedPeer:
     def _use(self, wire: Wire) -> None:
         """Make a connection the current one; earlier ones stay usable."""
         self._wire = wire
-        # What nobody took of connections that are over concerns nobody any more.
+        # Messages of closed connections are no longer of use.
         self._inbox = [each for each in self._inbox if each[0].is_open]
 
     def _need_wire(self) -> Wire:
@@ -470,7 +470,7 @@ class ScriptedPeer:
             if not (message.is_request and self._act(wire, message, outcome)):
                 self._inbox.append((wire, message))
 
-    # The table...
+    # The table of outcomes
 
     def outcome(self, request: Message) -> Any:
         """Return the outcome of a method that is not in the table."""
@@ -479,7 +479,7 @@ class ScriptedPeer:
     def _act(self, wire: Wire, request: Message, outcome: Any) -> bool:
         """Perform an outcome; return False for `SILENCE`."""
         if not wire.is_open:
-            return True  # a function may have closed it
+            return True  # a function of the test may have closed it
         if callable(outcome):
             return self._act(wire, request, _call(outcome, request))
         if outcome is SILENCE:

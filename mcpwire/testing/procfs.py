@@ -1,4 +1,4 @@
-"""What Linux says about a process and its descendants; nothing elsewhere."""
+"""Data about a process and its descendants from Linux's procfs; none elsewhere."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ _PAGE: Final = 4096
 HAS_PROC: Final = (_PROC / "self" / "statm").exists()
 
 LISTS_CHILDREN: Final = (_PROC / "thread-self" / "children").exists()
-"""Whether the kernel lists the children of each thread; most do."""
+"""Whether the kernel lists the children of each thread; most kernels do."""
 
 
 def children(pid: int) -> set[int]:
-    """Return the processes that one has started, ended ones until it waits for them.
+    """Return the children of a process, zombies included.
 
-    Where the kernel lists them, no other process is looked at.
+    All processes are scanned only if the kernel does not list children.
     """
     if not LISTS_CHILDREN:
         parents = _parents(with_ended=True) if HAS_PROC else {}
@@ -54,7 +54,7 @@ def children(pid: int) -> set[int]:
 
 
 def _stat(pid: int | str) -> list[str]:
-    """Return the fields behind a process's name; OSError: it has just ended."""
+    """Return the fields after a process's name; raise OSError if it has ended."""
     text = (_PROC / str(pid) / "stat").read_text(errors="replace")
     return text.rpartition(")")[2].split()
 
@@ -73,11 +73,11 @@ def _parents(*, with_ended: bool = False) -> dict[int, int]:
 
 
 def descendants(*pids: int, with_ended: bool = False) -> set[int]:
-    """Return the processes that some have started, and those that these have.
+    """Return the children of some processes, their children, and so on.
 
     Args:
         pids: The processes.
-        with_ended: Whether those count that have ended and are not waited for yet.
+        with_ended: Whether to include zombies.
     """
     parents = _parents(with_ended=with_ended) if HAS_PROC else {}
     found: set[int] = set()
@@ -89,18 +89,18 @@ def descendants(*pids: int, with_ended: bool = False) -> set[int]:
 
 
 def roots(pids: Iterable[int]) -> set[int]:
-    """Return the processes without those that another of them has started."""
+    """Return the given processes without the descendants of other given ones."""
     given = set(pids)
     return given - descendants(*given)
 
 
 def is_alive(pid: int) -> bool:
-    """Tell whether a process runs, and is not only waited for."""
+    """Return whether a process exists and is not a zombie."""
     return pid in _parents()
 
 
 def _sum(pids: Iterable[int], count: Callable[[Path], int]) -> int | None:
-    """Add up what is counted of processes and their descendants, by their folders."""
+    """Sum up a count over processes and their descendants, by their folders."""
     given = tuple(pids)
     try:
         return sum(
@@ -111,14 +111,14 @@ def _sum(pids: Iterable[int], count: Callable[[Path], int]) -> int | None:
 
 
 def descriptors(*pids: int) -> int | None:
-    """Return how many descriptors processes and their descendants have open."""
+    """Return the number of open descriptors of processes and their descendants."""
     return _sum(pids, lambda folder: len(list((folder / "fd").iterdir())))
 
 
 def resident_memory(*pids: int) -> int | None:
-    """Return the bytes that processes and their descendants hold in memory.
+    """Return the resident memory of processes and their descendants, in bytes.
 
-    What two of them share counts twice.
+    Memory shared by two of them counts twice.
     """
     return _sum(
         pids, lambda folder: int((folder / "statm").read_text().split()[1]) * _PAGE
@@ -126,7 +126,7 @@ def resident_memory(*pids: int) -> int | None:
 
 
 def private_memory(pid: int) -> int | None:
-    """Return the bytes in memory that a process and its descendants do not share."""
+    """Return the private memory of a process and its descendants, in bytes."""
 
     def count(folder: Path) -> int:
         text = (folder / "smaps_rollup").read_text()
@@ -137,28 +137,28 @@ def private_memory(pid: int) -> int | None:
 
 
 def threads(pid: int) -> int | None:
-    """Return how many threads a process and its descendants have."""
+    """Return the number of threads of a process and its descendants."""
     return _sum((pid,), lambda folder: len(list((folder / "task").iterdir())))
 
 
 def mapped_files(pids: Iterable[int]) -> dict[str, int]:
-    """Return the files that processes and their descendants have mapped, with sizes."""
+    """Return the files mapped by processes and their descendants, with their sizes."""
     found: dict[str, int] = {}
     for pid in pids:
         for each in (pid, *descendants(pid)):
             try:
                 lines = (_PROC / str(each) / "maps").read_text().splitlines()
-            except OSError:  # it has just ended, or is not ours
+            except OSError:  # it has just ended, or access is denied
                 continue
             paths = {line.split(maxsplit=5)[5] for line in lines if " /" in line}
             for path in paths - found.keys():
-                with contextlib.suppress(OSError):  # deleted, or of another root
+                with contextlib.suppress(OSError):  # deleted, or in another root
                     found[path] = Path(path).stat().st_size
     return dict(sorted(found.items(), key=lambda item: -item[1]))
 
 
 def work_of(pid: int) -> tuple[bool, int] | None:
-    """Return whether a process would run now, and the ticks that it has run."""
+    """Return whether a process is busy (state R or D), and its CPU time in ticks."""
     try:
         fields = _stat(pid)
     except OSError:
@@ -169,18 +169,18 @@ def work_of(pid: int) -> tuple[bool, int] | None:
 def cpu_time(*pids: int, with_own: bool = True) -> int | None:
     """Return the CPU time of processes and their descendants, in nanoseconds.
 
-    Descendants that have ended count, if their parent waited for them.
+    Ended descendants count if their parent waited for them.
 
     Args:
         pids: The processes.
-        with_own: Whether they count themselves, beside their descendants.
+        with_own: Whether to include the processes themselves.
     """
     found = 0
     tick_ns = 10**9 // os.sysconf("SC_CLK_TCK")  # Windows has no such function
     for each in descendants(*pids, with_ended=True).union(pids):
         try:
             if with_own or each not in pids:
-                # The number of `clock_getcpuclockid`: all threads, ended ones too.
+                # The clock id of `clock_getcpuclockid`: all threads, ended or not.
                 found += time.clock_gettime_ns((~each << 3) | 2)
             waited_for = _stat(each)[13:15]
         except OSError:
@@ -192,7 +192,7 @@ def cpu_time(*pids: int, with_own: bool = True) -> int | None:
 
 
 def system_calls(*pids: int) -> tuple[int, int] | None:
-    """Return how often processes and their descendants have read and written."""
+    """Return the numbers of read and write calls of processes and descendants."""
     reads = writes = 0
     try:
         for each in descendants(*pids).union(pids):
@@ -206,7 +206,7 @@ def system_calls(*pids: int) -> tuple[int, int] | None:
 
 
 def listeners(port: int) -> set[int]:
-    """Return the processes, as far as we may look, that listen on a TCP port."""
+    """Return the processes that listen on a TCP port, as far as access is allowed."""
     sockets = set()
     for table in ("tcp", "tcp6"):
         try:

@@ -5,12 +5,12 @@
     pytest_plugins = ["mcpwire.testing.pytest_plugin"]
 
 =================  ==========================================================
-`no_leaks`         fails the test that leaves a descriptor, a child process, a
-                   thread or (an async test) a task behind
+`no_leaks`         fails a test that leaks a descriptor, a child process, a
+                   thread or (an async test) a task
 `virtual_clock`    an `asyncio.Runner` on a `VirtualClockLoop`
 =================  ==========================================================
 
-Nothing acts unless a test asks for it, by an argument or by
+A fixture has an effect only in tests that request it, by a parameter or by
 ``pytestmark = pytest.mark.usefixtures("no_leaks")``.
 """
 
@@ -34,7 +34,7 @@ __all__ = ["no_leaks", "pytest_runtest_call", "virtual_clock", "watch_item"]
 
 @pytest.fixture
 def no_leaks() -> Iterator[None]:
-    """Fail the test that leaves something open, its other fixtures included."""
+    """Fail a test that leaks resources, those of its other fixtures included."""
     watch = Watch()
     yield
     if left := watch.settle():
@@ -43,7 +43,7 @@ def no_leaks() -> Iterator[None]:
 
 @pytest.fixture
 def virtual_clock(request: pytest.FixtureRequest) -> Iterator[asyncio.Runner]:
-    """Give an `asyncio.Runner` with a `VirtualClockLoop`.
+    """Yield an `asyncio.Runner` with a `VirtualClockLoop`.
 
     ::
 
@@ -51,7 +51,7 @@ def virtual_clock(request: pytest.FixtureRequest) -> Iterator[asyncio.Runner]:
             virtual_clock.run(main())
             assert virtual_clock.get_loop().time() >= 1060
 
-    Indirect parameters are the loop's options: ``{"auto_advance": False}``.
+    An indirect parameter has the loop's options: ``{"auto_advance": False}``.
     """
     options: dict[str, Any] = getattr(request, "param", {})
     with asyncio.Runner(
@@ -61,10 +61,10 @@ def virtual_clock(request: pytest.FixtureRequest) -> Iterator[asyncio.Runner]:
 
 
 def watch_item(item: pytest.Function) -> None:
-    """Put a watch for tasks around an async test that is about to run.
+    """Wrap an async test that is about to run in a check for leaked tasks.
 
-    They are compared around the test's body only, inside its own loop: closing that
-    loop cancels what is left, and then nobody sees it any more.
+    The check runs around the test's body, inside its loop: closing the loop cancels
+    the remaining tasks, so that they could not be found later.
     """
     function = item.obj
     if inspect.iscoroutinefunction(function):
@@ -77,9 +77,9 @@ def watch_item(item: pytest.Function) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_call(item: pytest.Item) -> None:
-    """Watch the tasks of async tests that ask for `no_leaks`.
+    """Check the tasks of async tests that request `no_leaks`.
 
-    This is before pytest-asyncio makes a plain function of an async one.
+    It runs before pytest-asyncio wraps the async function in a synchronous one.
     """
     if isinstance(item, pytest.Function) and "no_leaks" in item.fixturenames:
         watch_item(item)

@@ -1,19 +1,19 @@
-"""A real server behind pipes in which something goes wrong (`FaultyStdio`).
+"""A real server behind pipes with injected faults (`FaultyStdio`).
 
-Between the client's ends of the pipes and the child's stands a `Relay`: two directions,
-each of which reads, lets the bytes pass a `Chain` of faults, and writes. It runs as
-callbacks of the client's own loop: no task, no thread, no process::
+A `Relay` connects the client's pipes with those of the child: each of its two
+directions reads bytes, applies a `Chain` of faults, and writes the result. It consists
+of callbacks on the client's loop, without a task, thread or process::
 
     client ──► pipe ──► chain toward the server ──► pipe ──► child
        ▲                                                       │
        └────── pipe ◄── chain toward the client ◄── pipe ◄─────┘
 
-While anything waits to be written, nothing is read, so that pipes fill as they would
-without it. When one end closes, the other sees it; when the client is through, all
-descriptors are closed whatever a fault still holds back.
+The relay does not read while bytes wait to be written, so that pipes fill as they do
+without it. The end of a stream is passed on. When the client closes, all descriptors
+are closed, even if a fault still holds bytes back.
 
-As a program it is the relay in a process of its own (`FaultyStdio.command`), or what
-makes pipes of a server over HTTP::
+As a program the module runs the relay in a process of its own (`FaultyStdio.command`),
+or a bridge from stdio to a server over HTTP::
 
     python -m mcpwire.testing.relay FAULTS SEED COMMAND [ARG ...]
     python -m mcpwire.testing.relay http
@@ -58,17 +58,17 @@ __all__ = ["FaultyChannel", "FaultyStdio", "Relay", "decode_faults", "encode_fau
 READ_BYTES: Final = 65_536
 
 DRAIN_S: Final = 1.0
-"""How long the client may take to read a dead server's last words."""
+"""Time for the client to read the last output of an exited server."""
 
 COMMAND_NOT_FOUND: Final = 127
 
 HTTP_OPTIONS: Final = "MCPWIRE_HTTP_BRIDGE"
-"""The variable with the options of a target over HTTP, which may be secret: every
-process can read arguments."""
+"""The variable with the options of a target over HTTP; not an argument, since every
+process can read arguments and the options may be secret."""
 
 
 class _Direction:
-    """Reads one descriptor and writes another; it owns both."""
+    """Copies bytes from one descriptor to another through faults; owns both."""
 
     def __init__(self, read_fd: int, write_fd: int, chain: Chain) -> None:
         self._loop = asyncio.get_running_loop()
@@ -82,8 +82,8 @@ class _Direction:
         self.over = asyncio.Event()
         os.set_blocking(read_fd, False)
         os.set_blocking(write_fd, False)
-        # A pipe's writing end is never readable: this tells that nobody reads it, so
-        # that a writer meets a broken pipe as soon as without us.
+        # A pipe's writing end is reported readable only when its reader has closed, so
+        # the writer gets a broken pipe as early as without the relay.
         self._loop.add_reader(write_fd, self.close)
         self._go_on()
 
@@ -116,13 +116,13 @@ class _Direction:
         self._go_on()
 
     def _write(self, data: bytes) -> None:
-        """Write a part; the next one leaves in another turn, to be read by itself."""
+        """Write a part; the next is written in another turn, to be read separately."""
         try:
             count = os.write(self._write_fd, data)
         except (BlockingIOError, InterruptedError):
             count = 0
         except OSError:
-            self.close()  # nobody reads it: the writer has to see that
+            self.close()  # the reader has closed, which the writer must see
             return
         if count == len(data):
             self._items.popleft()
@@ -133,7 +133,7 @@ class _Direction:
             self._loop.add_writer(self._write_fd, self._go_on)
 
     def hurry(self) -> None:
-        """End pauses; bytes behind a pause are dropped."""
+        """Close at the current or next pause; the bytes after it are dropped."""
         self._is_hurried = True
         if self._is_pausing:
             self.close()
@@ -154,7 +154,7 @@ class _Direction:
 class Relay:
     """Both directions between a client and a child, each with its faults.
 
-    It owns the four descriptors it is given, and runs on the running loop.
+    It owns its four descriptors, and runs on the running loop.
     """
 
     def __init__(
@@ -175,17 +175,17 @@ class Relay:
         )
 
     async def drain(self, seconds: float) -> None:
-        """Wait until the client has what the child wrote, but not longer than that."""
+        """Wait at most `seconds` until the child's output has reached the client."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._to_client.over.wait()
 
     def input_ended(self) -> None:
-        """Pass the end of the client's input to the child, past all faults."""
+        """Pass the end of the client's input to the child in spite of pauses."""
         self._to_server.hurry()
 
     def close(self) -> None:
-        """Close all that the relay owns, now."""
+        """Close all descriptors at once."""
         self._to_server.close()
         self._to_client.close()
 
@@ -229,27 +229,26 @@ class FaultyChannel(StdioChannel):
         self._relay.close()
 
     def abandon(self) -> None:
-        """Let go of everything now, the relay included."""
+        """Release all resources at once, the relay included."""
         super().abandon()
         self._relay.close()
 
 
 class FaultyStdio:
-    """A real server behind pipes in which something goes wrong: a client's target.
+    """A target for a client: a real server behind pipes with injected faults.
 
     ::
 
         target = FaultyStdio("my-server", [Noise(message=2), Split(size=1)])
         async with mcpwire.Client(target) as client: ...
 
-    By the same seed the same goes wrong at the same bytes, whenever the bytes are the
-    same.
+    With the same seed and the same bytes, random faults occur at the same bytes.
 
     Args:
-        target: The server, as a command line or a `Stdio`; or a URL or an `Http`: then
-            a bridge stands behind the pipes, in a process of its own.
-        faults: What goes wrong, in this order (see `mcpwire.testing.faults`).
-        seed: Decides whatever is by chance.
+        target: The server, as a command line or a `Stdio`, or as a URL or an `Http`,
+            which is reached through a bridge in a process of its own.
+        faults: The faults, in the order of application (`mcpwire.testing.faults`).
+        seed: The seed of all random choices.
     """
 
     def __init__(
@@ -263,9 +262,9 @@ class FaultyStdio:
         return f"<{type(self).__name__} {str(self.target)!r} {list(self.faults)}>"
 
     def command(self) -> Stdio:
-        """Return the same as a command that runs the relay in its own process.
+        """Return a command that runs the server and the relay in another process.
 
-        For programs that take commands only. Delays go by the real clock there.
+        For programs that take a command as target. Its delays use the real clock.
         """
         program = ["-P", "-m", __name__, encode_faults(self.faults), str(self.seed)]
         return attrs.evolve(
@@ -275,10 +274,10 @@ class FaultyStdio:
         )
 
     def open_in_memory(self, client: Inbound, limits: Limits) -> Any:
-        """Start the server and connect to it through the faults; clients call this.
+        """Start the server and connect to it through the faults; called by clients.
 
         Raises:
-            ConnectError: It could not be started.
+            ConnectError: The server could not be started.
         """
         return FaultyChannel(
             client, self.target, limits, faults=self.faults, seed=self.seed
@@ -316,12 +315,12 @@ def _bridge_command(target: Http) -> Stdio:
 
 
 def encode_faults(faults: Sequence[Fault]) -> str:
-    """Return faults as one argument of a command."""
+    """Encode faults as one argument of a command."""
     return repr([(type(fault).__name__, _given(fault)) for fault in faults])
 
 
 def _given(made: Any) -> dict[str, Any]:
-    """Return what differs from the defaults, which may have no literal (infinity)."""
+    """Return the attributes that differ from the defaults; infinity has no literal."""
     return attrs.asdict(
         made,
         recurse=False,
@@ -330,7 +329,7 @@ def _given(made: Any) -> dict[str, Any]:
 
 
 def decode_faults(text: str) -> list[Fault]:
-    """Return the faults that `encode_faults` was given."""
+    """Decode the faults from the text of `encode_faults`."""
     return [getattr(known, name)(**given) for name, given in ast.literal_eval(text)]
 
 
@@ -360,7 +359,7 @@ async def _serve(
     child.stdout.close()
     code = await asyncio.to_thread(child.wait)
     await relay.drain(DRAIN_S)
-    # At once: the client has seen the end of the stream, and asks why.
+    # At once: the client has seen the end of the stream, and waits for the exit code.
     if code >= 0:
         os._exit(code)
     with contextlib.suppress(OSError):  # some signals have no handler
@@ -370,22 +369,22 @@ async def _serve(
 
 
 class _Bridge:
-    """Lets lines pass both ways; ends with the connection."""
+    """Copies lines between stdio and an HTTP server until either side ends."""
 
     def __init__(self) -> None:
         self.is_over = asyncio.Event()
 
     def wire_received(self, wire: Wire, data: bytes) -> None:
-        """Pass on what the server says."""
+        """Write the server's bytes to stdout."""
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
 
     def wire_ended(self, wire: Wire) -> None:
-        """End this process, too."""
+        """End the bridge with the connection."""
         self.is_over.set()
 
     async def run(self, target: Http) -> None:
-        """Pass lines on until either side ends."""
+        """Copy lines until either side ends."""
         wire = HttpWire(self, answers_all=True)
         wire.attach(opener(target, DEFAULT_LIMITS).open(wire))
         loop = asyncio.get_running_loop()
@@ -405,7 +404,7 @@ class _Bridge:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Be the relay, and end as the server does; or be the bridge to HTTP."""
+    """Run the relay and exit as the server does, or run the bridge to HTTP."""
     if argv == ["http"]:
         given: dict[str, Any] = json.loads(os.environ[HTTP_OPTIONS])
         asyncio.run(_Bridge().run(Http(given.pop("url"), **given)))

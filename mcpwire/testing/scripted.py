@@ -1,8 +1,8 @@
-"""Servers for testing clients, and a client for testing servers.
+"""Scripted servers for tests of clients, and a scripted client for tests of servers.
 
-`MemoryPeer` is the far end of a connection in memory and answers nothing by itself;
-`ScriptedServer` adds the handshake and a table; `scripted_command` is a server in a
-process of its own; `ScriptedClient` is the other side.
+`MemoryPeer` is the server's end of an in-memory connection and does not answer by
+itself; `ScriptedServer` adds the handshake and a table of answers; `scripted_command`
+runs a server in a child process; `ScriptedClient` connects to any server.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ CAPABILITIES: Final[Mapping[str, Any]] = {
 VERSIONS: Final = tuple(revision.name for revision in REVISIONS)
 
 LATEST_SESSION: Final = max(r for r in REVISIONS if r.era is Era.SESSION).name
-"""What a handshake by hand agrees on, unless told otherwise."""
+"""The default protocol version of `handshake`."""
 
 
 def _is_stateless(version: str) -> bool:
@@ -66,7 +66,7 @@ def text(value: str, *, is_error: bool = False) -> dict[str, Any]:
 
 
 class MemoryPeer(ScriptedPeer):
-    """The far end of a connection in memory, driven by hand: a target for a client.
+    """The server's end of an in-memory connection, driven by a test: a client's target.
 
     ::
 
@@ -76,20 +76,20 @@ class MemoryPeer(ScriptedPeer):
         await peer.handshake("2025-11-25")
         await connecting
 
-    What is sent here is what the client's decoder gets, byte for byte. There may be one
-    connection after the other, or several: answers go where the request came from, all
-    else to the newest.
+    The client's decoder receives the sent bytes unchanged. There may be any number of
+    connections, also at the same time: an answer is sent on the connection of its
+    request, any other message on the newest.
 
     Attributes:
-        connections: How many connections there have been.
-        refusal: An error that opening a connection raises; ``None``: it opens.
+        connections: The number of connections so far.
+        refusal: An error to raise instead of opening a connection, or ``None``.
     """
 
     connections = 0
     refusal: Exception | None = None
 
     def open_in_memory(self, client: Inbound, limits: Limits) -> MemoryChannel:
-        """Open a connection and return the client's end of it; clients call this."""
+        """Open a connection and return the client's end; called by clients."""
         if self.refusal is not None:
             raise self.refusal
         wire = MemoryWire(self, client, limits, f"{type(self).__name__} in memory")
@@ -102,7 +102,7 @@ class MemoryPeer(ScriptedPeer):
         """Wait until there is a connection.
 
         Raises:
-            AssertionError: There is none in time.
+            AssertionError: There is none within `timeout`.
         """
         await self._wait(lambda: self.is_open, "connection", timeout)
 
@@ -113,10 +113,10 @@ class MemoryPeer(ScriptedPeer):
         capabilities: Any = CAPABILITIES,
         timeout: float = PATIENCE_S,
     ) -> None:
-        """Go through a client's handshake by hand and agree on that version.
+        """Answer a client's handshake so that it agrees on that protocol version.
 
         Raises:
-            AssertionError: The client does not get there in time.
+            AssertionError: The handshake did not end within `timeout`.
         """
         script = ScriptedServer(versions=(version,), capabilities=capabilities)
         while True:
@@ -134,7 +134,7 @@ class MemoryPeer(ScriptedPeer):
 
 
 class ScriptedServer(MemoryPeer):
-    """A server that says exactly what a test tells it to: a target for a client.
+    """A server that sends exactly what a test scripts: a target for a client.
 
     ::
 
@@ -142,17 +142,17 @@ class ScriptedServer(MemoryPeer):
         async with mcpwire.Client(server) as client:
             assert (await client.call_tool("any")).text == "hi"
 
-    It goes through the handshake, answers ``ping``, and refuses with -32601 what is not
-    in its table. Methods of `ScriptedPeer` send anything at any time.
+    It performs the handshake, answers ``ping``, and answers -32601 to all methods that
+    are not in its table. Methods of `ScriptedPeer` send any message at any time.
 
     Args:
-        answers: Outcomes by method (see `mcpwire.testing.peer`); they come before
-            the handshake's own.
-        versions: What it speaks, one or several; all revisions by default. A client
-            that opens a session with another one is offered the last.
-        capabilities: What it declares; by default that it has everything.
+        answers: Outcomes by method (see `mcpwire.testing.peer`); they override those
+            of the handshake.
+        versions: The supported protocol versions, one or several; default: all. A
+            client that requests another one for a session gets the last.
+        capabilities: The declared server capabilities; default: all features.
         members: Further members of the handshake's results.
-        split: How every message is cut (see `mcpwire.testing.wire`).
+        split: The split of each message into parts (see `mcpwire.testing.wire`).
         turns: Turns of the loop before each part, at least one.
     """
 
@@ -170,7 +170,7 @@ class ScriptedServer(MemoryPeer):
         self.members = {"capabilities": plain(capabilities), **(members or {})}
 
     def outcome(self, request: Message) -> Any:
-        """Return what it answers by itself, without its table."""
+        """Return the outcome of a method that is not in the table."""
         method, params = request.method, request.params
         sessions = [each for each in self.versions if not _is_stateless(each)]
         stateless = [each for each in self.versions if _is_stateless(each)]
@@ -196,7 +196,7 @@ class ScriptedServer(MemoryPeer):
 
 
 class ScriptedClient(ScriptedPeer):
-    """A client that says exactly what a test tells it to, to any server.
+    """A client that sends exactly what a test scripts, to any server.
 
     ::
 
@@ -205,21 +205,21 @@ class ScriptedClient(ScriptedPeer):
             answer = await client.request("tools/list")
             client.send({"not": "a request"}, split=1)
 
-    Over stdio the server is a real process, started and ended like any other client's.
-    Over HTTP each message is a POST, with the head of any other client's; how the
-    message is cut says nothing there.
+    Over stdio the server is a real process, started and ended as by `mcpwire.Client`.
+    Over HTTP each message is a POST with the headers of `mcpwire.Client`; there `split`
+    has no effect.
 
     Args:
         target: A URL, an `Http`, a command line, a `Stdio` or a server object, as for
             `mcpwire.Client`.
-        answers: Outcomes of the server's requests, by method; what is not in it waits
-            for `receive`.
-        limits: Bounds on what closing may take, and the like.
-        split: How every message is cut (see `mcpwire.testing.wire`).
+        answers: Outcomes of the server's requests, by method; `receive` returns all
+            other requests.
+        limits: The limits of the connection, such as the grace periods of closing.
+        split: The split of each message into parts (see `mcpwire.testing.wire`).
         turns: Turns of the loop before each part, at least one.
 
     Attributes:
-        meta: Members of the `_meta` that `request` adds to params which have none;
+        meta: The `_meta` that `ask` and `request` add to params without one;
             `handshake` with a stateless revision sets it.
     """
 
@@ -238,7 +238,7 @@ class ScriptedClient(ScriptedPeer):
         self.meta: dict[str, Any] = {}
 
     async def connect(self) -> None:
-        """Open the connection and say nothing.
+        """Open the connection without a handshake.
 
         Raises:
             ConnectError: The server could not be started.
@@ -255,7 +255,7 @@ class ScriptedClient(ScriptedPeer):
         wire.attach(channel)
 
     async def aclose(self) -> None:
-        """Close the connection and end the server; bounded by `Limits`' graces."""
+        """Close the connection and end the server within the graces of `Limits`."""
         if self._channel_wire is not None:
             await self._channel_wire.aclose()
 
@@ -268,12 +268,12 @@ class ScriptedClient(ScriptedPeer):
 
     @property
     def exit_code(self) -> int | None:
-        """How the server's process ended; ``None`` while it runs, or has none."""
+        """The exit code of the server's process; ``None`` while there is none."""
         return getattr(self._channel, "exit_code", None)
 
     @property
     def stderr_tail(self) -> str:
-        """The end of what the server's process wrote to stderr."""
+        """The last part of the stderr output of the server's process."""
         return getattr(self._channel, "stderr_tail", "")
 
     @property
@@ -287,10 +287,10 @@ class ScriptedClient(ScriptedPeer):
         capabilities: Any = None,
         timeout: float = PATIENCE_S,
     ) -> Message:
-        """Open a session, or ask a stateless server what it is; return its answer.
+        """Send ``initialize`` (if stateless ``server/discover``); return the response.
 
         Raises:
-            AssertionError: No answer came in time, or the server went away.
+            AssertionError: No response within `timeout`, or the connection has ended.
         """
         declared = plain(capabilities) or {}
         if _is_stateless(version):
@@ -311,7 +311,7 @@ class ScriptedClient(ScriptedPeer):
         return answer
 
     def ask(self, method: str, params: Any = None, *, id: Any = None) -> Any:
-        """Send a request, with `meta` where its params have no `_meta`."""
+        """Send a request, with `meta` added if its params have no `_meta`."""
         if self.meta:
             params = {"_meta": self.meta, **(plain(params) or {})}
         return super().ask(method, params, id=id)
@@ -320,7 +320,7 @@ class ScriptedClient(ScriptedPeer):
 def scripted_command(
     script: str, *args: str, imports: bool = False, **options: Any
 ) -> Stdio:
-    """Return the command of a server that runs these lines of Python.
+    """Return the command of a server that runs a script of Python lines.
 
     ::
 
@@ -331,18 +331,18 @@ def scripted_command(
             answer(request, text("hi"))
         ''')
 
-    At hand are ``recv()``, ``send(message)``, ``raw(data)``, ``text(value)``,
+    The script can use ``recv()``, ``send(message)``, ``raw(data)``, ``text(value)``,
     ``answer(request, result)``, ``fail(request, code, message)``,
     ``notify(method, params)``, ``ask(id, method, params)``, ``handshake(version)``,
     ``serve(answers)`` (see `mcpwire.testing.child`) and the modules json, os, signal,
     sys and time. ``recv`` ends the process when the input ends.
 
     Args:
-        script: The lines; what they are indented by in common does not count.
-        args: What the lines find in ``sys.argv[1:]``.
+        script: The lines; their common indentation is removed.
+        args: The script's ``sys.argv[1:]``.
         imports: Whether installed packages can be imported, which costs some
             milliseconds at the start.
-        options: What `Stdio` takes: `env`, `inherit_env`, `cwd`, `stderr`.
+        options: Options of `Stdio`: `env`, `inherit_env`, `cwd`, `stderr`.
     """
     program = str(Path(__file__).with_name("child.py"))
     flags = ["-P"] if imports else ["-P", "-S"]

@@ -1,8 +1,8 @@
-"""One connection as a scripted peer sees it: bytes out in order, bytes in, the end.
+"""Connections of a scripted peer: ordered output, input, and the end of the stream.
 
-A `Wire` knows how bytes get to the other side and nothing of messages. What is to leave
-stands in one queue, so that a message in parts with turns of the loop between them is
-never overtaken by a later one.
+A `Wire` transports bytes without regard to messages. A single queue holds the output,
+so that a message in parts, with turns of the loop between them, stays in order with
+later messages.
 """
 
 from __future__ import annotations
@@ -46,17 +46,17 @@ __all__ = [
 
 
 class WireOwner(Protocol):
-    """The receiver of a wire's messages."""
+    """The receiver of a wire's input."""
 
     def wire_received(self, wire: Wire, data: bytes) -> None:
-        """Bytes came."""
+        """Process received bytes."""
 
     def wire_ended(self, wire: Wire) -> None:
         """Handle the end of the connection, from either side."""
 
 
 class Wire:
-    """One connection; a subclass brings `_deliver` and `_hang_up`."""
+    """One connection; a subclass implements `_deliver` and `_hang_up`."""
 
     def __init__(self, owner: WireOwner) -> None:
         self._owner = owner
@@ -65,8 +65,8 @@ class Wire:
         self._turns = 0
         self._timers: set[asyncio.TimerHandle] = set()
         self.is_open = True
-        self.is_silent = False  # what is to leave stays here
-        self.partial = bytearray()  # of an incomplete line, for the owner
+        self.is_silent = False  # whether output is dropped
+        self.partial = bytearray()  # an incomplete line, used by the owner
 
     def put(self, parts: Iterable[bytes], turns: int) -> None:
         """Queue parts to be sent in order, `turns` turns of the loop before each."""
@@ -74,11 +74,11 @@ class Wire:
             self._enqueue(turns, partial(self._send, part))
 
     def finish(self) -> None:
-        """Send no more once everything put before has left."""
+        """Close after the parts put before; a pipe closes our direction only."""
         self._enqueue(1, self._finish)
 
     def later(self, seconds: float, action: Callable[[], object]) -> None:
-        """Call `action` after so many seconds of the loop's clock, if still open."""
+        """Call `action` after some seconds of the loop's clock, if still open."""
 
         def act() -> None:
             self._timers.discard(timer)
@@ -88,7 +88,7 @@ class Wire:
         self._timers.add(timer)
 
     def after_turns(self, turns: int, action: Callable[[], object]) -> None:
-        """Call `action` after so many turns of the loop, if still open."""
+        """Call `action` after some turns of the loop, if still open."""
         if not self.is_open:
             return
         if turns <= 0:
@@ -110,14 +110,14 @@ class Wire:
             self._owner.wire_ended(self)
 
     def received(self, data: bytes) -> None:
-        """Bytes came from the other side."""
+        """Handle bytes from the other side."""
         if self.is_open:
             self._owner.wire_received(self, data)
 
     def _enqueue(self, turns: int, action: Callable[[], object]) -> None:
         if not runs_here(self._loop):
-            # A test of a blocking client: which thread runs the loop changes.
-            with contextlib.suppress(RuntimeError):  # that loop has ended
+            # In tests of a blocking client the thread that runs the loop changes.
+            with contextlib.suppress(RuntimeError):  # the loop is closed
                 self._loop.call_soon_threadsafe(self._enqueue, turns, action)
             return
         if not self.is_open:
@@ -127,18 +127,18 @@ class Wire:
             self._begin()
 
     def _begin(self) -> None:
-        # At least one turn lies before each: nobody is called from inside its own call.
+        # At least one turn before each, so that no caller is called back during a call.
         self._turns = max(self._queue[0][0], 1)
         self._loop.call_soon(self._step)
 
     def _step(self) -> None:
         if not self._queue:
-            return  # closed meanwhile
+            return  # closed since it was scheduled
         self._turns -= 1
         if self._turns > 0:
             self._loop.call_soon(self._step)
             return
-        # It stays in the queue while it acts, so what it puts comes after it.
+        # The action stays queued during its call, so that parts it puts come after it.
         self._queue[0][1]()
         if self._queue:
             self._queue.popleft()
@@ -169,7 +169,7 @@ class Wire:
 
 
 class _NearEnd(MemoryChannel):
-    """A client's end of a connection in memory to a `MemoryWire`."""
+    """The client's end of a `MemoryWire`."""
 
     def __init__(self, wire: MemoryWire, inbound: Inbound, **options: Any) -> None:
         super().__init__(inbound, **options)
@@ -181,7 +181,7 @@ class _NearEnd(MemoryChannel):
             self._loop.call_soon(self._wire.received, data)
 
     def hang_up(self) -> None:
-        """Report the end of the stream to the client."""
+        """End the stream that the client reads."""
         self._wire = None
         self._hang_up()
 
@@ -191,7 +191,7 @@ class _NearEnd(MemoryChannel):
         self._tell_end()
 
     def _lose(self, error: TransportError, cause: BaseException | None = None) -> None:
-        # Closing comes by here, and so does a client that gives the connection up.
+        # Called when the client closes the connection, and when it abandons it.
         super()._lose(error, cause)
         self._tell_end()
 
@@ -202,7 +202,7 @@ class _NearEnd(MemoryChannel):
 
 
 class MemoryWire(Wire):
-    """A connection in memory."""
+    """An in-memory connection."""
 
     def __init__(
         self, owner: WireOwner, inbound: Inbound, limits: Limits, target: str
@@ -218,9 +218,9 @@ class MemoryWire(Wire):
 
 
 class ChannelWire(Wire):
-    """A connection over a channel of messages as bytes.
+    """A connection over a channel that carries messages as bytes.
 
-    It is the channel's `Inbound` too, which hears nothing but its end.
+    It is also the channel's `Inbound`, of which only `lost` is ever called.
     """
 
     def __init__(self, owner: WireOwner) -> None:
@@ -229,22 +229,22 @@ class ChannelWire(Wire):
         self._closing: asyncio.Task[None] | None = None
 
     def attach(self, channel: Duplex) -> None:
-        """Take over a channel that has just been opened, past its protocol."""
-        channel.receive = self.received  # type: ignore[method-assign]  # past its `Peer`
+        """Take over a channel that has just been opened, bypassing its `Peer`."""
+        channel.receive = self.received  # type: ignore[method-assign]  # no `Peer`
         self.channel = channel
 
     async def aclose(self) -> None:
-        """Close the channel; bounded as its own closing is."""
+        """Close the channel, within the time limit of the channel's `aclose`."""
         self.close()
         if self._closing is not None:
             await self._closing
 
     def _deliver(self, data: bytes) -> None:
         assert self.channel is not None
-        self.channel._write(data)  # noqa: SLF001 - past every check, as is our purpose
+        self.channel._write(data)  # noqa: SLF001 - bypasses every check on purpose
 
     def _finish(self) -> None:
-        # A pipe's other direction goes on: a server may still answer what it has read.
+        # A pipe's other direction stays open: a server may still answer requests.
         channel = self.channel
         if isinstance(channel, PipeDuplex):
             channel._stop_writing()  # noqa: SLF001 - no user of `Channel` does this
@@ -255,21 +255,21 @@ class ChannelWire(Wire):
         if self.channel is not None:
             self._closing = self._loop.create_task(self.channel.aclose())
 
-    # What the channel tells (`transports.base.Inbound`)...
+    # Callbacks of the channel (`transports.base.Inbound`)
 
     def notification(self, *_: Any) -> None:
-        """Never called, as the others of its kind: what comes passes as bytes."""
+        """Ignore a decoded message; never called, since messages pass as bytes."""
 
     request = cancelled = missed = notification
 
     def lost(self, error: TransportError) -> None:
-        """The other side is gone."""
+        """Handle the loss of the connection."""
         self._hang_up()
         self.ended()
 
 
 class _RawReply(Reply):
-    """What comes back to one request, each message as bytes and unchecked."""
+    """The HTTP response to one request, passed on as bytes without any check."""
 
     id: Any
 
@@ -295,16 +295,16 @@ class _RawReply(Reply):
 
 
 class HttpWire(ChannelWire):
-    """A connection over HTTP: each message that leaves is a POST.
+    """A connection over HTTP that sends each message as a POST.
 
-    What comes back passes as it is, from bodies, event streams and the server's own
-    stream, which is asked for once `notifications/initialized` has been accepted. The
-    channel makes the head of each request and keeps the session.
+    Messages from response bodies, event streams and the GET stream are received
+    unchanged; the GET stream is opened after `notifications/initialized` is accepted.
+    The channel makes the headers of each request and keeps the session.
 
     Args:
-        owner: Hears what comes.
-        answers_all: Whether a request that gets no message of its own is answered with
-            an error, for a peer that knows nothing of HTTP.
+        owner: The receiver of the input.
+        answers_all: Whether HTTP errors, and JSON-RPC errors without an id, become
+            error responses to their request, for a peer that is not aware of HTTP.
     """
 
     def __init__(self, owner: WireOwner, *, answers_all: bool = False) -> None:
@@ -330,7 +330,7 @@ class HttpWire(ChannelWire):
         channel.spawn(work, *args)  # it ends with the channel
 
     async def _post_all(self) -> None:
-        """Post in order; what is no request is accepted before the next one goes."""
+        """Post in order; wait for the response to each message that is no request."""
         while self._lines:
             line = self._lines.popleft()
             message = _message(line)
@@ -343,7 +343,7 @@ class HttpWire(ChannelWire):
         self._is_posting = False
 
     async def _exchange(self, message: dict[str, Any], body: bytes | None) -> None:
-        """Perform one POST, or the GET of the server's own stream."""
+        """Perform one POST, or the GET of the server's stream (no body)."""
         channel: Any = self.channel
         method, params = message.get("method"), message.get("params")
         what = "GET" if body is None else method if type(method) is str else "POST"
@@ -363,7 +363,7 @@ class HttpWire(ChannelWire):
             await channel._exchange(reply, Request(start, body))  # noqa: SLF001 - as above
         except MCPError as error:
             if body is not None and self.is_open:
-                self.lost(error)  # type: ignore[arg-type]  # it only says that it is over
+                self.lost(error)  # type: ignore[arg-type]  # the error is not used
         finally:
             streams.discard(reply)
             channel._end(0, reply)  # noqa: SLF001 - 0 is no id
@@ -378,7 +378,7 @@ class HttpWire(ChannelWire):
             if type(version) is str:
                 channel._note_session(reply)  # noqa: SLF001 - as a call does
                 channel.revision = find_revision(version)
-        # A line break in JSON is white space, and ends a message here.
+        # A line break is white space in JSON, but ends a message on a wire.
         self.received(data.replace(b"\n", b" ") + b"\n")
 
 
@@ -392,7 +392,7 @@ def _message(data: bytes) -> dict[str, Any]:
 
 
 def _addressed(data: bytes, id: Any) -> bytes:
-    """Return the message to the maker of the request with that id."""
+    """Return the message; an error without an id becomes a response with that id."""
     message = _message(data)
     if "jsonrpc" not in message:
         text = data[:200].decode("utf-8", "replace")
@@ -406,9 +406,9 @@ Split: TypeAlias = int | Iterable[int] | Callable[[bytes], Iterable[bytes]] | No
 
 
 def cut(data: bytes, split: Split) -> list[bytes]:
-    """Return the bytes in the parts that a split asks for; none of them is empty.
+    """Split bytes into parts as a split specifies; empty parts are left out.
 
-    Offsets beyond the bytes are left out.
+    Offsets outside the bytes are ignored; negative offsets count from the end.
     """
     if split is None:
         parts = [data]
@@ -429,9 +429,9 @@ def cut(data: bytes, split: Split) -> list[bytes]:
 
 
 def at_random(seed: int, longest: int = 16) -> Callable[[bytes], list[bytes]]:
-    """Return a split into parts of 1 to `longest` bytes: by a seed always the same.
+    """Return a split into parts of 1 to `longest` bytes, reproducible by its seed.
 
-    What it returns goes on with its own chance from one message to the next.
+    The random sequence continues from one message to the next.
 
     Raises:
         ValueError: `longest` is below one.

@@ -135,7 +135,7 @@ Any number of threads may share a client.""",
     ("or: result = await call", "or: result = call.result()"),
     ("awaiting the handle.", "its `result`."),
     (
-        "Cancelling the task tells the server and returns at once.",
+        "Cancelling the task sends a cancellation to the server and returns at once.",
         "Ctrl-C tells the server and raises `KeyboardInterrupt`.",
     ),
     (
@@ -150,13 +150,13 @@ Any number of threads may share a client.""",
         "Works from any task, in any order, twice.",
         "Works from any thread, in any order, twice.",
     ),
-    ("Works from any task, twice,", "Works from any thread, twice,"),
+    ("Can be called from any task,", "Can be called from any thread,"),
     (
         "When cancelled, the closing goes on by itself.",
         "Ctrl-C ends the server's process at once.",
     ),
     (
-        "It is made and used on one event loop, from any task.",
+        "A group is used on one event loop, from any task.",
         "Any number of threads may share it.",
     ),
     (
@@ -165,18 +165,19 @@ Any number of threads may share a client.""",
     ),
     ("Cancelling it ends the login;", "Ctrl-C ends the login;"),
     (
-        "Cancelling this leaves the closing under way.",
-        "Ctrl-C leaves the closing under way.",
+        "Closing continues if the caller is cancelled.",
+        "Closing continues after Ctrl-C.",
     ),
-    ("So it is where the caller is cancelled.", "So it is after Ctrl-C."),
+    ("or the caller is cancelled, the other", "or after Ctrl-C, the other"),
     (
-        "Cancelling the last of them undoes what had begun.",
-        "Ctrl-C undoes what had begun.",
+        "Cancelling the last of them cancels connecting,",
+        "Ctrl-C cancels connecting,",
     ),
     (
-        "Cancelling ends the listings that nobody else wants.",
-        "Ctrl-C ends the listings that nobody else wants.",
+        "Cancelling it ends the listings that no other caller waits for.",
+        "Ctrl-C ends the listings that no other caller waits for.",
     ),
+    ("Safe to cancel: nothing is lost.", "Safe to interrupt: nothing is lost."),
     ("Safe\nto cancel: nothing is lost.", "Safe\nto interrupt: nothing is lost."),
     ("is called once more for each of them. plain or async.", ""),
     ("async with mcpwire.", "with mcpwire.sync."),
@@ -186,8 +187,8 @@ Any number of threads may share a client.""",
     ("`aclose`", "`close`"),
     ("a function, plain or async, is", "a function is"),
     (
-        "Called with each `GroupEvent`, plain or async.",
-        "Called with each `GroupEvent`, in a thread.",
+        "A function, plain or async, called with each `GroupEvent`.",
+        "A function called with each `GroupEvent`, in a thread.",
     ),
     (
         "each `Notification` that belongs to no call.",
@@ -393,7 +394,11 @@ def _docstring(
         text = text.replace(old, new)
     if isinstance(node, ast.ClassDef) and node.name in {"Client", "Group"}:
         more = BACKGROUND if node.name == "Client" else GROUP_BACKGROUND
-        mark = "    options: Those of every" if node.name == "Group" else "\nRaises:\n"
+        mark = (
+            "    options: The options of every"
+            if node.name == "Group"
+            else "\nRaises:\n"
+        )
         assert text.count(mark) == 1, node.name
         text = text.replace(mark, more + mark)
     left = LEFT_OVER.search(text)
