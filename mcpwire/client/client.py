@@ -1104,8 +1104,8 @@ async def resolve_links(
     """Return a tool's result with its resource links replaced by the resources.
 
     Only resources that the server lists are read, each once; a resource of several
-    contents becomes several blocks. Other links stay, as do links that cannot be read
-    with an error from the server. `raw` stays the server's result. A result without
+    contents becomes several blocks. Other links stay, as do links that the server
+    answers with an error. `raw` stays the server's result. A result without
     links causes no request.
 
     Args:

@@ -88,6 +88,10 @@ class Listening:
         if isinstance(outcome, RPCError):
             logger.info("the server does not let us listen: %s", outcome)
         self._connection.inbound.wake()
+        self.report_end()
+
+    def report_end(self) -> None:
+        """Report that the server has ended it, unless the connection is lost."""
         if self._channel.lost is None:
             self._connection.subscriptions.has_ended(self)
 
@@ -178,17 +182,27 @@ class Subscriptions:
             raise outcome.with_traceback(None)
         return isinstance(outcome, dict)
 
+    @property
+    def needs_renewal(self) -> bool:
+        """Whether the server has ended the subscription, without an error."""
+        one = self._listening
+        is_refused = one is not None and isinstance(one.outcome, RPCError)
+        return one is not None and not one.is_open and not is_refused
+
     def has_ended(self, listening: Listening) -> None:
-        """Tell of the end of the subscription, unless the server refuses any."""
-        is_refused = isinstance(listening.outcome, RPCError)
-        if listening is self._listening and not is_refused and self.on_end is not None:
+        """Report the end of the subscription to `on_end`."""
+        if (
+            listening is self._listening
+            and self.needs_renewal
+            and self.on_end is not None
+        ):
             self.on_end()
 
     async def listen_again(self) -> bool:
-        """Ask for everything anew that the server has ended; tell whether it had."""
+        """Open a subscription that the server has ended again; return whether so."""
         options = self._requests.options({})
         async with self._change(options.deadline):
-            if self._listening is None or self._listening.is_open:
+            if not self.needs_renewal:
                 return False
             await self._listen(options.deadline)
             return True
@@ -317,6 +331,8 @@ class Subscriptions:
         self._listening = new
         if old is not None:
             old.cancel()
+        if new is not None and not new.is_open:  # it ended with its acknowledgement
+            new.report_end()
         return told
 
     # A new connection...

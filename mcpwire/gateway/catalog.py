@@ -298,7 +298,8 @@ class ServerList:
         except RequestTimeout:
             raise
         except TimeoutError as error:  # all pages together took too long
-            assert timeout is not None
+            if timeout is None:
+                raise  # of the operating system
             raise RequestTimeout(
                 method=self._method, timeout=timeout, elapsed=timeout
             ) from error

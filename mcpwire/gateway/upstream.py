@@ -14,6 +14,7 @@ import asyncio
 import logging
 import secrets
 from collections import Counter
+from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import attrs
@@ -467,9 +468,10 @@ QUESTIONS: Final = 256
 
 
 LISTEN_AGAIN_S: Final = 1.0
-"""How soon a server is asked to tell again that has ended it; doubled each time."""
+"""The pause before a subscription that its server has ended; doubled each time."""
 
 LISTEN_AGAIN_MOST_S: Final = 30.0
+"""The longest such pause; a subscription that lasted longer resets it."""
 
 
 class RelayClient(Client):
@@ -491,6 +493,9 @@ class RelayClient(Client):
         inbound.renewed.append(self._renewed)
         self._subscriptions.hear_lists()
         self._subscriptions.on_end = self._ended
+        self._listening: asyncio.Task[Any] | None = None  # renews a subscription
+        self._delay = LISTEN_AGAIN_S
+        self._listened_at = -inf
 
     def _client_features(self, **_: Any) -> ClientFeatures:
         return RelayFeatures(self._upstream)
@@ -505,22 +510,26 @@ class RelayClient(Client):
             self._upstream.renewed()
 
     def _ended(self) -> None:
-        self._connection.spawn(self._listen_again(), "relay")
+        if self._listening is None or self._listening.done():
+            self._listening = self._connection.spawn(self._listen_again(), "relay")
 
     async def _listen_again(self) -> None:
-        """Have a server tell again that has ended it, as one that restarts does."""
-        delay = LISTEN_AGAIN_S
-        while self.is_connected:
-            await self._connection.sleep(delay)
-            delay = min(2 * delay, LISTEN_AGAIN_MOST_S)
+        """Renew a subscription that the server has ended, as one that restarts does."""
+        connection, subscriptions = self._connection, self._subscriptions
+        while self.is_connected and subscriptions.needs_renewal:
+            if connection.time() - self._listened_at > LISTEN_AGAIN_MOST_S:
+                self._delay = LISTEN_AGAIN_S
+            await connection.sleep(self._delay)
+            self._delay = min(2 * self._delay, LISTEN_AGAIN_MOST_S)
+            self._listened_at = connection.time()
             try:
-                if await self._subscriptions.listen_again():
+                if await subscriptions.listen_again():
                     self._upstream.renewed()
             except RPCError as error:
                 logger.debug("%r tells nothing more: %s", self._upstream.name, error)
+                return
             except MCPError:
                 continue
-            return
 
     @property
     def connection(self) -> RelayConnection:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 
 import attrs
 import pytest
@@ -102,25 +103,72 @@ async def test_after_a_new_connection_all_lists_count_as_changed():
     assert [each["name"] for each in new["result"]["tools"]] == ["up_new"]
 
 
-@on_a_virtual_clock
-async def test_a_server_that_ends_its_subscription_is_listened_to_again():
-    up, ids = server("2026-07-28"), []
+class EndingServer(FakeServer):
+    """Ends its subscriptions: each so long after it has acknowledged it."""
 
-    def listen(params, _):
-        ids.append(up.current["id"])
-        meta = {"io.modelcontextprotocol/subscriptionId": ids[-1]}
+    def __init__(self, lasting):
+        up = server("2026-07-28")
+        super().__init__(up.methods, version=up.version, **up.members)
+        self.methods["subscriptions/listen"] = self.listen
+        self.lasting, self.listens = lasting, []
+
+    def listen(self, params, _):
+        loop, id = asyncio.get_running_loop(), self.current["id"]
+        meta = {"io.modelcontextprotocol/subscriptionId": id}
         told = {"notifications": params["notifications"], "_meta": meta}
-        up.notify("notifications/subscriptions/acknowledged", **told)
+        self.notify("notifications/subscriptions/acknowledged", **told)
+        self.listens.append(loop.time())
+        end = {"jsonrpc": "2.0", "id": id, "result": {"resultType": "complete"}}
+        lasts = self.lasting(len(self.listens))
+        if lasts == 0:
+            self.send(end)
+        elif lasts is not None:
+            loop.call_later(lasts, self.send, end)
         return SILENCE
 
-    up.methods["subscriptions/listen"] = listen
+    def pauses(self):
+        """Return the seconds from each subscription to the next."""
+        pairs = itertools.pairwise(self.listens)
+        return [round(after - before) for before, after in pairs]
+
+
+@pytest.mark.parametrize(
+    ("lasting", "pauses"),
+    [
+        pytest.param(lambda n: 0 if n == 1 else None, [1], id="once, at once"),
+        pytest.param(lambda n: 5 if n == 1 else None, [6], id="once, later"),
+        pytest.param(lambda _: 0, [1, 2, 4, 8, 16, 30, 30], id="always, at once"),
+        pytest.param(lambda _: 5, [6, 7, 9, 13, 21, 35], id="always, later"),
+        pytest.param(lambda _: 40, [41, 41], id="always, when it has lasted"),
+        pytest.param(
+            lambda n: 40 if n == 3 else 0, [1, 2, 41, 2, 4, 8, 16, 30], id="mixed"
+        ),
+    ],
+)
+@on_a_virtual_clock
+async def test_a_server_that_ends_its_subscription_is_listened_to_again(
+    lasting, pauses
+):
+    up = EndingServer(lasting)
     async with raw(up, "2025-11-25") as client:
         await client.ask("tools/list")
-        assert len(ids) == 1
-        ended = {"resultType": "complete"}
-        up.send({"jsonrpc": "2.0", "id": ids[0], "result": ended})
-        assert await client.hears(CHANGED)
-        assert len(ids) == 2
+        await asyncio.sleep(121)
+        assert up.pauses() == pauses
+        told = [line["method"] for line in client.lines]
+        assert told.count(CHANGED) == len(pauses)
+
+
+@on_a_virtual_clock
+async def test_a_changed_subscription_that_ends_at_once_is_listened_to_again():
+    up = EndingServer(lambda n: 0 if n > 1 else None)
+    async with raw(up, "2026-07-28") as client:
+        await client.ask("tools/list")
+        wanted = {"resourceSubscriptions": ["memo://1"]}
+        for _ in range(2):
+            client.request("subscriptions/listen", {"notifications": wanted})
+            await client.hears("notifications/subscriptions/acknowledged")
+        await asyncio.sleep(20)
+        assert up.pauses()[1:] == [0, 1, 2, 4, 8]
 
 
 async def test_a_subscription_of_what_stands_alone_hears_of_changed_lists():
