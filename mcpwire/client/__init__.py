@@ -1,4 +1,4 @@
-"""The asyncio client and what belongs to it."""
+"""The asyncio client and its call options."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["CallOptions", "Client"]
 if not TYPE_CHECKING:  # a type checker would take any name for a public one
 
     def __getattr__(name: str) -> Any:
-        """Import a public name with its first use: others here need no `Client`."""
+        """Import a public name on first use: sibling modules do not need `Client`."""
         if name not in __all__:
             raise AttributeError(f"module 'mcpwire.client' has no attribute {name!r}")
         from mcpwire.client import client

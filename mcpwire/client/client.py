@@ -265,7 +265,7 @@ class Client:
         connection.inbound.changes.append(self._known_tools.invalidate)
         connection.inbound.renewed.append(self._known_tools.forget)
 
-    # Lifetime...
+    # Lifetime
 
     async def connect(self) -> None:
         """Connect, or wait for a running attempt; do nothing when connected.

@@ -1,8 +1,8 @@
-"""Drives the negotiation over an asyncio channel.
+"""Negotiation over an asyncio channel.
 
-The rules stand in `mcpwire.protocol.negotiation`. Here requests are sent beside each
-other, the time without an answer is measured, and a connection that ends is opened
-again. When all attempts have failed, one error says how.
+`mcpwire.protocol.negotiation` decides each step. This module sends requests in
+parallel, measures the time without a reply, and reopens a connection that ends. If all
+attempts fail, it raises one error that describes them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = ["Handshake", "connect_failure", "pausable"]
 
 
 class Handshake:
-    """Drives the negotiation's generator: sends, waits, and opens again if it must."""
+    """Driver of the negotiation generator: sends, waits, and reopens the channel."""
 
     def __init__(self, opener: Opener, inbound: Inbound, started: float) -> None:
         self._opener = opener
@@ -52,7 +52,7 @@ class Handshake:
         self.last_method = "initialize"
 
     async def drive(self, steps: negotiation.Negotiating) -> Agreement:
-        """Open the first connection and carry the negotiation to its end."""
+        """Open the first connection and run the negotiation to its end."""
         memory = self._opener.memory
         if memory is not None and memory.legacy:
             memory.legacy = await self._downgrade() is None
@@ -93,7 +93,7 @@ class Handshake:
         return None
 
     async def _downgrade(self) -> MCPError | None:
-        """Open HTTP+SSE in place of what is open; return why that is not to be had."""
+        """Replace the channel by HTTP+SSE; return the error if that is impossible."""
         open_legacy = self._opener.open_legacy
         if open_legacy is None or self.is_legacy:
             return LocalProtocolError("there is no other transport to try")
@@ -114,7 +114,7 @@ class Handshake:
         return None
 
     async def reset(self) -> None:
-        """Close what was opened, so that it can be opened anew."""
+        """Close the channel, so that another one can be opened."""
         await self._forget_calls()
         self._answers = asyncio.Queue()
         if self.channel is not None:
@@ -133,7 +133,7 @@ class Handshake:
         try:
             outcome = await channel.call(method, params, deadline=None)
         except MCPError as error:
-            # Without the frames below, which hold the error, and a blocking client.
+            # The traceback's frames would keep the error and a blocking client alive.
             outcome = error.with_traceback(None)
         except Exception as error:  # noqa: BLE001 - headers' function may raise any
             answers.put_nowait(error)
@@ -155,7 +155,7 @@ class Handshake:
         return answer
 
     async def _forget_calls(self) -> None:
-        """Give up what is open; a call given up before the agreement tells nothing."""
+        """Cancel pending calls; before the agreement the server is not notified."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -164,12 +164,12 @@ class Handshake:
 
     @property
     def channels(self) -> list[OpenChannel]:
-        """What it has opened and not closed."""
+        """The channels that are open."""
         opened = (self.channel, self._aside)
         return [channel for channel in opened if channel is not None]
 
     async def discard(self) -> None:
-        """Close what was opened; bounded in time, and never cut short."""
+        """Close all channels, in bounded time, even while being cancelled."""
         for task in self._tasks:
             task.cancel()
         for channel in self.channels:
@@ -185,7 +185,7 @@ def pausable(
     scope: asyncio.Timeout,
     deadline: Deadline | None = None,
 ) -> Iterator[None]:
-    """Stop the clocks of a scope and of a call inside while a user logs in."""
+    """Pause a timeout scope and a call's deadline while a user logs in."""
     if pauser is None:
         yield
         return
@@ -202,7 +202,7 @@ def connect_failure(
     elapsed: float,
     allowed: Iterable[Revision],
 ) -> MCPError | None:
-    """Say what an error means for the caller; ``None``: just what it says."""
+    """Convert a failure of connecting for the caller; ``None``: raise it unchanged."""
     advice = ""
     if method == negotiation.DISCOVER and any(
         each.era is Era.SESSION for each in allowed
@@ -232,13 +232,13 @@ def connect_failure(
 def _connect_error(
     error: TransportError | None, channel: OpenChannel | None, advice: str = ""
 ) -> ConnectError:
-    """Say that no connection came about, with all that the channel knows."""
+    """Build the `ConnectError` of a failed handshake, with the channel's details."""
     lost = channel.lost if channel is not None else None
     if isinstance(lost, ConnectError):
-        return lost  # it never began, and says so better
+        return lost  # the transport's own error is more precise
     target = channel.target if channel is not None else None
     why = str(error.args[0]) if error is not None else "no answer to the handshake"
-    # Errors of HTTP begin with it themselves.
+    # HTTP errors already start with the target.
     where = f"{target}: " if target and not why.startswith(target) else ""
     text = f"{where}{why} before the handshake was done" if error else f"{where}{why}"
     return ConnectError(

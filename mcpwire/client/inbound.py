@@ -1,8 +1,8 @@
-"""Passes the notifications and requests of the server to their handlers and streams.
+"""Dispatch of the server's notifications and requests to handlers and streams.
 
-Notifications go to the callback given to the client and to every stream of events that
-is open; each has its own bounded buffer, and none can hold up the reading or another.
-Requests go to the handlers given to the client, a task each.
+Notifications go to the client's callback and to every open event stream; each has its
+own bounded buffer and cannot block the reader or another consumer. Each request runs
+its handler in a task of its own.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ logger = logging.getLogger("mcpwire")
 
 
 class Observer(Protocol):
-    """Hears every notification; must not block or raise."""
+    """Receiver of all notifications; its methods must not block or raise."""
 
     def heard(self, method: str, params: dict[str, Any] | None, size: int) -> None:
-        """A notification came, which had so many bytes on the wire."""
+        """Receive a notification and its size on the wire in bytes."""
 
     def changed(self) -> None:
-        """The connection is lost, open again, or closed: look at it."""
+        """Check the connection: it is lost, open again, or closed."""
 
 
 async def ask(question: ServerRequest) -> dict[str, Any]:
-    """Let our handler answer, and return the checked answer."""
+    """Run the handler; return its validated result."""
     value = invoke(question.handler, question.params)
     if hasattr(value, "__await__"):
         value = await value
@@ -53,11 +53,11 @@ async def ask(question: ServerRequest) -> dict[str, Any]:
 
 
 class ClientInbound:
-    """Hears what the server starts (`transports.base.Inbound`).
+    """Receiver of server-initiated messages (`transports.base.Inbound`).
 
-    `changes` are told of each notification first, for what they remember may be wrong
-    now; `renewed` are called when notifications may have been lost. For `listeners` a
-    lost connection is opened again, for `observers` it is not.
+    `changes` are called first with each notification, to invalidate cached data;
+    `renewed` are called when notifications may have been lost. A lost connection is
+    reopened for `listeners`, but not for `observers`.
     """
 
     def __init__(
@@ -90,21 +90,21 @@ class ClientInbound:
 
     @property
     def dropped(self) -> int:
-        """Notifications the callback was too slow for."""
+        """The number of notifications dropped because the callback was too slow."""
         return self._delivery.dropped if self._delivery is not None else 0
 
     def size(self) -> int:
-        """Return how many bytes the notification that is handed on had on the wire."""
+        """Return the size on the wire, in bytes, of the message being dispatched."""
         return self.stats.line_bytes if self.stats is not None else 0
 
-    # Notifications...
+    # Notifications
 
     def notification(
         self, method: str, params: dict[str, Any] | None, call: CallHandle | None
     ) -> None:
-        """Hand a notification to all listeners, observers and the callback."""
+        """Dispatch a notification to all listeners, observers and the callback."""
         # 2025-11-25 client/elicitation, "Completion Notifications": a client MUST
-        # ignore what names an unknown or completed one.
+        # ignore a notification for an unknown or completed elicitation.
         is_completion = method == "notifications/elicitation/complete"
         if is_completion and not self.features.complete_elicitation(params):
             return
@@ -118,7 +118,7 @@ class ClientInbound:
 
     @property
     def features(self) -> ClientFeatures:
-        """What the client can be asked."""
+        """The client features, with the handlers of server requests."""
         if self._given is None:
             from mcpwire.protocol.client_features import ClientFeatures
 
@@ -126,7 +126,7 @@ class ClientInbound:
         return self._given
 
     def typed(self, method: str, params: dict[str, Any] | None) -> Notification | None:
-        """Return a notification as users see it; ``None`` for one against the rules."""
+        """Return the typed notification; ``None`` if it is invalid."""
         try:
             return typed_notification(method, params)
         except InvalidMessage as error:
@@ -141,11 +141,11 @@ class ClientInbound:
         return None if notification is None else self._on_notification(notification)
 
     def missed(self) -> None:
-        """Forget what notifications would have told that may have been lost."""
+        """Invalidate cached data, as notifications may have been lost."""
         for forget in self.renewed:
             forget()
 
-    # Requests...
+    # Requests
 
     def request(
         self,
@@ -155,12 +155,12 @@ class ClientInbound:
         reply: ReplyFn,
         call: CallHandle | None,
     ) -> None:
-        """Answer what the server asks, at once or by a handler of ours."""
+        """Answer a server request, at once or with its handler's result."""
         # 2025-11-25 basic/utilities/ping: the receiver MUST respond promptly.
         if method == "ping":
             reply({})
             return
-        # Before the agreement a server may ask nothing else (2025-11-25
+        # Before the agreement a server may send no other request (2025-11-25
         # basic/lifecycle, "Initialization").
         if self.revision is None:
             reply(MethodNotFound(f"{method!r} came before the handshake was done"))
@@ -179,19 +179,19 @@ class ClientInbound:
         self._tasks.start(id, partial(ask, question), reply, self.size())
 
     def cancelled(self, id: RequestId) -> None:
-        """Stop the handler of a request that the server withdrew."""
+        """Cancel the handler of a request that the server cancelled."""
         if self._tasks is not None:
             self._tasks.cancel(id)
 
-    # The end...
+    # Loss and closing
 
     def wake(self) -> None:
-        """Let all listeners and observers look at the connection."""
+        """Notify all listeners and observers of a changed connection state."""
         for observer in (*self.listeners, *self.observers):
             observer.changed()
 
     def lost(self, error: TransportError) -> None:
-        """The connection is gone; nobody waits for our handlers' answers."""
+        """Cancel the handlers and report the loss of the connection."""
         if self._tasks is not None:
             self._tasks.close()
         self._on_lost(error)

@@ -1,4 +1,4 @@
-"""Logging in and out apart from any call: for command lines and for web hosts."""
+"""OAuth login and logout without an MCP call, for command lines and web hosts."""
 
 from __future__ import annotations
 
@@ -38,21 +38,21 @@ __all__ = [
 async def login(
     target: str | Http, *, limits: Limits = DEFAULT_LIMITS
 ) -> LoginStatus | None:
-    """Log in now, where the server wants that, instead of with the first call.
+    """Log in now, if the server requires it, instead of with the first call.
 
-    Cancelling it ends the login; what was stored before stays.
+    Cancelling it ends the login; credentials stored before stay.
 
     Args:
         target: The server's URL, or an `Http` with an ``auth`` that can log in.
-        limits: What a peer may cost.
+        limits: Limits on the resources that a peer can consume.
 
     Returns:
-        What is stored by now; ``None`` where the server wants no login.
+        The status of the stored login; ``None`` if the server requires no login.
 
     Raises:
-        AuthError: The login failed; the class says what to do about it.
-        MCPError: The server cannot be reached.
-        ValueError: The target is no URL, or its ``auth`` needs no login.
+        AuthError: The login failed; its class documents the remedy.
+        MCPError: The server is unreachable.
+        ValueError: The target is not a URL, or its ``auth`` needs no login.
     """
     http = _http(target)
     _grant(http)
@@ -64,21 +64,21 @@ async def login(
 async def begin_login(
     target: str | Http, *, limits: Limits = DEFAULT_LIMITS
 ) -> Login | None:
-    """Begin a login that `finish_login` finishes, perhaps in another process.
+    """Begin a login that `finish_login` completes, possibly in another process.
 
-    Both must be given the same ``auth``, with a storage that both can use.
+    Both need the same ``auth``, with a storage that both can access.
 
     Returns:
-        Where to send the user; ``None`` where nobody has to log in.
+        The URL to send the user to; ``None`` if no login is required.
 
     Raises:
-        AuthError: No login can be begun.
-        MCPError: The server cannot be reached.
-        ValueError: The target is no URL, or its ``auth`` asks no user.
+        AuthError: The login cannot begin.
+        MCPError: The server is unreachable.
+        ValueError: The target is not a URL, or its ``auth`` involves no user.
     """
     http = _http(target)
     grant = _asking(http)
-    # The same one, also where none was given.
+    # Both share one storage, even if `grant` names none.
     quiet = attrs.evolve(grant, interactive=False, storage=storage_of(grant))
     alone = attrs.evolve(http, auth=quiet)
     try:
@@ -97,18 +97,18 @@ async def finish_login(
     *,
     limits: Limits = DEFAULT_LIMITS,
 ) -> LoginStatus:
-    """Finish a login that `begin_login` began.
+    """Complete a login that `begin_login` began; return its status.
 
     Args:
-        target: The same as then.
-        returned: The whole URL that the user came back to, or its parameters.
-        limits: What a peer may cost.
+        target: The same target as for `begin_login`.
+        returned: The full URL of the redirect back to the client, or its parameters.
+        limits: Limits on the resources that a peer can consume.
 
     Raises:
-        AuthRequired: None was begun, or too long ago, or it was tried already.
-        ConsentDenied: The user, or the server, did not agree; or this is the answer to
+        AuthRequired: No login was begun, or it has expired or was already used.
+        ConsentDenied: The user or the server refused; or the parameters belong to
             another login.
-        AuthError: The server gave no tokens.
+        AuthError: The server issued no tokens.
     """
     http = _http(target)
     authorizer = Authorizer(_asking(http), http, limits)
@@ -117,23 +117,23 @@ async def finish_login(
 
 
 async def logout(target: str | Http, *, limits: Limits = DEFAULT_LIMITS) -> bool:
-    """Forget the tokens for a server, and ask it to forget them (RFC 7009).
+    """Delete the stored tokens for a server, and revoke them there (RFC 7009).
 
-    Returns whether there were any. They are forgotten here whatever the server says.
+    Returns whether tokens were stored. They are deleted even if the revocation fails.
 
     Raises:
-        StorageError: They cannot be removed.
-        ValueError: The target is no URL, or its ``auth`` needs no login.
+        StorageError: The tokens cannot be deleted.
+        ValueError: The target is not a URL, or its ``auth`` needs no login.
     """
     http = _http(target)
     return await Authorizer(_grant(http), http, limits).revoke()
 
 
 def login_status(target: str | Http) -> LoginStatus | None:
-    """Return what is stored of the login to a server; ``None``: nothing.
+    """Return the status of the stored login to a server; ``None``: not logged in.
 
     Raises:
-        ValueError: The target is no URL, or its ``auth`` needs no login.
+        ValueError: The target is not a URL, or its ``auth`` needs no login.
     """
     http = _http(target)
     record = CredentialStore(_grant(http), http, DEFAULT_LIMITS).perform(steps.Load())
@@ -141,11 +141,11 @@ def login_status(target: str | Http) -> LoginStatus | None:
 
 
 async def _knock(client: Client) -> None:
-    """Ask for something: some servers let everybody in, and want a token after that."""
+    """Send a list request: some servers require a token only after the handshake."""
     declared = client.capabilities
     if declared is None:
         return
-    with suppress(RPCError):  # another answer than to turn us away is good enough
+    with suppress(RPCError):  # an error reply also shows that no login is required
         if declared.tools is not None:
             await client.list_tools_page()
         elif declared.resources is not None:

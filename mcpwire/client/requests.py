@@ -1,7 +1,7 @@
-"""Makes a client's requests: options, deadlines, `_meta`, pages and input rounds.
+"""Requests of a client: options, deadlines, `_meta`, pages and input rounds.
 
-It drives the generators of `protocol.multistep`. When a request fails, `protocol.retry`
-says whether it is sent again, within the deadline of the public call.
+This module drives the generators of `protocol.multistep`. After a failed request
+`protocol.retry` decides whether it is sent again, within the public call's deadline.
 """
 
 from __future__ import annotations
@@ -58,15 +58,15 @@ __all__ = ["Options", "PendingCall", "Requests", "as_object"]
 T = TypeVar("T")
 
 LONGEST_PAUSE_S: Final = 3600.0
-"""What a server may ask of a call without a deadline to wait for."""
+"""The limit of a server-requested delay for a call without a deadline."""
 
 PROGRESS_EXTENDS_TIMES: Final = 10.0
-"""How many timeouts a call may take that reports progress, unless told otherwise."""
+"""The default maximum duration of a call with progress, in multiples of its timeout."""
 
 
 @attrs.define  # not frozen: that would make a raw request cost a tenth more
 class Options:
-    """What one public call carries through all the requests that it makes."""
+    """The options of one public call, shared by all its requests."""
 
     deadline: Deadline | None = None
     meta: Mapping[str, Any] | None = None
@@ -78,10 +78,10 @@ class Options:
     """Whether a call that becomes a task is followed to its result."""
 
     serial: int | None = None
-    """The connection that gave the cursor of a page, by `Connection.serial`."""
+    """The `Connection.serial` of the connection that returned the page cursor."""
 
     has_new_headers: bool = False
-    """Whether the tools were listed anew for its headers."""
+    """Whether the tools were listed again to correct the call's headers."""
 
 
 class Requests:
@@ -103,7 +103,7 @@ class Requests:
         self.cache = cache
 
     def deadline(self, timeout: float | Unset | None) -> Deadline | None:
-        """Start the clock of one public call."""
+        """Start the deadline of one public call."""
         seconds = self._timeout if timeout is UNSET else check_timeout(timeout)
         if seconds is None:
             return None
@@ -114,7 +114,7 @@ class Requests:
         return Deadline(now, seconds, maximum=maximum)
 
     def options(self, given: Mapping[str, Any], **internal: Any) -> Options:
-        """Start the clock of one public call, which was given these `CallOptions`."""
+        """Start the deadline of one public call and return its internal options."""
         return Options(
             self.deadline(given.get("timeout", UNSET)),
             given.get("meta"),
@@ -199,7 +199,7 @@ class Requests:
             options.handle,
         )
 
-    # Whole operations...
+    # Complete operations
 
     async def request(
         self,
@@ -208,7 +208,7 @@ class Requests:
         given: Mapping[str, Any],
         **internal: Any,
     ) -> dict[str, Any]:
-        """Perform a request to its complete result, whatever rounds it takes."""
+        """Perform a request, with all its input rounds; return the complete result."""
         options = self.options(given, **internal)
         profile = self._connection.profile
         if method in profile.refused:
@@ -223,7 +223,7 @@ class Requests:
     ) -> dict[str, Any]:
         cache, generation = self.cache, None
         if cache is not None:
-            if not self._connection.is_wanted:  # a closed client answers nothing
+            if not self._connection.is_wanted:  # a closed client uses no cache
                 raise self._connection.not_connected()
             found = cache.get(method, params, self._connection.time())
             if found is not None:
@@ -249,7 +249,7 @@ class Requests:
         raw: dict[str, Any],
         options: Options,
     ) -> dict[str, Any]:
-        """Carry a result that is not complete through its input rounds, to its end."""
+        """Run the input rounds, or the task, of an incomplete result to its end."""
         from mcpwire.protocol.multistep import input_rounds, is_task
 
         profile = self._connection.profile
@@ -288,7 +288,7 @@ class Requests:
     async def walk(
         self, method: str, params: Mapping[str, Any], given: Mapping[str, Any]
     ) -> AsyncIterator[dict[str, Any]]:
-        """Fetch page after page as they are asked for, each within its own deadline."""
+        """Yield the pages of a list; fetch each on demand within its own deadline."""
         from mcpwire.protocol.multistep import PageWalk
 
         walk = PageWalk(method, params, limit=self._limits.pages)
@@ -297,7 +297,7 @@ class Requests:
             walk.receive(page)
             yield page
 
-    # The driver...
+    # Generator driver
 
     async def drive(
         self,
@@ -305,7 +305,7 @@ class Requests:
         steps: Steps[Any],
         options: Options,
     ) -> Any:
-        """Perform an operation of the protocol's, step by step, within one deadline."""
+        """Drive the generator of a protocol operation, within one deadline."""
         serial = self._connection.serial
         try:
             step = next(steps)
@@ -344,7 +344,7 @@ class Requests:
     async def _ask(
         self, method: str, step: Ask, deadline: Deadline | None
     ) -> dict[str, Any]:
-        """Let our handler answer what a server needs to go on."""
+        """Run the handler of an input request; return its validated result."""
         connection = self._connection
         agreement = connection.profile.agreement
         assert agreement is not None
@@ -353,8 +353,8 @@ class Requests:
                 step.method, step.params, agreement.revision
             )
         except RPCError as error:
-            # 2026-07-28 basic/patterns/mrtr: a server MUST NOT ask for what the client
-            # did not declare, and there is no way to answer it with an error.
+            # 2026-07-28 basic/patterns/mrtr: a server MUST NOT send an input request
+            # for an undeclared capability; it cannot be answered with an error.
             why = f"cannot answer: {error.message}"
             if isinstance(error, MethodNotFound):
                 why = "did not declare"
@@ -373,19 +373,19 @@ class Requests:
     async def _sleep(
         self, method: str, seconds: float, deadline: Deadline | None
     ) -> None:
-        """Wait between two requests of a call, but never past the call's deadline."""
+        """Sleep between two requests of a call, at most until the call's deadline."""
         connection = self._connection
         left = connection.left(deadline)
         if left is None or seconds < left:
             await connection.sleep(seconds)
             return
         await connection.sleep(left)
-        if not connection.is_open:  # which ended it early; the next request says why
+        if not connection.is_open:  # ended the sleep; the next request raises the cause
             return
         assert deadline is not None
         raise deadline.error(method, connection.time())
 
-    # Retrying...
+    # Retries
 
     async def perform(
         self,
@@ -393,7 +393,7 @@ class Requests:
         params: dict[str, Any] | None,
         options: Options,
     ) -> dict[str, Any]:
-        """Perform one request, again where its transport failed and that is safe."""
+        """Perform one request; repeat it after a transport failure if that is safe."""
         try:
             return await self._begin(method, params, options)
         except (TransportError, RPCError) as error:
@@ -406,10 +406,10 @@ class Requests:
         params: dict[str, Any] | None,
         options: Options,
     ) -> dict[str, Any]:
-        """Perform a request again, if what ended the first attempt allows it.
+        """Repeat a request if the error of the first attempt allows it.
 
-        2026-07-28 basic/transports/streamable-http, "Client Behavior": where the server
-        refused a call's mirrored headers, the tools are listed anew, once.
+        2026-07-28 basic/transports/streamable-http, "Client Behavior": if the server
+        rejects a call's mirrored headers, the tools are listed again, once.
         """
         try:
             failure = _failure(error)
@@ -426,7 +426,7 @@ class Requests:
     async def _list_tools_anew(
         self, error: HeaderMismatch, deadline: Deadline | None
     ) -> None:
-        """List the tools again: their schemas say which headers a call has."""
+        """List the tools again: their schemas define the mirrored headers of a call."""
         if error.status is None or "tools/list" in self._connection.profile.refused:
             raise error
         if self.cache is not None:
@@ -443,7 +443,7 @@ class Requests:
         params: dict[str, Any] | None,
         options: Options,
     ) -> dict[str, Any]:
-        """Perform a request again that the transport failed, if that may be."""
+        """Repeat a request after a transport failure, as often as allowed."""
         attempt, is_renewed = 1, False
         channel: Any = None  # of the last attempt
         while self._can_repeat(error):
@@ -460,7 +460,7 @@ class Requests:
             attempt += 1
             if seconds:
                 await self._connection.sleep(seconds)
-                if not self._connection.is_wanted:  # closed meanwhile
+                if not self._connection.is_wanted:  # closed during the sleep
                     break
             try:
                 await self._connection.reconnect(method, options.deadline)
@@ -471,22 +471,22 @@ class Requests:
                 another = _failure(raised)
                 if another is None:
                     raise
-                # That it may have run once stays true whatever comes of a repetition.
+                # An error that says the request may have run must not be replaced.
                 if _may_have_run(another) or not _may_have_run(error):
                     error = another
         raise self._last_word(error)
 
     def _allows_session_after(self, channel: Any, attempt: int) -> bool:
-        """Tell whether yet another session is opened for one request.
+        """Return whether one more session may be opened for one request.
 
-        If a new session's only answer is that it has expired, that is the server's
-        last word. If it has served, it was forgotten like the first: nothing ran.
+        A new session that expires before it has answered a request is not replaced.
+        One that has answered is replaced: the request did not run.
         """
         attempts = self._connection.settings.recovery.attempts
         return channel is not None and attempt <= attempts and has_served(channel)
 
     def _last_word(self, error: TransportError) -> MCPError:
-        """Return what the server said, where it speaks no other era after all."""
+        """Return the server's own error, if the failure wraps one."""
         said = getattr(error, "rpc_error", None)
         if isinstance(said, RPCError):
             return said
@@ -497,7 +497,7 @@ class Requests:
         return error
 
     def _check_cursor(self, options: Options) -> None:
-        """Refuse to ask a session for a page of another one's list."""
+        """Raise if the cursor belongs to another session."""
         if (
             options.serial not in {None, self._connection.serial}
             and self._connection.profile.era is Era.SESSION
@@ -513,7 +513,7 @@ class Requests:
         recovery = connection.settings.recovery
         if isinstance(error, SessionExpired):
             return recovery.reinitialize
-        # Where opening it again has failed, that was tried often enough.
+        # A `ConnectError` ends a series of reconnect attempts: do not repeat it.
         is_reopening = recovery.restart and not isinstance(error, ConnectError)
         return connection.is_open or is_reopening
 
@@ -524,11 +524,11 @@ class Requests:
         attempt: int,
         options: Options,
     ) -> float | None:
-        """Return the seconds to wait before another attempt; ``None``: none."""
+        """Return the seconds to wait before the next attempt; ``None``: give up."""
         recovery = self._connection.settings.recovery
         idempotent = options.idempotent
         if isinstance(error, ConnectionClosed) and not self._connection.is_open:
-            # Opening it again takes the time that it needs.
+            # `reconnect` has its own backoff.
             may = may_repeat(method, sent=error.sent, idempotent=idempotent)
             return 0.0 if may and attempt <= recovery.attempts else None
         from random import random
@@ -547,7 +547,7 @@ class Requests:
 
 
 def as_object(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments as the one object that they are on the wire."""
+    """Return arguments as a dict; raise if they are not a mapping."""
     if isinstance(arguments, Mapping):
         return dict(arguments)
     raise LocalProtocolError(
@@ -556,17 +556,17 @@ def as_object(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _unstamped(params: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Return params without the `_meta` that an earlier connection stamped."""
+    """Return params without the `_meta` of an earlier connection."""
     if params is None or "_meta" not in params:
         return params
     return {key: value for key, value in params.items() if key != "_meta"}
 
 
 def _failure(error: TransportError | RPCError) -> TransportError | None:
-    """Return how the transport failed; ``None``: the server has answered."""
+    """Return the transport error; ``None``: the server has replied."""
     if isinstance(error, TransportError):
         return error
-    if error.status is None:  # an answer like any other
+    if error.status is None:  # a JSON-RPC error reply
         return None
     from mcpwire.protocol.retry import declined
 
@@ -578,7 +578,7 @@ def _may_have_run(error: TransportError) -> bool:
 
 
 class StartedHandle(CallHandle):
-    """A handle that tells when its first request has got an id, or will get none."""
+    """A handle with an event that is set once its first request has an id or failed."""
 
     __slots__ = ("_id", "is_started")
 
@@ -599,10 +599,10 @@ class StartedHandle(CallHandle):
 
 
 class PendingCall(Generic[T]):
-    """A call on its way; awaiting it returns its result, any number of times.
+    """A call in progress; it can be awaited for its result any number of times.
 
-    Awaiting raises what the call raises. Cancelling that leaves the call alone;
-    `cancel` ends it.
+    Awaiting raises the call's errors. Cancelling the awaiting task does not cancel the
+    call; `cancel` does.
     """
 
     def __init__(
@@ -620,20 +620,20 @@ class PendingCall(Generic[T]):
     def _ended(self, task: asyncio.Task[T]) -> None:
         self._handle.is_started.set()
         if not task.cancelled():
-            task.exception()  # which nobody may ever ask for
+            task.exception()  # marks it as retrieved
 
     async def _run(self, call: Coroutine[Any, Any, T]) -> T:
         try:
             return await call
         except asyncio.CancelledError:
-            if self._reason is None:  # nobody else can cancel it than the closing
+            if self._reason is None:  # cancelled by closing the connection
                 raise ConnectionClosed(
                     "closed by this side", sent=self._handle.request_id is not None
                 ) from None
             raise CallCancelled(self._method, reason=self._reason) from None
 
     async def started(self) -> PendingCall[T]:
-        """Wait until the request is sent, or has failed before that."""
+        """Wait until the request is sent; raise if it failed before that."""
         handle, task = self._handle, self._task
         if handle.request_id is None and not task.done():
             try:
@@ -647,18 +647,18 @@ class PendingCall(Generic[T]):
 
     @property
     def request_id(self) -> RequestId | None:
-        """The request's id on the wire; another after a restart or an input round."""
+        """The JSON-RPC id; it changes after a reconnect and with each input round."""
         return self._handle.request_id
 
     @property
     def done(self) -> bool:
-        """Whether the call has ended, in whatever way."""
+        """Whether the call has ended, with a result, an error or a cancellation."""
         return self._task.done()
 
     def cancel(self, reason: str = "cancelled") -> None:
-        """End the call: the server is told, and awaiting it raises `CallCancelled`.
+        """Cancel the call, also at the server; awaiting it raises `CallCancelled`.
 
-        A call that has ended is left alone.
+        No effect on a call that has ended.
         """
         if self._task.done() or self._reason is not None:
             return
@@ -670,6 +670,6 @@ class PendingCall(Generic[T]):
         return wait_shared(self._task).__await__()
 
     def __repr__(self) -> str:
-        """Return one readable line."""
+        """Return method, id and state in one line."""
         state = "ended" if self.done else "running"
         return f"<mcpwire.PendingCall {self._method} {self.request_id} {state}>"

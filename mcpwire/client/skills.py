@@ -1,7 +1,7 @@
-"""Skills: what a server offers, and the one that is loaded, file by file (SEP-2640).
+"""Loaded skills of a server, read file by file (SEP-2640).
 
-Nothing is read before it is asked for. A file that breaks a rule of
-`mcpwire.protocol.skills` raises before another one is read.
+Each file is read on demand only. After a file that breaks a rule of
+`mcpwire.protocol.skills` the skill reads no other file.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ class LoadedSkill:
     """A skill with a checked `SKILL.md`; its other files are read on demand.
 
     Attributes:
-        entry: What the server said of it.
-        frontmatter: The head of its `SKILL.md`, in YAML.
-        body: Its instructions: what follows the head.
+        entry: The server's entry of the skill.
+        frontmatter: The YAML frontmatter of its `SKILL.md`.
+        body: The instructions that follow the frontmatter.
     """
 
     def __init__(
@@ -67,17 +67,17 @@ class LoadedSkill:
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The skill's name."""
         return self.entry.name
 
     @property
     def description(self) -> str:
-        """What it is for."""
+        """The skill's description."""
         return self.entry.description
 
     @property
     def files(self) -> list[str] | None:
-        """The URIs of all its files; ``None`` where they are not known beforehand."""
+        """The URIs of all its files; ``None`` if the entry does not list them."""
         if isinstance(self.entry.resources, str):
             return None
         return [file.uri for file in self.entry.resources]
@@ -88,13 +88,13 @@ class LoadedSkill:
         Args:
             path: The file's URI, or its path from the skill's folder, such as
                 ``references/FORMS.md``.
-            options: As every request takes.
+            options: The options of every request.
 
         Raises:
-            SkillError: The file has another size or digest; no other can be read then.
-                Or the skill has no such file; then nothing was sent.
-            LocalProtocolError: It had a file that was wrong; then nothing was sent, or
-                what came is not given out.
+            SkillError: The file's size or digest differs from the entry, and no other
+                file can be read. Or the skill has no such file; no request was sent.
+            LocalProtocolError: An earlier or concurrent read found an invalid file; no
+                request was sent, or its reply is discarded.
         """
         from mcpwire.protocol.skills import locate
 
@@ -105,7 +105,7 @@ class LoadedSkill:
         except RemoteProtocolError as error:
             self._fault = error
             raise
-        self._check()  # another that was asked for beside it may have been wrong
+        self._check()  # a concurrent read may have found an invalid file
         return data
 
     def _check(self) -> None:
@@ -119,7 +119,7 @@ class LoadedSkill:
         """Read one of its files as `read_file` does, and return its text.
 
         Raises:
-            LocalProtocolError: It is no text in UTF-8; see `read_file`.
+            LocalProtocolError: The file is not UTF-8 text; see `read_file`.
         """
         data = await self.read_file(path, **options)
         try:
@@ -130,5 +130,5 @@ class LoadedSkill:
             ) from error
 
     def __repr__(self) -> str:
-        """Return one readable line."""
+        """Return name and URI in one line."""
         return f"<mcpwire.LoadedSkill {self.name!r} of {self.uri!r}>"

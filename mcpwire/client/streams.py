@@ -24,18 +24,18 @@ __all__ = ["EventStream", "ResourceWatch", "Subscription"]
 
 
 class EventStream:
-    """Every notification of the server that belongs to no call, as it comes.
+    """An iterator over the server notifications that belong to no call.
 
-    Beyond `Limits.notifications` progress and log messages that were not taken yet are
-    dropped, the oldest first, and counted in `dropped`. That a list or a resource
-    changed is never dropped: while one such notification waits, further ones about the
-    same are one with it.
+    Beyond `Limits.notifications`, unread progress and log messages are dropped, the
+    oldest first, and counted in `dropped`. Changes of a list or a resource are never
+    dropped: while one such notification is unread, further ones for the same list or
+    resource are merged with it.
 
-    It ends when the client is closed. A connection that was lost is opened again (as
-    `Recovery` allows), and the stream goes on.
+    The stream ends when the client is closed. A lost connection is opened again (as
+    `Recovery` allows), and the stream continues.
 
-    What has to be asked for (from 2026-07-28 on: that a list changed) it hears from
-    being entered, or from the first step of iterating.
+    Notifications that need a subscription (list changes, since 2026-07-28) are received
+    after the stream is entered, or after its first iteration.
     """
 
     def __init__(self, connection: Connection, subscriptions: Subscriptions) -> None:
@@ -57,13 +57,13 @@ class EventStream:
 
     @property
     def dropped(self) -> int:
-        """Notifications lost because they were not taken in time."""
+        """The number of notifications dropped because they were not read in time."""
         return self._buffer.dropped
 
-    # What the connection tells (`client.inbound.Observer`)...
+    # Events of the connection (`client.inbound.Observer`)
 
     def heard(self, method: str, params: dict[str, Any] | None, size: int) -> None:
-        """Hear a notification."""
+        """Add a notification to the buffer."""
         if self._buffer.put(method, params):
             self._signal.set()
 
@@ -73,10 +73,10 @@ class EventStream:
             self._has_begun = True
         elif self._has_begun:
             self._is_closed = True
-            self._wanted = None  # forgotten with the connection, with all else
+            self._wanted = None  # closing the connection has removed the subscription
         self._signal.set()
 
-    # What the consumer asks...
+    # Iteration
 
     def __aiter__(self) -> Self:
         return self
@@ -88,15 +88,15 @@ class EventStream:
         return notification
 
     async def next(self, timeout: float | None = None) -> Notification | None:
-        """Return the next notification, waiting so many seconds for it.
+        """Return the next notification; wait for it at most `timeout` seconds.
 
-        Returns ``None`` when the time is over, or the stream: `is_closed` tells. What
-        has to be asked for is asked for by the first step, which takes the time of a
-        request for that.
+        Returns ``None`` after the timeout or at the end of the stream; `is_closed`
+        distinguishes them. The first call may also send a subscription request, which
+        has a timeout of its own.
 
         Raises:
             ValueError: The timeout is zero, negative or NaN.
-            MCPError: The connection is lost and stays so.
+            MCPError: The connection is lost and cannot be opened again.
         """
         seconds = check_timeout(timeout)
         now = self._connection.time()
@@ -104,14 +104,14 @@ class EventStream:
 
     @property
     def is_closed(self) -> bool:
-        """Whether nothing more will come."""
+        """Whether the stream has ended and its buffer is empty."""
         return self._is_closed and not self._buffer
 
     async def _next(self, until: float | None) -> Notification | None:
         connection = self._connection
         await self._begin()
         while not self._is_closed or self._buffer:
-            # Before the look at the buffer: what is put in after it shall wake us.
+            # Clear before reading the buffer, so that a later `put` sets the event.
             self._signal.clear()
             while self._buffer:
                 notification = connection.inbound.typed(*self._buffer.pop())
@@ -126,7 +126,7 @@ class EventStream:
             try:
                 await connection.attend(self._signal, until)
             except MCPError:
-                if not self._buffer:  # else what came before is told before
+                if not self._buffer:  # else return earlier notifications first
                     raise
         await self.aclose()
         return None
@@ -135,22 +135,22 @@ class EventStream:
         return self._is_closed or not self._connection.is_wanted
 
     async def _begin(self) -> None:
-        """Ask the server for the notifications, once."""
+        """Subscribe to the notifications at the server, once."""
         if self._wanted is None and not self._is_closed:
             self._wanted = await self._ask()
-        if self._is_closed and self._wanted is not None:  # closed while it asked
+        if self._is_closed and self._wanted is not None:  # closed while subscribing
             await self.aclose()
 
     async def _ask(self) -> Filter:
         try:
             await self._subscriptions.add(EVERY_LIST, {})
         except RPCError:
-            # What comes without asking is worth hearing all the same.
+            # Other notifications are received without a subscription.
             self._subscriptions.counts.add(EVERY_LIST)
         return EVERY_LIST
 
     async def aclose(self) -> None:
-        """Hear no more; the server is told where nobody else listens. Never raises."""
+        """End the stream; unsubscribe if it was the last consumer. Never raises."""
         self._is_closed = True
         self._connection.inbound.listeners.discard(self)
         wanted, self._wanted = self._wanted, None
@@ -160,10 +160,10 @@ class EventStream:
             try:
                 await self._subscriptions.remove(wanted, {})
             except MCPError:
-                return  # the server does not hear it, and tells what nobody hears
+                return  # the server may continue; its notifications are ignored
 
     def __del__(self) -> None:
-        # Forgotten: the server learns of it with the next change of what is wanted.
+        # Not closed: the next change of subscriptions unsubscribes at the server.
         wanted = getattr(self, "_wanted", None)
         if wanted is not None:
             self._subscriptions.discard(wanted)
@@ -182,10 +182,10 @@ class EventStream:
 
 
 class Subscription(EventStream):
-    """Chosen notifications: that lists or certain resources changed.
+    """An iterator over selected notifications of changed lists and resources.
 
-    Entering it subscribes; from then on `acknowledged` says what of it the server will
-    tell. It also ends where the server ends the subscription.
+    Entering it subscribes; then `acknowledged` holds the part that the server accepted.
+    It also ends when the server ends the subscription.
     """
 
     def __init__(
@@ -206,16 +206,16 @@ class Subscription(EventStream):
 
     @property
     def acknowledged(self) -> Filter | None:
-        """What the server will tell; ``None`` before it said so."""
+        """The accepted part of the subscription; ``None`` until acknowledged."""
         return self._acknowledged
 
     @property
     def refused(self) -> Filter:
-        """What was asked for and the server will not tell."""
+        """The part of the subscription that the server did not accept."""
         return self._filter.minus(self._acknowledged or Filter())
 
     def heard(self, method: str, params: dict[str, Any] | None, size: int) -> None:
-        """Hear a notification, if it is one of those."""
+        """Add a notification to the buffer if the filter matches."""
         if self._filter.matches(method, params):
             super().heard(method, params, size)
 
@@ -238,10 +238,10 @@ class Subscription(EventStream):
 
 
 class ResourceWatch:
-    """What a resource holds: now, and again each time the server says it changed.
+    """An iterator over the contents of a resource: now, and after each change.
 
-    After a connection was lost and opened again the resource is read again too, for
-    what happened meanwhile was not told.
+    The resource is also read again after a reconnect, as notifications of changes may
+    have been lost.
     """
 
     def __init__(

@@ -1,9 +1,9 @@
-"""Keeps the subscriptions at a server equal to what the consumers asked for.
+"""Synchronization of the subscriptions at a server with the client's consumers.
 
-One subscription serves all consumers. In a session each resource is subscribed to for
-itself and lists are told of unasked; at 2026-07-28 one `subscriptions/listen` asks for
-everything, and is opened anew, before the old one ends, when they ask for something
-else. After a lost connection all of it is asked for again.
+All consumers share one subscription. A session subscribes to each resource separately
+and receives list changes without a subscription; at 2026-07-28 one
+`subscriptions/listen` covers everything, and a change opens a new one before it closes
+the old one. A reconnect restores all subscriptions.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ EVERY_LIST = Filter(tools=True, prompts=True, resources=True)
 
 
 class Listening:
-    """One `subscriptions/listen` and what has become of it."""
+    """One `subscriptions/listen` request and its state."""
 
     def __init__(
         self, connection: Connection, channel: OpenChannel, wanted: Filter
@@ -58,11 +58,11 @@ class Listening:
 
     @property
     def is_open(self) -> bool:
-        """Whether the server still tells."""
+        """Whether the subscription is open."""
         return self.outcome is None and self._channel.lost is None
 
     def open(self, stamp: Mapping[str, Any] | None) -> None:
-        """Send the request; its acknowledgement comes by itself."""
+        """Send the request, without waiting for its acknowledgement."""
         self._connection.open_call(
             self._channel,
             LISTEN,
@@ -98,7 +98,7 @@ class Listening:
     async def settle(self, deadline: Deadline | None) -> Filter:
         """Wait for the acknowledgement and return it."""
         connection = self._connection
-        is_sent = False  # by itself, as soon as something is waited for
+        is_sent = False  # true after the first wait, which lets the call's task run
         while self.acknowledged is None:
             if isinstance(self.outcome, Exception):
                 raise self.outcome
@@ -116,13 +116,13 @@ class Listening:
         return self.acknowledged
 
     def cancel(self) -> None:
-        """End it; the server is told."""
+        """Cancel the request, also at the server."""
         if self.is_open:
             self._channel.cancel(self._handle, "nobody listens any more")
 
 
 class Subscriptions:
-    """What one client listens to."""
+    """The subscriptions of one client."""
 
     def __init__(self, connection: Connection, requests: Requests) -> None:
         self._connection = connection
@@ -130,52 +130,52 @@ class Subscriptions:
         self._changing = asyncio.Lock()
         self._subscribed: set[str] = set()
         self._listening: Listening | None = None
-        # A callback for notifications wants to hear of changed lists; so does a cache.
+        # A notification callback and a cache both need list changes.
         callback, cache = connection.settings.on_notification, requests.cache
         self._always = Filter() if callback is None and cache is None else EVERY_LIST
         self.counts = SubscriptionCounts()
-        self.on_end: Callable[[], None] | None = None  # the server ended it by itself
+        self.on_end: Callable[[], None] | None = None  # the server ended it
         connection.subscriptions = self
 
     def hear_lists(self) -> None:
-        """Want to hear of changed lists whenever there is a connection."""
+        """Subscribe to list changes on each connection."""
         self._always = EVERY_LIST
 
     def is_kept(self, uri: str) -> bool:
-        """Tell whether no update of that resource may get lost."""
+        """Return whether updates of that resource must not be dropped."""
         return uri in self.counts.current.uris
 
     def are_needed(self) -> bool:
-        """Tell whether any consumer waits for notifications."""
+        """Return whether any consumer waits for notifications."""
         return bool(self.counts.current.uris or self._connection.inbound.listeners)
 
     def are_heard(self) -> bool:
-        """Tell whether a consumer, a callback or a cache uses notifications."""
+        """Return whether a consumer, a callback or a cache uses notifications."""
         return bool(self._always) or self.are_needed()
 
     def _wanted(self, profile: Profile) -> Filter:
-        """Return what this server shall tell."""
+        """Return the filter to subscribe to, limited to the server's capabilities."""
         assert profile.agreement is not None
         wanted = self.counts.current | self._always
         return wanted.restricted(profile.agreement.capabilities)
 
     def discard(self, wanted: Filter) -> None:
-        """Want this no longer, and leave it to the next change to tell the server."""
-        with contextlib.suppress(ValueError):  # forgotten with the connection
+        """Remove a filter here; the next change removes it at the server."""
+        with contextlib.suppress(ValueError):  # already removed by `forget`
             self.counts.remove(wanted)
 
     def forget(self) -> None:
-        """Want nothing any more: the client was closed."""
+        """Remove all subscriptions after the client was closed."""
         self.counts = SubscriptionCounts()
-        self._changing = asyncio.Lock()  # the other may be of a loop that is closed
+        self._changing = asyncio.Lock()  # the old one may belong to a closed loop
         self._subscribed.clear()
         self._listening = None
 
     def is_ended(self) -> bool:
-        """Tell whether the server itself has ended the subscription."""
+        """Return whether the server ended the subscription; raise its error if any."""
         outcome = self._listening.outcome if self._listening is not None else None
-        # Waiting opens a lost connection again, and with it the subscription; over HTTP
-        # it may end by itself, once nothing brings it back.
+        # A lost connection is reopened with its subscription, so that is no end. Over
+        # HTTP the subscription's stream alone may fail on an open connection.
         if isinstance(outcome, Exception) and (
             self._connection.is_open or not isinstance(outcome, TransportError)
         ):
@@ -207,10 +207,10 @@ class Subscriptions:
             await self._listen(options.deadline)
             return True
 
-    # Changing what is wanted...
+    # Changes
 
     async def add(self, wanted: Filter, given: Mapping[str, Any]) -> Filter:
-        """Have the server tell of this too; return what of it it will tell."""
+        """Add a filter to the subscription; return the part that the server accepts."""
         options, connection = self._requests.options(given), self._connection
         deadline = options.deadline
         if not connection.is_open:
@@ -226,11 +226,11 @@ class Subscriptions:
             raise
 
     async def wait_for_stream(self, deadline: Deadline | None) -> None:
-        """Wait until it is known whether a session can tell us anything unasked.
+        """Wait until the GET stream of a session is open, or known to be unavailable.
 
-        What a server says before its own stream is open is lost, unless it keeps it.
-        That is no reason to fail: a wait in vain takes a second of a session, and half
-        of what is left to the call.
+        A server may discard notifications before that stream is open. The wait never
+        fails: it is limited to a second per session and to half of the call's remaining
+        time.
         """
         connection = self._connection
         channel = connection.channel
@@ -246,7 +246,7 @@ class Subscriptions:
             await connection.wait(known, seconds)
 
     async def remove(self, wanted: Filter, given: Mapping[str, Any]) -> None:
-        """Want this no longer; the server is told where nobody else wants it."""
+        """Remove a filter; unsubscribe if no other consumer needs it."""
         try:
             self.counts.remove(wanted)
         except ValueError as error:
@@ -259,7 +259,7 @@ class Subscriptions:
 
     @contextlib.asynccontextmanager
     async def _change(self, deadline: Deadline | None) -> AsyncIterator[None]:
-        """Let one after the other change what is wanted, each within its own time."""
+        """Yield while holding the lock on changes, acquired within the deadline."""
         connection, changing = self._connection, self._changing
         try:
             async with asyncio.timeout(connection.left(deadline)):
@@ -269,17 +269,17 @@ class Subscriptions:
             detail = "others were before it"
             raise deadline.error(LISTEN, connection.time(), detail) from None
         try:
-            if not connection.is_wanted:  # closed meanwhile
+            if not connection.is_wanted:  # closed while waiting
                 raise connection.not_connected()
             yield
         finally:
             changing.release()
 
     async def _apply(self, wanted: Filter, options: Options) -> Filter:
-        """Make the server's view that of `counts`; return what it told of `wanted`.
+        """Apply `counts` at the server; return the accepted part of `wanted`.
 
-        It knows nothing of a connection lost meanwhile: `replay` tells the next one
-        everything.
+        A connection lost during this is not handled here: `replay` restores everything
+        on the next one.
         """
         profile = self._connection.profile
         assert profile.agreement is not None
@@ -303,7 +303,7 @@ class Subscriptions:
             except RPCError as error:
                 if uri in own:
                     raise
-                # Its own subscriber hears of that, or has when the connection was new.
+                # The error was, or will be, reported to that resource's subscriber.
                 logger.debug("resources/subscribe %r failed: %s", uri, error)
             else:
                 self._subscribed.add(uri)
@@ -335,13 +335,13 @@ class Subscriptions:
             new.report_end()
         return told
 
-    # A new connection...
+    # Reconnect
 
     async def replay(self, channel: OpenChannel, profile: Profile) -> None:
-        """Tell a new connection what the server has to know.
+        """Restore log level and subscriptions on a new connection.
 
-        2026-07-28 basic/patterns/subscriptions: a server keeps nothing of them over a
-        restart. What it refuses is logged; the connection stands all the same.
+        2026-07-28 basic/patterns/subscriptions: a server does not keep subscriptions
+        over a reconnect. Refusals are logged and do not fail the connection.
         """
         self._subscribed.clear()
         self._listening = None
@@ -354,7 +354,7 @@ class Subscriptions:
         level = self._connection.log_level
         if level is not None and "logging/setLevel" not in profile.refused:
             await self._tell_again(channel, "logging/setLevel", {"level": level})
-        if wanted.uris:  # beside what is told now, for a call may wait for this
+        if wanted.uris:  # opened concurrently, as a waiting call may need the stream
             channel.open_server_stream(wanted=True)
         for uri in sorted(wanted.uris):
             if await self._tell_again(channel, "resources/subscribe", {"uri": uri}):

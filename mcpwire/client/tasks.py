@@ -1,8 +1,8 @@
-"""Calls that run as tasks, for programs that want the task and not only its result.
+"""Functions for tool calls that run as tasks, with access to the task itself.
 
-`Client.call_tool` needs none of this: where a call becomes a task, it waits for it. A
-task's id may be kept, and another process may go on with it. Both dialects, that of
-2025-11-25 and the extension `io.modelcontextprotocol/tasks`, look the same here.
+`Client.call_tool` does not need them: it waits for a call that becomes a task. A task's
+id can be stored and used by another process. The functions cover both dialects, that of
+2025-11-25 and the extension `io.modelcontextprotocol/tasks`.
 """
 
 from __future__ import annotations
@@ -60,17 +60,17 @@ async def start_task(
     ttl: float | None = None,
     **options: Unpack[CallOptions],
 ) -> CreatedTask | CallToolResult:
-    """Call a tool, as a task where server and tool allow it; return what came.
+    """Call a tool, as a task if server and tool allow it; return the task or result.
 
-    With the extension the server decides. At 2025-11-25 the call asks for a task, if
-    the server takes them and the tool, as it is listed, can be one.
+    With the extension the server decides. At 2025-11-25 the call requests a task if the
+    server supports them and the tool's listing allows one.
 
     Args:
         client: A connected client.
         name: The tool.
         arguments: Its arguments, as one object.
-        ttl: For how many seconds the task should be kept; only 2025-11-25 can say so.
-        options: As every request takes; `timeout` is for the answer, not for the task.
+        ttl: The requested lifetime of the task in seconds; only sent at 2025-11-25.
+        options: The options of every request; `timeout` limits the reply, not the task.
 
     Raises:
         MCPError: As `Client.call_tool`.
@@ -100,11 +100,11 @@ async def _listed_tool(client: Client, name: str) -> Tool | None:
 async def get_task(
     client: Client, task_id: str, **options: Unpack[CallOptions]
 ) -> DetailedTask:
-    """Return how a task stands, with its result or what it asks for, where it says so.
+    """Return the state of a task, with its result or input requests if it has them.
 
     Raises:
-        InvalidParams: There is no such task, or no longer.
-        LocalProtocolError: Server or client have no tasks; nothing was sent.
+        InvalidParams: The task is unknown or has expired.
+        LocalProtocolError: Server or client lack tasks; no request was sent.
     """
     revision = _revision(client, "tasks/get")
     raw = await _perform(client, "tasks/get", {"taskId": task_id}, options)
@@ -114,10 +114,10 @@ async def get_task(
 async def list_tasks(
     client: Client, **options: Unpack[CallOptions]
 ) -> list[DetailedTask]:
-    """Return all tasks of this client that the server keeps, all pages (2025-11-25).
+    """Return all tasks that the server keeps for this client (2025-11-25).
 
     Raises:
-        LocalProtocolError: The server does not list them; nothing was sent.
+        LocalProtocolError: The server cannot list tasks; no request was sent.
     """
     _revision(client, "tasks/list")
     pages = await _requests(client).pages("tasks/list", options)
@@ -130,15 +130,15 @@ async def update_task(
     answers: Mapping[str, InputResponse | Mapping[str, Any]],
     **options: Unpack[CallOptions],
 ) -> None:
-    """Answer what a task asks for, by the keys of its `input_requests`.
+    """Send answers to a task's input requests, by the keys of its `input_requests`.
 
-    Some of the answers may be enough; each key is answered once. `wait_for_task` lets
-    the client's own handlers answer instead.
+    A part of the answers is allowed; each key is answered once. `wait_for_task` runs
+    the client's handlers instead.
 
     Raises:
-        InvalidParams: There is no such task, or an answer is none to its question.
-        LocalProtocolError: The tasks of this revision are asked in another way;
-            nothing was sent.
+        InvalidParams: The task is unknown, or an answer does not fit its request.
+        LocalProtocolError: Tasks of this revision take no answers this way; no request
+            was sent.
     """
     revision = _revision(client, "tasks/update")
     responses = {
@@ -152,11 +152,11 @@ async def update_task(
 async def cancel_task(
     client: Client, task_id: str, **options: Unpack[CallOptions]
 ) -> None:
-    """Ask the server to end a task; it may end in another way all the same.
+    """Request the cancellation of a task; it may still end with a result or an error.
 
     Raises:
-        InvalidParams: There is no such task; at 2025-11-25 also where it has ended.
-        LocalProtocolError: Server or client have no tasks; nothing was sent.
+        InvalidParams: The task is unknown; at 2025-11-25 also if it has ended.
+        LocalProtocolError: Server or client lack tasks; no request was sent.
     """
     _revision(client, "tasks/cancel")
     await _perform(client, "tasks/cancel", {"taskId": task_id}, options)
@@ -171,18 +171,18 @@ async def wait_for_task(
 ) -> CallToolResult:
     """Wait for the end of a task and return the result of its call.
 
-    It is looked at as often as the server wants, and the client's handlers answer what
-    it asks for. Cancelling this, or its timeout, leaves the task running.
+    The task is polled at the server's interval, and the client's handlers answer its
+    input requests. Cancelling this, or its timeout, leaves the task running.
 
     Args:
-        client: A connected client, not necessarily the one that called.
+        client: A connected client, not necessarily the one that made the call.
         task: The task, or its id.
         check: Whether to raise `ToolError` when the tool reports failure.
-        options: As every request takes; `timeout` is for all of the wait.
+        options: The options of every request; `timeout` limits the whole wait.
 
     Raises:
-        CallCancelled: The task was cancelled, or our handler refused to answer.
-        RPCError: The call ended with this error; or there is no such task
+        CallCancelled: The task was cancelled, or a handler of this client refused.
+        RPCError: The call ended with this error; or the task is unknown
             (`InvalidParams`).
         MCPError: As `Client.call_tool`.
     """
@@ -216,7 +216,7 @@ def _requests(client: Client) -> Requests:
 
 
 def _revision(client: Client, method: str) -> Revision:
-    """Return the revision spoken; raise where it, or the server, lacks the request."""
+    """Return the negotiated revision; raise if it or the server lacks the method."""
     connection = _connection(client)
     profile = connection.profile
     if profile.agreement is None or not connection.is_wanted:
@@ -229,16 +229,16 @@ def _revision(client: Client, method: str) -> Revision:
     return revision
 
 
-# Calls that became tasks...
+# Calls that became tasks
 
 
 def _withdrawal(
     connection: Connection, task_id: str, headers: Mapping[str, str] | None
 ) -> Callable[[], None]:
-    """Return a function that tells the server, once, to cancel a task.
+    """Return a function that sends `tasks/cancel` once, without waiting.
 
-    It waits for nothing. The extension, "Task Cancellation": never
-    `notifications/cancelled`, which is about requests.
+    The extension, "Task Cancellation": never `notifications/cancelled`, which cancels
+    requests.
     """
     is_sent = False
 
@@ -271,10 +271,10 @@ async def follow(
     begun: dict[str, Any],
     options: Options,
 ) -> dict[str, Any]:
-    """Carry a call that became a task to its raw result.
+    """Wait for the task of a call; return its raw result.
 
-    Giving up the call cancels the task. A lost connection does not: the task goes on
-    without it.
+    A cancelled or failed call cancels the task. A lost connection does not: the task
+    continues at the server.
     """
     agreement = connection.profile.agreement
     assert agreement is not None
@@ -307,9 +307,8 @@ async def walk(
     steps: Steps[dict[str, Any]],
     options: Options,
 ) -> dict[str, Any]:
-    """Perform what follows a task, within one deadline."""
-    # Tasks have no progress, and what may be repeated of the call says nothing of
-    # looking at its task.
+    """Drive the generator that follows a task, within one deadline."""
+    # Tasks have no progress, and the call's `idempotent` does not apply to polling.
     options = attrs.evolve(options, on_progress=None, idempotent=None)
     try:
         result: dict[str, Any] = await requests.drive("tools/call", steps, options)

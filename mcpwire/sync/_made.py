@@ -41,78 +41,78 @@ __all__ = ["Client", "EventStream", "LoadedSkill", "ResourceWatch", "Subscriptio
 
 
 class EventStream(Stream):
-    """Every notification of the server that belongs to no call, as it comes.
+    """An iterator over the server notifications that belong to no call.
 
-    Beyond `Limits.notifications` progress and log messages that were not taken yet are
-    dropped, the oldest first, and counted in `dropped`. That a list or a resource
-    changed is never dropped: while one such notification waits, further ones about the
-    same are one with it.
+    Beyond `Limits.notifications`, unread progress and log messages are dropped, the
+    oldest first, and counted in `dropped`. Changes of a list or a resource are never
+    dropped: while one such notification is unread, further ones for the same list or
+    resource are merged with it.
 
-    It ends when the client is closed. A connection that was lost is opened again (as
-    `Recovery` allows), and the stream goes on.
+    The stream ends when the client is closed. A lost connection is opened again (as
+    `Recovery` allows), and the stream continues.
 
-    What has to be asked for (from 2026-07-28 on: that a list changed) it hears from
-    being entered, or from the first step of iterating.
+    Notifications that need a subscription (list changes, since 2026-07-28) are received
+    after the stream is entered, or after its first iteration.
     """
 
     _inner: AsyncEventStream
 
     @property
     def dropped(self) -> int:
-        """Notifications lost because they were not taken in time."""
+        """The number of notifications dropped because they were not read in time."""
         return self._inner.dropped
 
     def __next__(self) -> Notification:
         return self._take(self._inner)
 
     def next(self, timeout: float | None = None) -> Notification | None:
-        """Return the next notification, waiting so many seconds for it.
+        """Return the next notification; wait for it at most `timeout` seconds.
 
-        Returns ``None`` when the time is over, or the stream: `is_closed` tells. What
-        has to be asked for is asked for by the first step, which takes the time of a
-        request for that.
+        Returns ``None`` after the timeout or at the end of the stream; `is_closed`
+        distinguishes them. The first call may also send a subscription request, which
+        has a timeout of its own.
 
         Raises:
             ValueError: The timeout is zero, negative or NaN.
-            MCPError: The connection is lost and stays so.
+            MCPError: The connection is lost and cannot be opened again.
         """
         return self._run(self._inner.next(timeout))
 
     @property
     def is_closed(self) -> bool:
-        """Whether nothing more will come."""
+        """Whether the stream has ended and its buffer is empty."""
         return self._inner.is_closed
 
     def close(self) -> None:
-        """Hear no more; the server is told where nobody else listens. Never raises."""
+        """End the stream; unsubscribe if it was the last consumer. Never raises."""
         self._run(self._inner.aclose())
 
 
 class Subscription(EventStream):
-    """Chosen notifications: that lists or certain resources changed.
+    """An iterator over selected notifications of changed lists and resources.
 
-    Entering it subscribes; from then on `acknowledged` says what of it the server will
-    tell. It also ends where the server ends the subscription.
+    Entering it subscribes; then `acknowledged` holds the part that the server accepted.
+    It also ends when the server ends the subscription.
     """
 
     _inner: AsyncSubscription
 
     @property
     def acknowledged(self) -> Filter | None:
-        """What the server will tell; ``None`` before it said so."""
+        """The accepted part of the subscription; ``None`` until acknowledged."""
         return self._inner.acknowledged
 
     @property
     def refused(self) -> Filter:
-        """What was asked for and the server will not tell."""
+        """The part of the subscription that the server did not accept."""
         return self._inner.refused
 
 
 class ResourceWatch(Stream):
-    """What a resource holds: now, and again each time the server says it changed.
+    """An iterator over the contents of a resource: now, and after each change.
 
-    After a connection was lost and opened again the resource is read again too, for
-    what happened meanwhile was not told.
+    The resource is also read again after a reconnect, as notifications of changes may
+    have been lost.
     """
 
     _inner: AsyncResourceWatch
@@ -129,9 +129,9 @@ class LoadedSkill(Facade):
     """A skill with a checked `SKILL.md`; its other files are read on demand.
 
     Attributes:
-        entry: What the server said of it.
-        frontmatter: The head of its `SKILL.md`, in YAML.
-        body: Its instructions: what follows the head.
+        entry: The server's entry of the skill.
+        frontmatter: The YAML frontmatter of its `SKILL.md`.
+        body: The instructions that follow the frontmatter.
     """
 
     _inner: AsyncLoadedSkill
@@ -143,17 +143,17 @@ class LoadedSkill(Facade):
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The skill's name."""
         return self._inner.name
 
     @property
     def description(self) -> str:
-        """What it is for."""
+        """The skill's description."""
         return self._inner.description
 
     @property
     def files(self) -> list[str] | None:
-        """The URIs of all its files; ``None`` where they are not known beforehand."""
+        """The URIs of all its files; ``None`` if the entry does not list them."""
         return self._inner.files
 
     def read_file(self, path: str, **options: Unpack[CallOptions]) -> bytes:
@@ -162,13 +162,13 @@ class LoadedSkill(Facade):
         Args:
             path: The file's URI, or its path from the skill's folder, such as
                 ``references/FORMS.md``.
-            options: As every request takes.
+            options: The options of every request.
 
         Raises:
-            SkillError: The file has another size or digest; no other can be read then.
-                Or the skill has no such file; then nothing was sent.
-            LocalProtocolError: It had a file that was wrong; then nothing was sent, or
-                what came is not given out.
+            SkillError: The file's size or digest differs from the entry, and no other
+                file can be read. Or the skill has no such file; no request was sent.
+            LocalProtocolError: An earlier or concurrent read found an invalid file; no
+                request was sent, or its reply is discarded.
         """
         return self._run(self._inner.read_file(path, **options))
 
@@ -176,7 +176,7 @@ class LoadedSkill(Facade):
         """Read one of its files as `read_file` does, and return its text.
 
         Raises:
-            LocalProtocolError: It is no text in UTF-8; see `read_file`.
+            LocalProtocolError: The file is not UTF-8 text; see `read_file`.
         """
         return self._run(self._inner.read_text(path, **options))
 
