@@ -246,13 +246,14 @@ def _with_secret_in_form(
     """Return the identity with the secret in the form, if HTTP Basic was refused."""
     # Metadata lists all methods of a server, but a client may be registered for one.
     error = (steps.read_object(answer.body) or {}).get("error")
+    other = (None, "unauthorized_client")  # the official SDK's
     if (
         identity.client_secret is None
         or identity.auth_method is not None
         or decide_method(identity, metadata) != "client_secret_basic"
         or "client_secret_post"
         not in (metadata.token_endpoint_auth_methods_supported or ())
-        or not (error == "invalid_client" or (answer.status == 401 and not error))
+        or not (error == "invalid_client" or (answer.status == 401 and error in other))
     ):
         return None
     return attrs.evolve(identity, auth_method="client_secret_post")

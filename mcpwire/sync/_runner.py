@@ -558,9 +558,6 @@ def _end_loop(loop: asyncio.AbstractEventLoop) -> None:
 
 def _call_apart(function: Callable[..., None], *args: Any) -> None:
     """Call a function in a new thread, where no interrupt is raised."""
-    if sys.is_finalizing():  # a new thread would not run
-        function(*args)
-        return
     done: SimpleQueue[None] = SimpleQueue()
 
     def call() -> None:
@@ -570,16 +567,22 @@ def _call_apart(function: Callable[..., None], *args: Any) -> None:
             done.put(None)
 
     try:
-        threading.Thread(target=call, daemon=True).start()
-    except RuntimeError:  # the interpreter is exiting
-        function(*args)
-        return
-    try:
+        if sys.is_finalizing() or not _has_started(call):
+            call()
         done.get()
-    except BaseException:
+    except BaseException:  # an interrupt, while it starts or waits for the thread
         with contextlib.suppress(Empty):
             done.get(timeout=END_S)
         raise
+
+
+def _has_started(function: Callable[[], None]) -> bool:
+    """Start a thread; return whether the interpreter, which may exit, still can."""
+    try:
+        threading.Thread(target=function, daemon=True).start()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _end_threads() -> None:
