@@ -561,7 +561,7 @@ class _Run:
         return is_raw and any(each.follows == case.id for each in self._cases)
 
     def _patience(self, run: _CellRun, case: Case) -> float:
-        """Return the factor by which a case's answers may exceed `Options.answer_s`."""
+        """Return the factor for `Options.answer_s` in a case."""
         if case.is_hostile:
             return _HOSTILE
         return _IMPATIENT if run.hangs >= _HANGS else 1.0
@@ -665,7 +665,7 @@ async def _verdict_of(subject: Subject, case: Case) -> tuple[Verdict, str, str]:
     except TimeoutError:
         expected = f"the case takes at most {case.bound_s:g} s"
         return Verdict.HANG, expected, "it took longer"
-    except Exception as error:  # noqa: BLE001 - a bad answer must not end the run
+    except Exception as error:  # noqa: BLE001 - a malformed answer must not end the run
         return Verdict.UNRUN, "", f"the case could not read an answer: {error!r}"
     return Verdict.PASS, "", ""
 
@@ -761,7 +761,7 @@ async def run(
 
     Raises:
         ConnectError: The server cannot be started or reached, or supports no revision.
-        ValueError: An option refers to an unknown case, revision, role or tool.
+        ValueError: An option has an unknown name, or `target` a proxy or a function.
         LocalProtocolError: jsonschema-rs is not installed.
 
     Safe to cancel: all started processes are terminated.

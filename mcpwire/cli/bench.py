@@ -259,7 +259,7 @@ def _show(options: Options, result: Result, output: Output) -> None:
             first, second = (each.name for each in result.targets)
             found = differences(result)
             output.lines(verdicts(found, (first, second)).splitlines())
-    # Files come last: one that cannot be written must not lose the printed result.
+    # Files are written last, so that a failed write does not lose the printed result.
     if options.hgrm is not None:
         texts = to_hgrm(result)
         for name, text in texts.items():

@@ -338,7 +338,7 @@ def _gateway(options: Options) -> Gateway:
 
 
 def _with_login(member: Member, *, may_ask: bool) -> Member:
-    """Return a server that tells where to log in, and opens a browser only on stdio."""
+    """Return the server with a login that prints its URL, with a browser if allowed."""
     import attrs
 
     from mcpwire import OAuth

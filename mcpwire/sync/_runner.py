@@ -95,7 +95,7 @@ class _Lock:
 
     Since Python 3.14 an interrupt may be raised between the `__enter__` of a built-in
     lock and the block, which leaves it locked. `__exit__` has to be the built-in one,
-    because an interrupt may be raised at the begin of a Python method.
+    because an interrupt may be raised at the start of a Python method.
     """
 
     __slots__ = ("__exit__", "_lock")

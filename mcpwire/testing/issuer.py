@@ -85,7 +85,7 @@ class Issuer:
         url: The issuer identifier: the origin at which it is served, without a path,
             such as ``"http://localhost:9000"``.
         scopes: The scopes granted to a request that names none.
-        subject: The subject of the user that logs in.
+        subject: The subject identifier of the user.
         lifetime: The lifetime of an access token, in seconds.
         clock: Returns the current time in seconds since 1970.
 

@@ -128,7 +128,7 @@ class Watch:
         """Return the resources still open after a garbage collection and the grace.
 
         A finalizer that closes a resource warns (`ResourceWarning`), so the collection
-        hides no leak from users that turn warnings into errors.
+        hides no leak if warnings are errors.
         """
         if not self.leaked():
             return []

@@ -339,7 +339,7 @@ class ScriptedPeer:
     def wait_for(
         self, method: str, *, count: int = 1, timeout: float = PATIENCE_S
     ) -> list[Message]:
-        """Wait without a loop until `count` messages of a method have come in all.
+        """Wait without a loop until `count` messages of a method are received in all.
 
         For tests of blocking clients, which run the loop of the peer.
 
