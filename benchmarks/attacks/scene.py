@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).resolve().parent
 SAMPLE_S = 0.05
+CALL_S = 10.0
+"""How long a call of the honest client may take; it gives up then."""
+
 QUIET_S = 1.0
 """The samples of so long count as one figure."""
 
@@ -265,6 +268,16 @@ class HonestClient:
         assert self.process.stdout is not None
         async for line in self.process.stdout:
             self.calls.append(json.loads(line))
+
+    async def calm(self, seconds: float) -> None:
+        """Wait for a time, and until a call that began in it has been reported."""
+        began = time.monotonic()
+        await asyncio.sleep(seconds)
+        for _ in range(round(CALL_S / SAMPLE_S)):
+            kept = (each for each in self.calls if each["kind"] == "kept")
+            if any(each["at"] >= began for each in kept):
+                return
+            await asyncio.sleep(SAMPLE_S)
 
     async def stop(self) -> None:
         """Have it end, and read what it still says."""
@@ -531,7 +544,7 @@ async def watched_attack(
     size = scene.size
     await asyncio.sleep(WARM_UP_S)
     times = [time.monotonic()]
-    await asyncio.sleep(size.before)
+    await honest.calm(size.before)
     before = quiet(samples)
     times.append(time.monotonic())
     outcome = await run_once(attack, scene)
@@ -541,7 +554,7 @@ async def watched_attack(
     if not attack.stops:
         await settled(samples, before, size)
         times.append(time.monotonic())
-        await asyncio.sleep(size.before)
+        await honest.calm(size.before)
         after = quiet(samples)
     times.append(time.monotonic())
     log_bytes = running_log_size(scene.running)

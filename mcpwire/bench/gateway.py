@@ -36,7 +36,7 @@ _SERVING: Final = re.compile(rb"serving (http://\S+)")
 _START_S: Final = 60.0
 _END_S: Final = 15.0
 _NAMED: Final = {"tools/call", "prompts/get"}
-"""Methods whose `name` parameter the gateway prefixes with the server's name."""
+"""Methods with a `name` parameter that the gateway prefixes with the server's name."""
 
 
 async def run_behind_gateway(

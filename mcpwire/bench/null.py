@@ -301,7 +301,7 @@ class NullServer:
                 pass
 
     def answer_line(self, line: bytes) -> bytes:
-        """Return the response to a line of stdio; empty for a notification."""
+        """Return the response to a line of stdio; empty for other messages."""
         request = find_request(line)
         if request is None:
             return b""

@@ -50,7 +50,7 @@ class NullProcess:
         return self.process.pid
 
     def watch(self, client: int) -> None:
-        """Set the process whose CPU time ``--record --watch`` records."""
+        """Set the client process for the CPU time of ``--record --watch``."""
         assert self.process.stdin is not None
         os.write(self.process.stdin.fileno(), b"%d\n" % client)
 

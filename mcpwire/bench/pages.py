@@ -367,7 +367,7 @@ def _faults(
 
 
 def _memory(subject: Subject) -> list[tuple[float, float]]:
-    """Return memory over total time, from samples whose time restarts in each round."""
+    """Return memory over total time; the time of samples restarts in each round."""
     begins = {each.round: each.at for each in subject.slices[::-1]}
     starts = [begins[round] for round in sorted(begins)]
     return [

@@ -49,7 +49,7 @@ _AT_ONCE: Final = 32
 """Calls after which the generator yields to the event loop, even if it is late."""
 
 _ALONE_S: Final = 2.0
-"""Maximum duration of the sequential calls whose messages are counted."""
+"""Maximum duration of the sequential calls for the count of messages."""
 
 _PHASES: Final = ("encode and send", "wait", "decode")
 

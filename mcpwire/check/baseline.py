@@ -34,7 +34,7 @@ class Comparison:
     """Findings that the baseline lacks or has with another verdict, and cases that did
     not run, which a baseline cannot contain."""
     stale: tuple[str, ...]
-    """Entries of the baseline whose verdict in the report differs."""
+    """Entries of the baseline with another verdict in the report."""
 
 
 def read_baseline(text: str) -> dict[Key, Verdict]:

@@ -37,7 +37,7 @@ _WORDS: Final = {
 def callable_tools(
     tools: Iterable[dict[str, Any]], allowed: Iterable[str] = ()
 ) -> list[dict[str, Any]]:
-    """Return the read-only tools (by annotation) and those whose names are allowed."""
+    """Return the read-only tools (by annotation) and those with allowed names."""
     patterns = tuple(allowed)
     return [
         tool

@@ -644,7 +644,7 @@ class _Run:
         return f"{shlex.join(words)} -- {self._target}"
 
     def _with_lender(self, run: _CellRun) -> list[str]:
-        """Return the cell's revision and any revision whose annotations it uses."""
+        """Return the cell's revision and any revision that lends it annotations."""
         lenders = [self._spoken_revisions[-1]] if run.borrows else []
         return [run.cell.revision, *lenders]
 

@@ -249,7 +249,8 @@ class ServerList:
     async def refresh(self) -> None:
         """Have it as it was when this was called, or later.
 
-        Nobody waits for a list that took too long: clients are told when it is there.
+        No request waits again for a list that took too long. Clients are notified when
+        a list that was left out is available.
         """
         if self.got >= self.wanted:
             self.wanted += 1  # it failed, and may go better now
@@ -266,7 +267,7 @@ class ServerList:
 
     async def _fetch(self) -> None:
         upstream, version = self.upstream, self.wanted
-        was_slow = self._is_slow
+        was_left_out = self.found is None and self.got >= 0
         try:
             found = await self._in_time()
         except (MCPError, OSError) as error:
@@ -287,19 +288,17 @@ class ServerList:
             upstream.problems.pop(self._method, None)
         finally:
             self.got, self._task = version, None
-        if was_slow and self.found is not None:
+        if was_left_out and self.found is not None:
             upstream.changes.tell(f"notifications/{self._capability}/list_changed")
 
     async def _in_time(self) -> Listed:
         timeout = self.upstream.timeout
         try:
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout(timeout) as limit:
                 return await self._pages()
-        except RequestTimeout:
-            raise
-        except TimeoutError as error:  # all pages together took too long
-            if timeout is None:
-                raise  # of the operating system
+        except TimeoutError as error:  # of all pages together, of one, of the system
+            if timeout is None or not limit.expired():
+                raise
             raise RequestTimeout(
                 method=self._method, timeout=timeout, elapsed=timeout
             ) from error

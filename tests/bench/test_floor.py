@@ -72,7 +72,7 @@ async def test_both_sides_run_on_one_core_and_this_thread_anywhere_afterwards():
     cores, others = os.sched_getaffinity(0), procfs.children(os.getpid())
     measuring = asyncio.create_task(measure_floor(600))
     while len(servers := procfs.children(os.getpid()) - others) < len(KINDS):  # noqa: ASYNC110 - other processes
-        await asyncio.sleep(0.01)  # until all have been started
+        await asyncio.sleep(0.01)  # between two looks: the count of servers ends it
     assert [os.sched_getaffinity(each) for each in servers] == [{max(cores)}] * 4
     measuring.cancel()
     await asyncio.wait([measuring])

@@ -156,7 +156,7 @@ for line in sys.stdin:
     result = dict(capabilities=dict(tools={}), tools=[SLOW], content=[],
                   serverInfo=dict(name="s", version="1"), protocolVersion="2025-11-25")
     if message["method"] == "tools/call":
-        time.sleep(0.05)
+        time.sleep(0.05)  # the subject: calls that take time, one after another
     if "id" in message:
         print(json.dumps(dict(jsonrpc="2.0", id=message["id"], result=result)))
         sys.stdout.flush()

@@ -108,7 +108,7 @@ async def test_what_holds_this_process_up_is_no_hang_of_the_server(anyio_backend
     async with serving(STREAM + ANSWER, STREAM) as (subject, heads):
         asking = asyncio.create_task(subject.request("ping", id=7))
         while not heads:  # noqa: ASYNC110 - what follows is of this very turn
-            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # one turn of the loop; a clock by hand
         loop.jump(60.0)  # the answer is there, and nothing has read it yet
         assert (await asking).result == {}
 

@@ -210,6 +210,7 @@ def test_what_a_second_connection_of_a_case_sent_is_shown():
     ("case", "start"), [(greets_another, Start.SHARED), (greets, Start.RAW)]
 )
 def test_the_start_of_a_process_is_no_part_of_the_bound_of_a_case(case, start):
+    # The subject starts for longer than the bound of the case.
     where = python("import time; time.sleep(0.5)" + OBEDIENT)
     (made_of_it,) = made(m_it=case)
     found = verdicts([_with(made_of_it, bound_s=0.3, start=start)], where=where)
@@ -477,7 +478,7 @@ import pathlib, time
 marker = pathlib.Path({str(tmp_path / "fetched")!r})
 if not marker.exists():
     marker.touch()
-    time.sleep(1)
+    time.sleep(1)  # the subject: a first start that takes long
 """
     options = _with(ONE, answer_s=0.3)
     found = verdicts(made(m_it=fine), options, python(fetched + OBEDIENT))

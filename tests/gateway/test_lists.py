@@ -217,6 +217,26 @@ async def test_nobody_waits_again_for_a_list_that_took_too_long(monkeypatch):
         assert tool_names(await client.list_tools()) == ["a_x", "b_y"]
 
 
+async def test_clients_hear_of_a_slow_list_that_failed_otherwise_meanwhile(monkeypatch):
+    monkeypatch.setattr(catalog, "LIST_RETRY_S", 0.0)
+    server = fake(methods={"tools/list": lambda p, s: SILENCE})
+    servers = {"a": named("a", "x"), "b": Member(server, timeout=0.05)}
+    heard = asyncio.Event()
+    gateway = Gateway(servers)
+    async with client_of(gateway, on_notification=lambda _: heard.set()) as client:
+        assert tool_names(await client.list_tools()) == ["a_x"]
+        server.methods["tools/list"] = lambda p, s: mcpwire.InternalError("no")
+        while "no answer" in _problem(gateway):
+            assert tool_names(await client.list_tools()) == ["a_x"]
+        server.methods["tools/list"] = lambda p, s: LISTING
+        assert tool_names(await client.list_tools()) == ["a_x", "b_y"]
+        await heard.wait()
+
+
+def _problem(gateway):
+    return gateway.status()["sets"][0]["servers"][1]["problems"]["tools/list"]
+
+
 # Freshness...
 
 

@@ -152,7 +152,7 @@ async def test_a_server_that_ends_its_subscription_is_listened_to_again(
     up = EndingServer(lasting)
     async with raw(up, "2025-11-25") as client:
         await client.ask("tools/list")
-        await asyncio.sleep(121)
+        await asyncio.sleep(121)  # of the virtual clock
         assert up.pauses() == pauses
         told = [line["method"] for line in client.lines]
         assert told.count(CHANGED) == len(pauses)
@@ -167,7 +167,7 @@ async def test_a_changed_subscription_that_ends_at_once_is_listened_to_again():
         for _ in range(2):
             client.request("subscriptions/listen", {"notifications": wanted})
             await client.hears("notifications/subscriptions/acknowledged")
-        await asyncio.sleep(20)
+        await asyncio.sleep(20)  # of the virtual clock
         assert up.pauses()[1:] == [0, 1, 2, 4, 8]
 
 
