@@ -240,7 +240,7 @@ def _check_challenged(text: str, server: Url) -> str:
     try:
         url = parse_url(text)
     except ValueError:
-        rule = "it is no URL"
+        rule = "it is not a URL"
     else:
         if same_origin(url, server):
             return text
@@ -368,7 +368,7 @@ def read_server_metadata(
     # RFC 8414, 3.3 and MCP: metadata with another issuer must not be used.
     if found != issuer and not (relaxed and _is_at_origin(found, issuer)):
         raise DiscoveryError(
-            f"{_SERVER} at '{mask_url(issuer)}' says that it is of '{mask_url(found)}'"
+            f"{_SERVER} at '{mask_url(issuer)}' has the issuer '{mask_url(found)}'"
         )
     members: dict[str, Any] = {
         **{name: _read_endpoint(document, name) for name in _ENDPOINTS},

@@ -187,7 +187,7 @@ def obtain(grant: Grant, request: TokenRequest) -> Steps[TokenResult]:
             return TokenResult(renewed, "refreshed")
     if request.asks_nobody:
         raise AuthRequired(
-            f"{request.server}: somebody has to log in, and this request asks no user"
+            f"{request.server}: a login is needed, and this request cannot ask the user"
         )
     return TokenResult((yield from log_in(grant, request, forgotten)), "logged-in")
 
@@ -245,7 +245,7 @@ def renew(grant: OAuth, request: TokenRequest) -> Steps[Renewal]:
         if fits(grant, record) and _is_good(record.tokens, request, now):
             return record, None  # refreshed by the holder of the lease
     raise AuthTemporarilyUnavailable(
-        f"{request.server}: other processes keep asking for its tokens, and none ends"
+        f"{request.server}: other processes hold the lock of its tokens"
     )
 
 
@@ -688,9 +688,7 @@ def _required(request: TokenRequest, url: str, chosen: tuple[str, ...]) -> AuthR
             url=url,
             scopes=chosen,
         )
-    return AuthRequired(
-        f"{request.server}: somebody has to log in", url=url, scopes=chosen
-    )
+    return AuthRequired(f"{request.server}: a login is needed", url=url, scopes=chosen)
 
 
 def finish(
@@ -760,7 +758,7 @@ def read_response(
     granted = params.get("code")
     if not granted:
         raise ResponseRefused(
-            "the browser came back without a code and without an error",
+            "the redirect after the login has neither a code nor an error",
             parameter="code",
         )
     return granted
@@ -773,9 +771,9 @@ def _check_state(given: str | None, state: str) -> None:
         given.encode("utf-8", "surrogatepass"), state.encode("ascii")
     ):
         raise ResponseRefused(
-            "the browser came back with another state than it was sent with"
+            "the redirect after the login has another state than the request"
             if given
-            else "the browser came back without a state",
+            else "the redirect after the login has no state",
             parameter="state",
         )
 

@@ -211,7 +211,7 @@ def check_times(claims: Mapping[str, Any], *, now: float, leeway: float) -> None
     if expires_at is not None and now - leeway >= expires_at:
         raise ClaimsError("it has expired")
     if begins_at is not None and now + leeway < begins_at:
-        raise ClaimsError("it is not good yet")
+        raise ClaimsError("it is not valid yet")
 
 
 def _text(claims: Mapping[str, Any], name: str) -> str | None:
@@ -315,7 +315,7 @@ def check_proof(
     if not is_signed(key, proof.algorithm, proof.signed, proof.signature):
         raise UnsoundToken("its signature is wrong")
     if key.key.thumbprint() != thumbprint:
-        raise UnsoundToken("it is of another key")
+        raise UnsoundToken("it is signed with another key")
     claims = read_part(proof.payload, "payload")
     issued_at, id = claims.get("iat"), claims.get("jti")
     # RFC 9449, 4.3.
@@ -324,7 +324,7 @@ def check_proof(
     if claims.get("ath") != token_hash(token):
         raise UnsoundToken("it is for another token")
     if not isinstance(issued_at, (int, float)) or abs(now - issued_at) > MAX_AGE_S:
-        raise UnsoundToken("it is too old, or its time has not come")
+        raise UnsoundToken("its time (iat) is too old or in the future")
     if not isinstance(id, str) or not 0 < len(id) <= LONGEST_ID:
         raise UnsoundToken("it has no usable id")
     until = issued_at + MAX_AGE_S + 1  # one more: times may be rounded to seconds

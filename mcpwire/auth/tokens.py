@@ -289,7 +289,7 @@ def read_tokens(
     # RFC 6749 section 7.1: a token of an unknown type is not used.
     if token_type is None:
         raise TokenError(
-            f"{_WHAT} gave a token of no type"
+            f"{_WHAT} gave a token without token_type"
             if kind is None
             else f"{_WHAT} gave a token of an unknown type, {steps.read_code(kind)!r}",
             status=answer.status,

@@ -262,7 +262,8 @@ class ResourceWatch:
         if changes.refused and not changes.is_closed:
             await changes.aclose()
             raise LocalProtocolError(
-                f"the server tells of no change of {changes.refused.as_params()}"
+                "the server sends no notifications of changes of "
+                f"{changes.refused.as_params()}"
             )
         if self._is_read or changes.is_closed:
             await changes.__anext__()

@@ -79,14 +79,14 @@ class Listening:
             self.acknowledged = Filter.of((params or {}).get("notifications"))
             refused = self.wanted.minus(self.acknowledged)
             if refused:
-                logger.info("the server will not tell of %s", refused.as_params())
+                logger.info("the server does not send %s", refused.as_params())
             self._changed.set()
 
     def _end(self, outcome: dict[str, Any] | Exception) -> None:
         self.outcome = outcome
         self._changed.set()
         if isinstance(outcome, RPCError):
-            logger.info("the server does not let us listen: %s", outcome)
+            logger.info("the server refused the subscription: %s", outcome)
         self._connection.inbound.wake()
         self.report_end()
 

@@ -445,4 +445,4 @@ class NotifyApp:
 
 
 def _unknown() -> HttpProblem:
-    return HttpProblem(404, "nobody knows the agent")
+    return HttpProblem(404, "the agent is unknown")

@@ -143,7 +143,7 @@ async def _watch(uri: str, upstreams: Upstreams, watched: Watched) -> None:
     try:
         await upstream.watch(raw, uri)
     except MCPError as error:
-        logger.debug("%r tells nothing of a resource: %s", upstream.name, error)
+        logger.debug("%r refused a subscription: %s", upstream.name, error)
     else:
         watched.append((upstream, raw, uri))
 

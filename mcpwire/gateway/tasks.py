@@ -116,7 +116,7 @@ async def _list(params: Json, request: RequestContext, upstreams: Upstreams) -> 
     if not upstreams.downstream.is_one:
         # 2025-11-25 basic/utilities/tasks, "Task Listing": only the tasks of the asking
         # client, which cannot be told from the others here.
-        raise MethodNotFound("tasks are not listed to clients that nobody can tell")
+        raise MethodNotFound("tasks are listed only to identified clients")
     if params.get("cursor") is not None:
         raise InvalidParams("unknown cursor: this list has one page")
     found: list[Any] = []
@@ -169,7 +169,7 @@ class WatchedTasks:
             try:
                 told = await upstream.client.hear(Filter(task_ids=frozenset((raw,))))
             except MCPError as error:
-                logger.debug("%r tells of no tasks: %s", upstream.name, error)
+                logger.debug("%r refused a subscription: %s", upstream.name, error)
                 continue
             self._watched[name] = owner
             if not told:

@@ -358,7 +358,7 @@ class Upstream:
         try:
             await self.client.notify("notifications/roots/list_changed")
         except TransportError as error:
-            logger.debug("roots/list_changed was not told: %s", error)
+            logger.debug("roots/list_changed was not sent: %s", error)
 
 
 class RelayFeatures(ClientFeatures):
@@ -526,7 +526,7 @@ class RelayClient(Client):
                 if await subscriptions.listen_again():
                     self._upstream.renewed()
             except RPCError as error:
-                logger.debug("%r tells nothing more: %s", self._upstream.name, error)
+                logger.debug("%r ended a subscription: %s", self._upstream.name, error)
                 return
             except MCPError:
                 continue

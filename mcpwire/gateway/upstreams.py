@@ -194,7 +194,7 @@ class Upstreams:
         )
         for outcome in outcomes:
             if isinstance(outcome, Exception):
-                logger.warning("a server could not be let go of: %s", outcome)
+                logger.warning("a server could not be released: %s", outcome)
 
     @property
     def is_busy(self) -> bool:

@@ -101,7 +101,9 @@ def check_headers(
             raise LocalProtocolError(f"{what}: {shown} cannot be a header's name")
         lower = name.lower()
         if lower in _RESERVED or lower.startswith(PARAM_PREFIX.lower()):
-            raise LocalProtocolError(f"{what}: {name!r} is for mcpwire to write")
+            raise LocalProtocolError(
+                f"{what}: mcpwire sets {name!r}; it must not be given"
+            )
         if not isinstance(value, str):
             raise LocalProtocolError(
                 f"{what}: the value of {name!r} must be str, got {type(value).__name__}"

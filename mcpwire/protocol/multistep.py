@@ -290,7 +290,7 @@ class PageWalk:
             return
         if cursor in self._seen:
             raise RemoteProtocolError(
-                f"{self._method}: the cursor {excerpt(cursor)} came twice",
+                f"{self._method}: the cursor {excerpt(cursor)} is repeated",
                 hint="the server's list would never end",
             )
         if len(self._seen) >= self._limit:  # one for each page

@@ -279,7 +279,7 @@ def _compare(fields: HeaderFields, name: str, body: Json) -> None:
     value = fields.get(key)
     if fields.repeats(key):
         # The joined values may equal the value in the body although none of them does.
-        raise HeaderMismatch(f"the header {name} came more than once")
+        raise HeaderMismatch(f"the header {name} is repeated")
     try:
         is_same = names.header_matches(value, body, header=name)
     except InvalidMessage as error:
@@ -293,9 +293,11 @@ def _mismatch(name: str, value: str | None, body: Json) -> HeaderMismatch:
         return HeaderMismatch(f"the header {name} is missing")
     said = _shown(value)
     if body is None:
-        return HeaderMismatch(f"the header {name} says {said}, the body nothing")
+        return HeaderMismatch(
+            f"the header {name} is {said}, the body has no such value"
+        )
     shown = _shown(body) if isinstance(body, str) else "something else"
-    return HeaderMismatch(f"the header {name} says {said}, the body {shown}")
+    return HeaderMismatch(f"the header {name} is {said}, the body has {shown}")
 
 
 def http_status(error: RPCError, *, is_admitted: bool) -> int:
@@ -339,11 +341,11 @@ class OriginPolicy:
         """Return why a request is refused, or ``None``."""
         if not self._allows_host(host, bound):
             shown = "is missing" if host is None else f"{_shown(host)} is not allowed"
-            return f"the Host {shown}; the server's allowed_hosts says which are"
+            return f"the Host {shown}; it must be in allowed_hosts of the server"
         if origin is not None and not self._allows_origin(origin, host):
             return (
-                f"the Origin {_shown(origin)} is not allowed; "
-                "the server's allowed_origins says which are"
+                f"the Origin {_shown(origin)} is not allowed; add the origin to "
+                "allowed_origins of the server"
             )
         return None
 
@@ -386,7 +388,7 @@ def _host_pattern(pattern: str) -> tuple[str, int | None]:
         text = f"[{text}]"  # IPv6 without brackets
     url = _parse_origin(f"http://{text}")
     if url is None:
-        raise ValueError(f"no host that could be allowed: {pattern!r}")
+        raise ValueError(f"not a host name or address: {pattern!r}")
     if pattern.startswith("*."):
         return f"*.{url.host}", None
     return url.host, url.port if text.endswith(f":{url.port}") else None
@@ -398,7 +400,7 @@ def _origin_pattern(pattern: str) -> str:
         return pattern
     url = _parse_origin(pattern.removesuffix(":*"))
     if url is None:
-        raise ValueError(f"no origin that could be allowed: {pattern!r}")
+        raise ValueError(f"not an origin: {pattern!r}")
     return f"{url.scheme}://{url.host}:*" if pattern.endswith(":*") else url.origin
 
 

@@ -339,7 +339,10 @@ class InputRounds:
         """Return the result with the questions and the sealed state."""
         request, number = self._request, self._round + 1
         if not self._asked or not may_ask(request):
-            logger.error("%s: it asked nothing, or may not ask", request.method)
+            logger.error(
+                "%s: the result has no input requests, or must not have any",
+                request.method,
+            )
             raise InternalError("the handler failed")
         if number > self._sealer.rounds:
             logger.error(

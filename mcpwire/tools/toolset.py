@@ -635,7 +635,7 @@ class ToolSet(Reading):
             return dict(wanted() or {})
         except Exception:
             # A failure of tracing must not prevent calls.
-            logger.exception("trace_context failed; the call goes without")
+            logger.exception("trace_context failed; the call is sent without it")
             return {}
 
     async def _send(

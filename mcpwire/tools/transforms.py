@@ -435,7 +435,7 @@ def _refusal(view: ToolView, keys: tuple[str, ...], options: Options) -> str | N
     if rule is not None:
         return rule
     if options.groups is not None and view.group not in options.groups:
-        return "its group is none of groups"
+        return "its group is not in groups"
     if options.lock is None or view.extra is not None:
         return None
     return options.lock.refusal(keys[-1], fingerprint(view.definition))

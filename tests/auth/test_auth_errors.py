@@ -74,7 +74,7 @@ def test_lists_are_taken_as_they_come(kind):
 @pytest.mark.attack("S23")
 @pytest.mark.parametrize("kind", [AuthRequired, InsufficientScope])
 def test_where_to_log_in_is_in_no_text(kind):
-    error = kind("somebody has to log in", url=URL)
+    error = kind("a login is needed", url=URL)
     assert "SENTINEL" not in f"{error} {error!r} {error.args}"
 
 

@@ -253,6 +253,6 @@ def test_a_refusal_says_why_in_printable_words(params, error, description):
 
 @pytest.mark.parametrize("params", [{}, {"code": ""}])
 def test_a_response_that_says_nothing_is_refused(params):
-    with pytest.raises(ResponseRefused, match="without a code") as refused:
+    with pytest.raises(ResponseRefused, match="neither a code") as refused:
         read_response({"state": STATE, **params}, state=STATE, metadata=server())
     assert refused.value.parameter == "code"

@@ -125,8 +125,8 @@ def test_the_type_of_a_token_has_no_case(kind):
 
 
 TYPES = {
-    "missing": (..., "of no type"),
-    "null": (None, "of no type"),
+    "missing": (..., "without token_type"),
+    "null": (None, "without token_type"),
     "unknown": ("mac", "of an unknown type, 'mac'"),
     "not a word": ("Bearer\r\nx", "of an unknown type, None"),
     "no text": (7, "of an unknown type, None"),

@@ -138,7 +138,7 @@ def test_without_a_terminal_nobody_is_asked(cli, server, auth, words):
     assert (done.code, done.out) == (3, "")
     url = TOLD.search(done.err)[1]
     assert url.startswith(f"{auth.issuer}/authorize?")
-    assert "somebody has to log in" in done.err
+    assert "a login is needed" in done.err
 
 
 def test_what_is_told_to_finish_a_login_finishes_it(cli, given, server):

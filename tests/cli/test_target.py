@@ -110,7 +110,10 @@ def test_a_secret_in_the_command_line_is_refused(name):
         (["-H", HUSH], "-H: a header is written 'NAME: VALUE'"),
         (["-H", "X-A: 1", "-H", "x-a: 2"], "header 'x-a' is given twice"),
         (["-H", ": 1"], "headers: '' cannot be a header's name"),
-        (["-H", "Content-Length: 1"], "'Content-Length' is for mcpwire to write"),
+        (
+            ["-H", "Content-Length: 1"],
+            "mcpwire sets 'Content-Length'; it must not be given",
+        ),
         (["-H", "X-A: \x01"], "the value of 'X-A' must be visible ASCII"),
         (["-H", "@/no/such"], "cannot read '/no/such': no such file or directory"),
         (["--header-env", "X-A"], "--header-env must be NAME=VARIABLE"),

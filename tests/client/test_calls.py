@@ -184,9 +184,9 @@ async def test_iterating_fetches_no_page_before_it_is_needed():
 async def test_a_list_that_never_ends_is_refused():
     server = FakeServer({"tools/list": lambda *_: {"tools": [], "nextCursor": "again"}})
     async with client(server) as c:
-        with pytest.raises(mcpwire.RemoteProtocolError, match="came twice"):
+        with pytest.raises(mcpwire.RemoteProtocolError, match="is repeated"):
             await c.list_tools()
-        with pytest.raises(mcpwire.RemoteProtocolError, match="came twice"):
+        with pytest.raises(mcpwire.RemoteProtocolError, match="is repeated"):
             _ = [tool async for tool in c.iter_tools()]
     page = lambda p, _: {"tools": [], "nextCursor": p.get("cursor", "") + "x"}  # noqa: E731 - short
     endless = FakeServer({"tools/list": page})

@@ -122,7 +122,7 @@ TOML = [
     ),
     (
         entry(URL, 'headers.Mcp-Session-Id = "SENTINEL"'),
-        "a: headers: 'Mcp-Session-Id' is for mcpwire to write",
+        "a: headers: mcpwire sets 'Mcp-Session-Id'; it must not be given",
     ),
     (
         entry('url = "http://host.example/"', 'headers.Authorization = "SENTINEL"'),
@@ -136,7 +136,7 @@ TOML = [
         entry(URL, 'auth = "Bearer SENTINEL"'),
         (
             "a: auth: must be 'oauth', a token (without 'Bearer') or a "
-            "table, got a text of 15 characters that is none"
+            "table, got a text of 15 characters that is not a token"
         ),
     ),
     (

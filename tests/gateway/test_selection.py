@@ -84,7 +84,10 @@ def test_a_wrong_list_is_refused_by_name(servers: str, what: str) -> None:
         (json.dumps({A: 1}), f"X-MCP-Headers['{A}']: expected an object of texts"),
         (json.dumps({A: {"X": 1}}), f"X-MCP-Headers['{A}']: the value of 'X' must be"),
         (json.dumps({A: {"": "secret"}}), f"X-MCP-Headers['{A}']: ''"),
-        (json.dumps({A: {"Host": "secret"}}), f"X-MCP-Headers['{A}']: 'Host' is for"),
+        (
+            json.dumps({A: {"Host": "secret"}}),
+            f"X-MCP-Headers['{A}']: mcpwire sets 'Host'",
+        ),
         (json.dumps({A: {"X": "secret\n"}}), f"X-MCP-Headers['{A}']: the value of 'X'"),
     ],
 )

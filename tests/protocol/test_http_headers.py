@@ -228,7 +228,7 @@ def test_what_mcpwire_writes_itself_is_no_users_header(name):
     with pytest.raises(LocalProtocolError) as caught:
         check_headers({name: "s3cret"}, "headers of the call")
     assert str(caught.value) == (
-        f"headers of the call: {name!r} is for mcpwire to write"
+        f"headers of the call: mcpwire sets {name!r}; it must not be given"
     )
     with pytest.raises(LocalProtocolError):
         RequestHeaders(URL, {name: "s3cret"})

@@ -69,7 +69,7 @@ async def test_only_the_groups_that_are_wanted_are_there(made):
     shelf = Shelf(a=[tool("x", meta={"group": "g"}), "y"], b=["z"])
     tools = await made(shelf, groups=["g", "b"])
     assert tools.names == ("mcp__a__x", "mcp__b__z")
-    assert tools.hidden == {"mcp__a__y": "its group is none of groups"}
+    assert tools.hidden == {"mcp__a__y": "its group is not in groups"}
 
 
 @pytest.mark.system("V12", "L-V7")

@@ -438,7 +438,7 @@ def _principal(owner: TokenOwner) -> Principal:
         found = owner if isinstance(owner, Principal) else Principal(**owner)
     if not (found.subject or found.client_id):
         # Two principals without a name would be equal.
-        raise ValueError("each token needs a subject or a client id that it is of")
+        raise ValueError("each token needs a subject or a client_id")
     return found
 
 
@@ -514,7 +514,9 @@ class ResourceServer:
         self._audience = read_audience(default if audience is None else audience)
         required = tuple(dict.fromkeys(map(check_scope, required_scopes)))
         if OFFLINE_ACCESS in required:
-            raise ValueError(f"no request needs {OFFLINE_ACCESS!r}: it is for clients")
+            raise ValueError(
+                f"scopes must not hold {OFFLINE_ACCESS!r}: it is for clients"
+            )
         self._required = frozenset(required)
         self._supported = tuple(map(check_scope, scopes_supported))
         self._includes = close_scopes(includes or {})
@@ -539,13 +541,10 @@ class ResourceServer:
             else:
                 self._bearers.append(verifier)
         if not (self._keys or self._bearers):
-            raise ValueError("somebody must believe tokens: give at least one verifier")
+            raise ValueError("a resource server needs at least one verifier")
         # 2026-07-28 basic/authorization, "Authorization Server Location".
         if not (self._servers or all(isinstance(v, OwnTokens) for v in verifiers)):
-            raise ValueError(
-                "clients must learn where to get tokens: name at least one of "
-                "authorization_servers"
-            )
+            raise ValueError("authorization_servers must hold at least one URL")
 
     def _make_realm(self, required: tuple[str, ...]) -> Realm:
         schemes = {True: ("Bearer", "DPoP"), False: ("Bearer",), "required": ("DPoP",)}
@@ -602,7 +601,7 @@ class ResourceServer:
         except MalformedCredentials as error:
             raise self._refused(str(error), "invalid_request", 400) from None
         if credentials is None:
-            raise self._refused("nothing is shown", None)
+            raise self._refused("the request has no credentials", None)
         principal = await self._believe(credentials)
         try:
             self._check_binding(principal, credentials)
@@ -620,20 +619,22 @@ class ResourceServer:
 
     def _read(self, headers: Headers, url: str) -> Credentials | None:
         if "?" in url and has_query_token(url):
-            raise MalformedCredentials("there is a token in the query")
+            raise MalformedCredentials("the query must not hold a token")
         found = [read_credentials(headers.all("authorization"))]
         found += [read_key(name, headers.all(name)) for name in self._keys]
         shown = [credentials for credentials in found if credentials is not None]
         # RFC 6750, 2: only one method to send a token per request.
         if len(shown) > 1:
-            raise MalformedCredentials("there is more than one way to prove something")
+            raise MalformedCredentials(
+                "the request has credentials in more than one header field"
+            )
         return shown[0] if shown else None
 
     async def _believe(self, credentials: Credentials) -> Principal:
         """Return the principal, from the first verifier that accepts the token."""
         token = credentials.token
         unsure: Exception | None = None
-        reason = "nobody believes tokens"
+        reason = "no verifier accepts the token"
         for verifier in self._keys.get(credentials.scheme, self._bearers):
             try:
                 return self._check(verifier, await verifier.verify(token))
@@ -642,10 +643,10 @@ class ResourceServer:
             except UnsoundToken as error:
                 reason = str(error)
                 # The token is genuine but not valid here: useful for the operator.
-                logger.info("a token that %r believes is refused: %s", verifier, error)
+                logger.info("a token that %r accepts is refused: %s", verifier, error)
             except AuthError as error:
                 unsure = unsure or error
-                logger.warning("%r cannot tell now: %s", verifier, error)
+                logger.warning("%r cannot verify a token now: %s", verifier, error)
             # A user's verifier: if it fails, the request is refused. Its message may
             # quote the token.
             except Exception as error:  # noqa: BLE001 - any error of the verifier
@@ -659,7 +660,7 @@ class ResourceServer:
             wait = unsure.retry_after
         seconds = RETRY_AFTER_S if wait is None else max(1, round(wait))
         raise AuthenticationRefused(
-            "nobody can tell now whose token it is",
+            "the token cannot be verified now",
             status=503,
             headers=(("retry-after", str(seconds)),),
         )
@@ -670,22 +671,22 @@ class ResourceServer:
         # server's name in its audience is for another server.
         is_own = isinstance(verifier, OwnTokens)
         if not (is_own or principal.audience & self._audience):
-            raise UnsoundToken("it is for somebody else")
+            raise UnsoundToken("its audience is another server")
         if principal.subject is None and principal.client_id is None:
-            raise UnsoundToken("it is of nobody")
+            raise UnsoundToken("it has neither a subject nor a client_id")
         leeway = 0.0 if is_own else LONGEST_LEEWAY_S
         over = inf if principal.expires_at is None else principal.expires_at + leeway
         if over <= self._clock():
-            raise UnsoundToken("it is good no more")
+            raise UnsoundToken("it has expired")
         return principal
 
     def _check_binding(self, principal: Principal, credentials: Credentials) -> None:
         is_bound = binding_of(principal.claims) is not None
         # RFC 9449, 7.2: a token that is bound to a key is invalid without a proof.
         if (credentials.scheme == "dpop") != is_bound:
-            raise UnsoundToken("it is sent in another way than it was given out")
+            raise UnsoundToken("its authorization scheme does not fit its type")
         if self._dpop == "required" if not is_bound else not self._dpop:
-            raise UnsoundToken("tokens of its kind are not taken")
+            raise UnsoundToken("tokens of its type are not accepted")
 
     def _check_proof(
         self,
@@ -728,5 +729,5 @@ def read_audience(audience: str | Collection[str]) -> frozenset[str]:
     """Return the accepted audiences of tokens. Raises `ValueError` if empty."""
     found = frozenset([audience] if isinstance(audience, str) else audience)
     if not found:
-        raise ValueError("tokens must be for somebody: audience must not be empty")
+        raise ValueError("audience must not be empty")
     return found

@@ -219,7 +219,7 @@ def read_keys(document: Mapping[str, Any]) -> tuple[CheckingKey, ...]:
         try:
             found.append(import_checking_jwk(jwk))
         except ValueError as error:
-            logger.debug("%s: one is passed over: %s", _KEYS, error)
+            logger.debug("%s: a key is skipped: %s", _KEYS, error)
     return tuple(found)
 
 
@@ -306,7 +306,7 @@ class IssuerKeys:
             return self._was_asked(now) or now - self._fetched_at < FRESH_S
         if self._was_asked(now):
             raise AuthTemporarilyUnavailable(
-                f"{_KEYS} are not known", retry_after=PAUSE_S
+                f"{_KEYS} are not available", retry_after=PAUSE_S
             )
         return False
 
@@ -331,13 +331,15 @@ class IssuerKeys:
                 self._url = None  # the metadata may name another URL by then
             if not self._is_usable(now):
                 raise
-            logger.warning("%s: those of before are used: %s", _KEYS, error)
+            logger.warning(
+                "%s: the fetch failed, the previous keys are used: %s", _KEYS, error
+            )
             return
         self._asked_at = self._fetched_at = now
         if document["keys"] != self._published:
             self._keys, self._published = keys, document["keys"]
             self.generation += 1
-            logger.info("%s: there are %d new ones", _KEYS, len(keys))
+            logger.info("%s: %d keys were fetched", _KEYS, len(keys))
 
     async def _ask(self, now: float) -> Mapping[str, Any]:
         if self._url is None:
@@ -346,7 +348,7 @@ class IssuerKeys:
 
     async def _discover(self, now: float) -> str:
         """Return the URL of the keys from the metadata of the issuer."""
-        refused: AuthError = DiscoveryError(f"{_METADATA} is nowhere")
+        refused: AuthError = DiscoveryError(f"{_METADATA} was not found")
         for url in server_metadata_urls(self._issuer):
             try:
                 document = await self._document(url, _METADATA, now)
@@ -355,10 +357,10 @@ class IssuerKeys:
                 continue
             # RFC 8414, 3.3: identical, or it must not be used.
             if document.get("issuer") != self._issuer:
-                raise DiscoveryError(f"{_METADATA} is of another one")
+                raise DiscoveryError(f"{_METADATA} has another issuer")
             place = document.get("jwks_uri")
             if not isinstance(place, str):
-                raise DiscoveryError(f"{_METADATA} names no place of its keys")
+                raise DiscoveryError(f"{_METADATA} has no jwks_uri")
             return place
         raise refused
 
@@ -475,12 +477,12 @@ class JwtVerifier:
         if not isinstance(kind, str) or kind.lower() not in _TYPES:
             raise UnsoundToken("it is of another type")
         if parts.algorithm not in self._algorithms:
-            raise UnsoundToken("it is signed in a way that is not taken")
+            raise UnsoundToken("its algorithm is not accepted")
         # If no key fits, the issuer may have a new one.
         if not await self._fits(parts, now) and not (
             await self._keys.renew(now) and await self._fits(parts, now)
         ):
-            raise UnsoundToken("its signature is of none of the issuer's keys")
+            raise UnsoundToken("no key of the issuer verifies its signature")
         return self._believe(read_part(parts.payload, "payload"), now)
 
     async def _fits(self, parts: SignedToken, now: float) -> bool:
@@ -495,11 +497,11 @@ class JwtVerifier:
         if found.issuer != self.issuer:
             raise ClaimsError("it is of another issuer")
         if found.expires_at is None:
-            raise ClaimsError("it never expires")
+            raise ClaimsError("it has no expiry time")
         if not found.audience:
-            raise ClaimsError("it is for nobody")
+            raise ClaimsError("it has no audience")
         if self._audience is not None and not found.audience & self._audience:
-            raise ClaimsError("it is for somebody else")
+            raise ClaimsError("its audience is another server")
         check_times(claims, now=now, leeway=self._leeway)
         return found
 
@@ -518,7 +520,7 @@ def _check_algorithms(
                 f"cannot check {name!r} with such a key: use {', '.join(possible)}"
             )
     if not named:
-        raise ValueError("at least one algorithm must be taken")
+        raise ValueError("algorithms must not be empty")
     return frozenset(named)
 
 
@@ -633,7 +635,7 @@ class IntrospectionVerifier:
         if len(pool) >= MOST_AT_ONCE:
             oldest = pool.to_evict(owner)
             if oldest is None or pool.owner(oldest) == owner:
-                raise AuthTemporarilyUnavailable(f"{_WHAT} is asked too much")
+                raise AuthTemporarilyUnavailable(f"too many requests to {_WHAT}")
             pool.discard(oldest)
             oldest.reschedule(0.0)
         evicted = asyncio.timeout(None)
@@ -644,7 +646,7 @@ class IntrospectionVerifier:
         except TimeoutError as error:
             if not evicted.expired():
                 raise
-            raise AuthTemporarilyUnavailable(f"{_WHAT} is asked too much") from error
+            raise AuthTemporarilyUnavailable(f"too many requests to {_WHAT}") from error
         finally:
             pool.discard(evicted)
         check_available(answer, _WHAT, now)
@@ -670,7 +672,7 @@ class IntrospectionVerifier:
     def _believe(self, said: Mapping[str, Any], now: float) -> Principal:
         # RFC 7662, 2.2: a boolean true, no similar value.
         if said.get("active") is not True:
-            raise ClaimsError("its issuer does not know it, or no more")
+            raise ClaimsError("its issuer reports it as not active")
         members = read_claims(said)
         if members["issuer"] not in {None, self.issuer}:
             raise ClaimsError("it is of another issuer")

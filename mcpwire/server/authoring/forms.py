@@ -240,7 +240,7 @@ def _checked(form: dict[str, Any], content: Mapping[str, Any]) -> dict[str, Any]
     try:
         fields = decode(RequestedSchema, form).properties
     except InvalidMessage as error:
-        raise LocalProtocolError(f"the form is none: {error}") from error
+        raise LocalProtocolError(f"the form is not valid: {error}") from error
     required = form.get("required", ())
     made: dict[str, Any] = {}
     faults = [

@@ -117,7 +117,7 @@ class LegacySse:
         except UnreadableMessage as problem:
             raise HttpProblem(400, problem.error) from None
         if type(value) is not dict and type(value) is not list:
-            raise HttpProblem(400, InvalidRequest("the body is no message"))
+            raise HttpProblem(400, InvalidRequest("the body is not a message"))
         # The body may span several lines; line breaks are whitespace in JSON.
         line = body.replace(b"\n", b" ").replace(b"\r", b" ") + b"\n"
         link.connection.request_info = exchange.info  # each message has its own head

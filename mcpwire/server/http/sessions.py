@@ -336,7 +336,7 @@ class HttpSession:
                 self._reply(answers, id, again[1])
                 return
             if answers.is_batch and dispatcher.opens_alone(params):
-                raise InvalidRequest("what stands alone is not part of a batch")
+                raise InvalidRequest("this message must not be part of a batch")
             can_ask = not self._shared.is_stateless
             request = dispatcher.admit(
                 id,

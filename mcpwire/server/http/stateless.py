@@ -66,7 +66,9 @@ class Stateless:
             return
         if type(message) is not Request:
             # 2026-07-28 streamable-http, "Sending Messages": MUST NOT be a response.
-            raise HttpProblem(400, InvalidRequest("a response is no message to POST"))
+            raise HttpProblem(
+                400, InvalidRequest("a response must not be sent by POST")
+            )
         params = message.params or {}
         call = _Call(exchange, message.id, is_json_only=self._is_json_only)
         try:
@@ -235,7 +237,7 @@ def _check_notification(exchange: Exchange, message: Notification) -> None:
     named = exchange.headers.get(METHOD.lower())
     # A repeated field is joined by commas, so it differs, too.
     if named is not None and named != message.method:
-        error = HeaderMismatch(f"the header {METHOD} says something else")
+        error = HeaderMismatch(f"the header {METHOD} has another value than the body")
         raise HttpProblem(400, error)
 
 

@@ -270,7 +270,8 @@ def _static_headers(target: Http) -> tuple[tuple[str, str], ...]:
         if _TOKEN.fullmatch(auth) is None or auth.lower() == "oauth":
             raise ValueError(
                 "auth must be 'oauth', a token (without 'Bearer') or a grant such as "
-                f"mcpwire.OAuth(), got a text of {len(auth)} characters that is none"
+                f"mcpwire.OAuth(), got a text of {len(auth)} characters that is not a "
+                "token"
             )
         return own + target.check({"authorization": f"Bearer {auth}"})
     except LocalProtocolError as error:

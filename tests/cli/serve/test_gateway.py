@@ -152,7 +152,7 @@ async def test_over_http_no_client_has_a_browser_opened(guarded):
         assert names
         assert all(name.startswith("open_") for name in names)
         said = await asyncio.to_thread(it.line, "'guarded' could not be connected to")
-        assert "somebody has to log in" in said.string
+        assert "a login is needed" in said.string
 
 
 async def test_on_stdio_the_address_of_a_login_is_told(guarded):

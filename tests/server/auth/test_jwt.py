@@ -85,7 +85,7 @@ def test_a_signature_goes_by_both_names_of_its_algorithm():
 def test_a_shared_secret_is_for_who_asks_for_it():
     made = token(SECRET, "HS256")
     assert verify(made, key=SECRET).subject == "ann"
-    assert "in a way" in refuse(made, key=SECRET, algorithms=["HS512"])
+    assert "algorithm is not accepted" in refuse(made, key=SECRET, algorithms=["HS512"])
 
 
 FORGED = {
@@ -171,7 +171,7 @@ def test_clocks_may_differ_a_little(members):
 def test_a_verifier_may_want_an_audience_of_its_own():
     assert verify(token(aud=["urn:a", RESOURCE]), audience="urn:a").subject == "ann"
     assert verify(token(aud="urn:a"), audience=["urn:a", "urn:b"]).subject == "ann"
-    assert "somebody else" in refuse(token(), audience="urn:a")
+    assert "another server" in refuse(token(), audience="urn:a")
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ def test_a_key_for_one_algorithm_is_for_no_other():
 
 def test_which_algorithms_are_taken_can_be_narrowed():
     assert verify(token(), algorithms="ES256").subject == "ann"
-    assert "in a way" in refuse(token(), algorithms=["RS256", "ES384"])
+    assert "algorithm is not accepted" in refuse(token(), algorithms=["RS256", "ES384"])
 
 
 def test_keys_that_check_nothing_are_passed_over():

@@ -139,7 +139,7 @@ def test_a_token_for_this_server_is_taken(options, audience):
 def test_who_runs_the_server_learns_why_a_real_token_is_refused(caplog):
     caplog.set_level(logging.INFO)
     refusal(resource(Verdicts({"t": principal(audience=())})), authorization="Bearer t")
-    assert "it is for somebody else" in caplog.text
+    assert "its audience is another server" in caplog.text
 
 
 @pytest.mark.rule("FLOW-23")

@@ -328,7 +328,7 @@ def test_an_answer_that_does_not_fit_is_told(given, content, faults):
 
 def test_a_form_that_nobody_can_read_is_the_servers_fault():
     form = one({"type": "string", "minLength": "three"})
-    with pytest.raises(LocalProtocolError, match="the form is none"):
+    with pytest.raises(LocalProtocolError, match="the form is not valid"):
         read_answer(form, {})
 
 

@@ -98,7 +98,7 @@ async def test_credentials_have_a_line_of_each_kind_a_second(clock, caplog):
             fields = {"authorization": f"Bearer {token}"}
             assert (await posted(http, call(), **fields)).status_code == 503
     kinds = [line.partition("> ")[2] for line in lines(caplog)]
-    assert kinds == ["cannot tell now: down", "failed: ZeroDivisionError"]
+    assert kinds == ["cannot verify a token now: down", "failed: ZeroDivisionError"]
 
 
 async def test_requests_that_are_refused_have_no_line_or_one(clock, caplog):
