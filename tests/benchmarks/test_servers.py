@@ -23,7 +23,8 @@ import subprocess, sys
 if sys.argv[1:]:
     child = subprocess.Popen([sys.executable, *sys.argv[1:]], stdin=subprocess.PIPE)
 sum(range(2_000_000))
-print("done", flush=True)
+sys.stdout.write("done\\n")
+sys.stdout.flush()
 sys.stdin.read()
 """
 PATIENCE_S = 30

@@ -426,7 +426,7 @@ async def test_watching_what_the_server_will_not_tell_is_refused():
     server = Mortal(SESSION)
     server.members["capabilities"] = {"resources": {}}
     async with mcpwire.Client(server, **QUICK) as client:
-        with pytest.raises(mcpwire.LocalProtocolError, match="tells of no change"):
+        with pytest.raises(mcpwire.LocalProtocolError, match="sends no notifications"):
             await anext(client.watch(URI))
 
 
