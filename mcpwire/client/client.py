@@ -497,7 +497,7 @@ class Client:
             RemoteProtocolError: The reply is invalid.
             LocalProtocolError: The call is not allowed; it was not sent.
 
-        Cancelling the task tells the server and returns at once.
+        Cancelling the task sends a cancellation to the server and returns at once.
         """
         params: dict[str, Any] = {"name": name}
         if arguments is not None:

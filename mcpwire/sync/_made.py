@@ -420,7 +420,7 @@ class Client(Owner):
             RemoteProtocolError: The reply is invalid.
             LocalProtocolError: The call is not allowed; it was not sent.
 
-        Cancelling the task tells the server and returns at once.
+        Ctrl-C tells the server and raises `KeyboardInterrupt`.
         """
         return self._run(
             self._inner.call_tool(

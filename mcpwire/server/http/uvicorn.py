@@ -800,7 +800,10 @@ _OPTIONS: Final[Mapping[str, Any]] = {
 }
 """The defaults of uvicorn's settings, which a caller may change."""
 
-_NO_EFFECT: Final = ("fd", "host", "port", "reload", "uds", "workers")
+_NO_EFFECT: Final = (
+    *("factory", "fd", "host", "port", "uds", "workers", "timeout_worker_healthcheck"),
+    *("reload", "reload_delay", "reload_dirs", "reload_excludes", "reload_includes"),
+)
 """Settings that only uvicorn's own command reads."""
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
@@ -916,7 +919,7 @@ async def serve_http(
     host, port = read_address(address)
     given = uvicorn or {}
     for name in _NO_EFFECT:
-        if given.get(name) not in {None, False, 1}:
+        if given.get(name) and (name, given[name]) != ("workers", 1):
             raise ValueError(
                 f"uvicorn's {name!r} has no effect here: one process serves the "
                 "address; server.asgi() runs under uvicorn's own command"

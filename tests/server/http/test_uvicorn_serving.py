@@ -49,10 +49,16 @@ def test_other_addresses_are_refused(address):
         read_address(address)
 
 
-@pytest.mark.parametrize("option", ["workers", "reload", "port", "uds"])
-async def test_options_of_uvicorn_that_would_do_nothing_are_refused(option):
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        *[("workers", 3), ("reload", True), ("port", 80), ("uds", "a.sock")],
+        *[("factory", True), ("reload_dirs", ["."]), ("reload_delay", 0.5)],
+    ],
+)
+async def test_options_of_uvicorn_that_would_do_nothing_are_refused(option, value):
     with pytest.raises(ValueError, match=f"{option!r} has no effect here"):
-        await serve_http(Small(), "127.0.0.1:0", uvicorn={option: 3})
+        await serve_http(Small(), "127.0.0.1:0", uvicorn={option: value})
 
 
 async def test_options_of_uvicorn_that_change_nothing_are_taken():
