@@ -1,4 +1,4 @@
-"""What a server asks of its client, in a session."""
+"""Requests of a server to its client in the session revisions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["FAMILY"]
 FAMILY: Final = Family("asking")
 
 CALLS: Final = "calls of the tools that ask"
-_TOOLS: Final = 4  # tools that a case calls
+_TOOLS: Final = 4  # maximum number per case
 
 case = FAMILY.where(
     revisions=LEGACY,
@@ -27,7 +27,7 @@ case = FAMILY.where(
 
 
 async def _ask(subject: Subject) -> list[Message]:
-    """Call the tools that ask, and return the requests of the server."""
+    """Call tools that send requests to the client; return these requests."""
     mark = len(subject.received)
     for params in asking_calls(subject)[:_TOOLS]:
         await subject.request("tools/call", params)

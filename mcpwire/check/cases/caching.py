@@ -1,4 +1,4 @@
-"""How long results may be kept, and by which clients (2026-07-28)."""
+"""Caching hints of results: `ttlMs` and `cacheScope` (2026-07-28)."""
 
 from __future__ import annotations
 

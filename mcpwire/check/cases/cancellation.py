@@ -1,4 +1,4 @@
-"""Cancellation by notification: what stops, and what does not."""
+"""Cancellation by notification: effects on the cancelled call and on other calls."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ FAMILY: Final = Family("cancellation")
 
 CANCELLED: Final = "notifications/cancelled"
 LASTS_S: Final = 1.0
-_CANCELLED_S: Final = 0.5  # long enough to be cancelled before it is over
-TWELVE_S: Final = 12.0  # for twelve calls, one after another
+_CANCELLED_S: Final = 0.5  # long enough for a cancellation before the end of the call
+TWELVE_S: Final = 12.0  # time limit for twelve consecutive calls
 
 case = FAMILY.where(needs=("role:slow",))
 
@@ -78,7 +78,7 @@ over = case.where(
 )
 
 
-# The decorator next to the function adds its case first.
+# Decorators run from bottom to top: the lower one adds its case first.
 @over.must(
     "TR-STDIO-11.a",
     "nothing more is sent for a cancelled request",
@@ -94,7 +94,7 @@ over = case.where(
     revisions=LEGACY,
 )
 async def cancelled_call(subject: Subject) -> None:
-    """Cancel a call; look for its answer until one of the same length is over."""
+    """Cancel a call; check that it stays unanswered until an equal later call ends."""
     call = await start_slow(subject, _CANCELLED_S)
     await subject.notify(CANCELLED, {"requestId": call.id, "reason": "mcpwire"})
     await subject.barrier()
@@ -107,7 +107,7 @@ async def cancelled_call(subject: Subject) -> None:
     await subject.barrier()
     for found in subject.answers_to(call.id):
         if "result" in found.value and position(subject, found) < is_read:
-            # It was over before the cancellation was read: the machine is busy.
+            # The call ended before the cancellation was read: the machine is busy.
             subject.absent("call that takes long enough to be cancelled")
         subject.broken("no answer to the cancelled call", found.raw)
 
@@ -145,7 +145,7 @@ async def every_second(subject: Subject) -> None:
     ids = [subject.next_id() for _ in range(12)]
     for id in ids:
         await subject.send(subject.message("tools/call", params, id=id))
-    await subject.barrier(timeout=TWELVE_S)  # a server may answer one after another
+    await subject.barrier(timeout=TWELVE_S)  # a server may run the calls one by one
     for id in ids[::2]:
         await subject.notify(CANCELLED, {"requestId": id})
     for id in ids[1::2]:

@@ -1,4 +1,4 @@
-"""Lists and resources that change, and the clients that hear of it."""
+"""Notifications of changed lists and resources."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FAMILY: Final = Family("list_changed")
 
 UPDATED: Final = "notifications/resources/updated"
 CHANGED: Final = "notifications/{}/list_changed"
-_WATCHED: Final = 20  # resources that a case subscribes to
+_WATCHED: Final = 20  # maximum number per case
 
 for _id, _listed in (("TOOL-05", TOOLS), ("RES-03", RESOURCES), ("PROMPT-03", PROMPTS)):
 
@@ -55,7 +55,7 @@ def _updates(subject: Subject, mark: int) -> list[Message]:
 
 
 async def _quiet_change(subject: Subject, when: str) -> None:
-    """Change something and back, and find nothing told of it."""
+    """Call the changing tool twice; check that no resource update arrives."""
     mark = len(subject.received)
     await change(subject)
     await change(subject)

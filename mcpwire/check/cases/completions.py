@@ -18,7 +18,7 @@ __all__ = ["FAMILY"]
 
 FAMILY: Final = Family("completions")
 
-TRIED: Final = 8  # arguments that a case completes
+TRIED: Final = 8  # maximum number per case
 LARGEST: Final = 100
 
 _UNKNOWN: Final = {
@@ -30,7 +30,7 @@ case = FAMILY.where(revisions=since("2025-03-26"), needs=("completions",))
 
 
 def _completable(subject: Subject) -> Iterator[tuple[dict[str, Any], str]]:
-    """Yield references with the names of arguments that may be completed."""
+    """Yield the reference and the name of each argument that may be completed."""
     for prompt in subject.facts.prompts:
         for argument in prompt_arguments(prompt):
             ref = {"type": "ref/prompt", "name": prompt.get("name")}
@@ -50,7 +50,7 @@ def _completable(subject: Subject) -> Iterator[tuple[dict[str, Any], str]]:
 async def _completed(
     subject: Subject, **more: Any
 ) -> AsyncIterator[tuple[Answer, dict[str, Any]]]:
-    """Complete the first arguments with nothing typed."""
+    """Yield answers and completions of the first arguments, for an empty value."""
     for ref, name in list(_completable(subject))[:TRIED]:
         params = {"ref": ref, "argument": {"name": name, "value": ""}, **more}
         answer = await subject.request("completion/complete", params)

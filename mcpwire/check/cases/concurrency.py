@@ -1,4 +1,4 @@
-"""Many at once over HTTP: calls, sessions, connections that are left."""
+"""Concurrency over HTTP: calls, sessions, idle and abandoned connections."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _expect_text(subject: Subject, answer: Answer, text: str) -> None:
 
 
 async def _at_once(subject: Subject, count: int) -> None:
-    """Make many calls at once; each must get its own text back."""
+    """Make `count` concurrent calls; check that each returns its own text."""
     ids = [subject.next_id() for _ in range(count)]
     texts = {id: f"mcpwire-{id}-of-{count}" for id in ids}
 
@@ -142,7 +142,7 @@ async def slow_and_quick(subject: Subject) -> None:
         subject.absent("tool that takes a while")
     id = subject.next_id()
     response = await subject.send(subject.message("tools/call", params, id=id))
-    for _ in range(2):  # the first may be read before the call
+    for _ in range(2):  # the server may read the first before the call
         await subject.request(
             subject.facts.barrier, timeout=subject.bound_s + _LASTING_S
         )
@@ -175,7 +175,7 @@ async def idle_connections(subject: Subject) -> None:
 async def left_sessions(subject: Subject) -> None:
     for _ in range(200):
         other = await subject.another()
-        other.session_id = None  # so that nothing ends it
+        other.session_id = None  # prevents the DELETE that ends the session
     await subject.request(subject.facts.barrier)
     fresh = await subject.another()
     await fresh.request(fresh.facts.barrier)

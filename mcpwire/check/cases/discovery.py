@@ -1,4 +1,4 @@
-"""2026-07-28: discovery, versions, what each request and result carries, no state."""
+"""2026-07-28: discovery, versions, metadata of requests and results, statelessness."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ async def extensions_have_prefixes(subject: Subject) -> None:
 
 
 def _with_meta(**changed: Any) -> Callable[[dict[str, Any]], None]:
-    """Return what changes `_meta`; a member that is ``None`` is left out."""
+    """Return a function that sets members of `_meta`; ``None`` removes a member."""
 
     def change(message: dict[str, Any]) -> None:
         meta = message["params"]["_meta"]
@@ -124,7 +124,7 @@ def _of_version(version: str, method: str = "server/discover") -> Changed:
 
 
 def names_versions(data: Any) -> bool:
-    """Tell whether the data of an error has the revision among the supported ones."""
+    """Return whether the data of an error lists 2026-07-28 as a supported version."""
     supported = data.get("supported") if isinstance(data, dict) else None
     return isinstance(supported, list) and MODERN[0] in supported
 
@@ -147,7 +147,7 @@ exchange(
 
 
 async def _refusal(subject: Subject) -> tuple[dict[str, Any], Reaction]:
-    """Return the data of the error for an unknown version, and all that came."""
+    """Request an unknown version; return the data of the error and the reaction."""
     reaction = await subject.late(await _of_version(UNKNOWN).to(subject))
     if -32022 not in reaction.codes:
         subject.absent("error -32022")
@@ -210,7 +210,7 @@ async def versions_agree(subject: Subject) -> None:
     supported = (await _refusal(subject))[0].get("supported")
     listed = versions.get("supportedVersions")
     both = isinstance(supported, list) and isinstance(listed, list)
-    # The error may leave out the versions that have no stateless form.
+    # The error may omit the versions of the session era.
     holds = both and _modern(supported) == _modern(listed)
     subject.expect(holds, f"{listed}", f"{supported}")
 
@@ -220,7 +220,7 @@ def _modern(versions: Any) -> set[str]:
 
 
 async def _initialize(subject: Subject) -> Answer:
-    """Do what a client of the session era does first."""
+    """Send the `initialize` request of a client of the session era."""
     hello = {**subject.hello(), "protocolVersion": LEGACY[-1]}
     message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
     return await subject.answer(1, await subject.send(message, headers=_NO_HEADERS))
@@ -295,15 +295,15 @@ for _letter, (_method, _params) in zip("bcdef", _REMOVED.items(), strict=True):
         send=Request(
             _method, _params, text=f"`{_method}` with this revision's `_meta`"
         ),
-        # A server of both eras may say which one the connection has.
+        # A server of both eras may answer -32022: the connection is stateless.
         expect=Error(-32601, *([-32022] if _is_hello else [])),
-        # One of both eras may begin a session all the same: `initialize` selects it.
+        # Such a server may also start a session: `initialize` selects that era.
         lenient=Result() if _is_hello else None,
         why="a client of both eras takes the server for one of the older era",
     )
 
 
-# --- what each request carries --------------------------------------------------------
+# --- request metadata -----------------------------------------------------------------
 
 exchange(
     case.must,
@@ -415,7 +415,7 @@ exchange(
 )
 
 
-# --- no state -------------------------------------------------------------------------
+# --- statelessness --------------------------------------------------------------------
 
 
 @first.must(
@@ -471,15 +471,15 @@ async def capabilities_are_forgotten(subject: Subject) -> None:
     subject.expect(not asked, "no `inputRequests`", second)
 
 
-# --- what the server sends ------------------------------------------------------------
+# --- server messages ------------------------------------------------------------------
 
 
 def _looks(
     of: Callable[..., Callable[[Run], Run]], id: str, title: str, **facts: Any
 ) -> Callable[[Callable[[Message], str | None]], None]:
-    """Add a case that looks at each message of the connection, at the end.
+    """Return a decorator that adds a case for all messages of the connection.
 
-    The decorated function says what is wrong with a message; ``None``: nothing.
+    The decorated function returns the fault of a message, or ``None``.
     """
 
     def add(check: Callable[[Message], str | None]) -> None:

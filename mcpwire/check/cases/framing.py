@@ -1,4 +1,4 @@
-"""Framing over stdio: where a line ends, what octets it may hold, how they come in."""
+"""Framing over stdio: partial and combined lines, line ends, encoding, size."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ __all__ = ["FAMILY"]
 
 FAMILY: Final = Family("framing")
 
-LARGE_S: Final = 10.0  # for the answer to what is many lines, or a long one
+LARGE_S: Final = 10.0  # time limit for the answer to many lines or to a long line
 _PAUSE_S: Final = 0.001
-"""Between two parts of a line, so that the server reads them one by one.
+"""Pause between two parts of a line, so that the server reads them separately.
 
-Where it reads them at once all the same, the case shows less, and passes.
+If the server still reads them together, the case tests less, and passes.
 """
 
 _LATE_S: Final = 1.0
-"""How much later the answer to an earlier request may come."""
+"""Maximum delay of an answer after the answer to a later request."""
 
 case = FAMILY.where(transports=("stdio",))
 flood = case.where(start=Start.OWN, is_once=True, is_hostile=True, bound_s=60.0)
@@ -53,7 +53,7 @@ async def _in_parts(subject: Subject, *parts: bytes) -> None:
         await asyncio.sleep(_PAUSE_S)
 
 
-# --- parts and many at once -----------------------------------------------------------
+# --- partial and combined lines -------------------------------------------------------
 
 
 @case.robust(
@@ -74,7 +74,7 @@ async def every_split(subject: Subject) -> None:
         id = subject.next_id()
         line = encode(subject.message(barrier, params, id=id)) + b"\n"
         await _in_parts(subject, line[:at], line[at:])
-        await subject.answer(id)  # A11.e has what comes while an answer is written
+        await subject.answer(id)  # A11.e sends input while the server writes
 
 
 @case.robust(
@@ -144,7 +144,7 @@ async def crossed_parts(subject: Subject) -> None:
             await subject.answer(id)
 
 
-# --- ends of lines, and what is between the tokens ------------------------------------
+# --- line ends and white space --------------------------------------------------------
 
 exchange(
     case.robust,
@@ -212,8 +212,8 @@ exchange(
     bound_s=40.0,
 )
 async def last_line(subject: Subject) -> None:
-    # A server that drops what it works at when its input ends answers by chance: it has
-    # read the line. One that ends at once loses it most times.
+    # A server that cancels its work at the end of its input answers only by chance, but
+    # it has read the line. A server that exits at once loses the line most times.
     answered, lost = 0, 0
     while answered < 5:
         one = await subject.another() if answered or lost else subject
@@ -229,7 +229,7 @@ async def last_line(subject: Subject) -> None:
                 subject.broken("an answer before most processes end", found.actual)
 
 
-# --- octets ---------------------------------------------------------------------------
+# --- encoding -------------------------------------------------------------------------
 
 exchange(
     FAMILY.robust,
@@ -355,7 +355,7 @@ async def texts_come_back(subject: Subject) -> None:
     if (answer.result or {}).get("isError") or answer.error is not None:
         subject.absent("echo tool that takes such a text")
     if "\u00e9" not in texts_of(answer.message):
-        # What a tool makes of a text is its own; the line ends have to come back.
+        # Only a tool that returns the text makes the server write its line ends.
         subject.absent("echo tool that gives a text back")
 
 

@@ -1,8 +1,8 @@
-"""Arguments made from schemas, with one deviation at a time.
+"""Fuzzing: arguments with one deviation from their schema; secrets in errors.
 
-What was sent last before a finding is the least that shows it: arguments that fit, but
-for one member. Each case sends at most `CALLS` requests within `ROOM_S`; the seed of
-the run chooses which.
+The last request before a finding is a minimal example: its arguments are valid except
+for one member. A case sends at most `CALLS` requests and stops after `ROOM_S` seconds;
+the seed of the run selects the requests.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ SECRET_NAME: Final = re.compile(
     r"(?i)token|secret|passw|passphrase|key|credential|"
     r"(?:^|[_-])(?:auth|authorization|cookie|jwt|pass|pat|pwd)(?:$|[_-])"
 )
-"""Variables of the environment that reports do not show."""
+"""Names of environment variables and header fields whose values are secret."""
 
 ROOM_S: Final = 2.5
-UNFIT: Final = 2  # prompts or templates that fail with plain values; then no more
+UNFIT: Final = 2  # failures with plain values after which a case tries no further one
 FINE: Final = frozenset({-32600, -32602, -32002, -32020})
-"""The codes that say that the request was wrong."""
+"""Error codes that report a fault of the request."""
 
 Arguments: TypeAlias = dict[str, Any]
 
@@ -85,7 +85,7 @@ ODD: Final = {
 
 
 def _schemas(tool: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    """Return the arguments of a tool with their schemas."""
+    """Return the names and schemas of the arguments of a tool."""
     schema = tool.get("inputSchema")
     if not isinstance(schema, dict):
         return []
@@ -105,9 +105,9 @@ Deviate: TypeAlias = "Callable[[Mapping[str, Any], Arguments], Iterator[Argument
 def _chosen(
     subject: Subject, deviate: Deviate
 ) -> list[tuple[str, Arguments, Arguments]]:
-    """Return the calls of a case: tool, arguments that fit, those to send.
+    """Return the calls of a case: tool name, valid arguments, arguments to send.
 
-    Where there are too many, the seed chooses.
+    More than `CALLS` calls are reduced to a random sample.
     """
     found = [
         (str(tool["name"]), fit, arguments)
@@ -122,14 +122,14 @@ def _chosen(
 def _check(
     subject: Subject, answer: Answer, expected: str = "a result, or an error -32602"
 ) -> None:
-    """Find an error that does not say that the request was wrong."""
+    """Check that an answer is a result or an error with a code in `FINE`."""
     subject.expect(_is_fine(answer), expected, answer)
 
 
 async def _call(subject: Subject, params: dict[str, Any]) -> Answer:
-    """Call a tool; an error without an id counts too.
+    """Call a tool; accept an error without an id as the answer.
 
-    That of a request which the server cannot read has none.
+    The error for a request that the server cannot read has no id.
     """
     id, before = subject.next_id(), len(subject.received)
 
@@ -152,7 +152,7 @@ async def _call(subject: Subject, params: dict[str, Any]) -> Answer:
 
 
 async def _is_slow(subject: Subject, name: str, fit: Arguments) -> bool:
-    """Tell whether a tool takes long with arguments that fit, too."""
+    """Return whether a call with valid arguments exceeds the time limit."""
     shown = subject.last_sent
     try:
         await _call(subject, {"name": name, "arguments": fit})
@@ -165,10 +165,10 @@ async def _is_slow(subject: Subject, name: str, fit: Arguments) -> bool:
 def _fuzzed(
     id: str, title: str, sends: str, *, is_wrong: bool = True, is_quick: bool = True
 ) -> Callable[[Deviate], Deviate]:
-    """Add the case that sends what the decorated function yields.
+    """Return a decorator that adds a case for the arguments that a function yields.
 
-    What is wrong must be refused at once. What fits may take as long as it likes: a
-    tool that is not done within the bound is left out.
+    Invalid arguments (`is_wrong`) must be answered within the time limit. A tool that
+    exceeds the limit with valid arguments is skipped.
     """
 
     def add(deviate: Deviate) -> Deviate:
@@ -239,7 +239,7 @@ def _missing(tool: Mapping[str, Any], fit: Arguments) -> Iterator[Arguments]:
     "each argument just outside of its minimum, maximum, length or choices",
 )
 def _beyond(tool: Mapping[str, Any], fit: Arguments) -> Iterator[Arguments]:
-    """Yield arguments just outside of what the schema bounds."""
+    """Yield arguments just outside the bounds in their schemas."""
     for name, schema in _schemas(tool):
         types = _types(schema)
         for keyword, step in (("minimum", -1), ("maximum", 1)):
@@ -290,7 +290,7 @@ def _extra(_: Mapping[str, Any], fit: Arguments) -> Iterator[Arguments]:
     is_quick=False,
 )
 def _odd(tool: Mapping[str, Any], fit: Arguments) -> Iterator[Arguments]:
-    """Yield values of a wrong type; what fits may say how much to do."""
+    """Yield values of a wrong type only: a valid number may set an amount of work."""
     for name, schema in _schemas(tool):
         types = _types(schema)
         if types and not types & {"number", "integer"}:
@@ -307,7 +307,7 @@ def _odd(tool: Mapping[str, Any], fit: Arguments) -> Iterator[Arguments]:
     is_quick=False,
 )
 def _more(tool: Mapping[str, Any], fit: Arguments) -> Iterator[Arguments]:
-    """Yield arguments that fit, with one more of those that may be left out."""
+    """Yield valid arguments with one more optional argument each."""
     for name, schema in _schemas(tool):
         if name not in fit:
             only = {"properties": {name: schema}, "required": [name]}
@@ -344,7 +344,7 @@ async def out_of_bounds(subject: Subject) -> None:
 
 
 async def _get(subject: Subject, name: str, arguments: Arguments) -> Answer | None:
-    """Get a prompt; ``None``: it takes as long as it likes, like a tool."""
+    """Get a prompt; return ``None`` if it exceeds the time limit, now or earlier."""
     key = f"prompt {name}"
     if key in subject.facts.unfit:
         return None
@@ -357,9 +357,9 @@ async def _get(subject: Subject, name: str, arguments: Arguments) -> Answer | No
 
 
 def _is_fine(answer: Answer | None) -> bool:
-    """Tell whether an answer to plain arguments came, and is no internal error.
+    """Return whether an answer is a result or an error with a code in `FINE`.
 
-    Else a backend is perhaps out of reach, and no other answer says more.
+    A failure with plain arguments may be an unreachable backend: skip the others.
     """
     return answer is not None and (answer.error is None or answer.code in FINE)
 
@@ -434,7 +434,7 @@ async def templates(subject: Subject) -> None:
                 return
             answer = await _read(subject, before + value + rest)
             if answer is None:
-                return  # it may have to be fetched; whether the server goes on is asked
+                return  # a slow read is no fault; the runner checks the server after it
             sent += 1
             _check(subject, answer, "contents, or an error -32602 or -32002")
         spent += monotonic() - began
@@ -443,14 +443,14 @@ async def templates(subject: Subject) -> None:
 
 
 async def _read(subject: Subject, uri: str) -> Answer | None:
-    """Read a resource; ``None``: it takes as long as it likes, like a tool."""
+    """Read a resource; return ``None`` if that exceeds the time limit."""
     try:
         return await subject.request("resources/read", {"uri": uri})
     except NoAnswer:
         return None
 
 
-# --- what answers tell ----------------------------------------------------------------
+# --- secrets and internals in errors --------------------------------------------------
 
 TRACES: Final = re.compile(
     r"Traceback \(most recent call last\)"
@@ -476,7 +476,7 @@ def _failures(subject: Subject) -> Iterator[str]:
 
 
 def _text(value: Any) -> str:
-    """Return all texts in a value."""
+    """Return the scalars in a value as text, one per line."""
     if isinstance(value, dict):
         return "\n".join(_text(each) for each in value.values())
     if isinstance(value, list):
@@ -499,7 +499,7 @@ async def no_traces(subject: Subject) -> None:
 
 
 def _secrets(subject: Subject) -> list[str]:
-    """Return what only the server and its user know."""
+    """Return the secrets given as environment variables, tokens or header fields."""
     env = subject.target.env if isinstance(subject.target, Stdio) else None
     found = [value for name, value in (env or {}).items() if SECRET_NAME.search(name)]
     found += subject.facts.tokens.values()

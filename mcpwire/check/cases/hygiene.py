@@ -1,7 +1,7 @@
-"""Stdout, resources and the end of a server over stdio.
+"""Stdout, resource use and shutdown of a server over stdio.
 
-The end comes last: the shared connection is closed by the first case that needs that,
-and each case looks at one side of it. So they cost no process of their own.
+The cases of `at_end` run last. The first one closes the input of the shared process;
+each checks one aspect of the same shutdown, so that none starts a process of its own.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ __all__ = ["FAMILY"]
 FAMILY: Final = Family("hygiene")
 
 GRACE_S: Final = 5.0
-"""How long a server may take to end."""
+"""Time limit for the exit of the server."""
 
 _LONGER: Final = 20
-"""How many half seconds more while it works: the machine may be busy."""
+"""Maximum number of further waits of 0.5 s while the process uses the CPU."""
 
 _ANSWERS_S: Final = 0.3
-"""How long a server has to answer before its input ends."""
+"""Time for the server to answer before its input ends."""
 
 _REQUESTS: Final = 1000
 _AT_ONCE: Final = 50
@@ -67,7 +67,7 @@ alone = case.where(
 
 
 async def _ends(stdio: StdioPeer) -> bool:
-    """Wait for the end of a process, as long as it works towards it."""
+    """Return whether a process exits in time; wait longer while it uses the CPU."""
     if await stdio.wait_exit(GRACE_S):
         return True
     for _ in range(_LONGER):
@@ -76,7 +76,7 @@ async def _ends(stdio: StdioPeer) -> bool:
             return True
         after = work_of(stdio.pid)
         if after is None or (after == before and not after[0]):
-            break  # it waits for something else
+            break  # it is idle: more time does not help
     return stdio.is_over
 
 
@@ -103,7 +103,7 @@ async def lines_are_messages(subject: Subject) -> None:
     _expect_messages(subject, subject.received)
 
 
-# --- resources ------------------------------------------------------------------------
+# --- resource use ---------------------------------------------------------------------
 
 
 @attrs.frozen
@@ -138,7 +138,7 @@ async def _ask_many(subject: Subject, count: int) -> None:
 
 
 async def _uses(subject: Subject) -> tuple[_Use, _Use]:
-    """Return what the server uses after 200 requests, and after 1,000 more."""
+    """Return the resource use after 200 requests and after 1,000 more."""
     stdio = subject.need_stdio()
     if not HAS_PROC:
         subject.absent("/proc")
@@ -184,7 +184,7 @@ async def children_stay(subject: Subject) -> None:
 async def memory_stays(subject: Subject) -> None:
     before, after = await _uses(subject)
     grown = after.memory - before.memory
-    for _ in range(2):  # a heap grows until its collector runs, a leak each time
+    for _ in range(2):  # garbage collection stops the growth of a heap, not a leak
         if grown > _MEMORY:
             await _ask_many(subject, _REQUESTS)
             before, after = after, _use_of(subject, subject.need_stdio().pid)
@@ -194,7 +194,7 @@ async def memory_stays(subject: Subject) -> None:
     )
 
 
-# --- the end --------------------------------------------------------------------------
+# --- shutdown -------------------------------------------------------------------------
 
 
 @attrs.frozen
@@ -202,16 +202,16 @@ class _End:
     in_time: bool
     code: int | None
     lines: list[Message]
-    """What it wrote behind the end of its input."""
+    """Messages that the server wrote after the end of its input."""
     left: set[int]
-    """Its descendants that go on."""
+    """Process ids of descendants that still run."""
 
 
 _ENDS: Final[WeakKeyDictionary[Subject, _End]] = WeakKeyDictionary()
 
 
 async def _end(subject: Subject) -> _End:
-    """Close the server's input, once; return how it ended."""
+    """Close the server's input on the first call; return how the process ended."""
     stdio = subject.need_stdio()
     if subject not in _ENDS:
         before, pids = len(subject.received), descendants(stdio.pid)
@@ -231,7 +231,7 @@ def _expect_end(subject: Subject, *, in_time: bool) -> None:
     subject.expect(in_time, f"its end within {GRACE_S:g} s", "it goes on")
 
 
-# The decorator next to the function adds its case first.
+# Decorators run from bottom to top: the lower one adds its case first.
 @at_end.robust(
     "A07.a",
     "the server of a session ends when its input ends",
@@ -331,7 +331,7 @@ async def ends_with_its_client(subject: Subject) -> None:
     for _ in range(5):
         id = subject.next_id()
         await subject.send(subject.message(subject.facts.barrier, id=id))
-    # A server that is told of its end at once may answer before, or not at all.
+    # If the input ended at once, the server might or might not answer before it exits.
     await stdio.wait_exit(_ANSWERS_S)
     stdio.close_input()
     _expect_end(subject, in_time=await _ends(stdio))

@@ -1,4 +1,4 @@
-"""Calls that come back for more input (2026-07-28)."""
+"""Multi-round-trip calls: results that request client input (2026-07-28)."""
 
 from __future__ import annotations
 
@@ -31,26 +31,26 @@ case = FAMILY.where(revisions=MODERN, needs=("role:ask",))
 
 @attrs.frozen
 class Round:
-    """A call, and the answer that asks for more."""
+    """A call and the answer that requests input."""
 
     params: dict[str, Any]
     answer: Answer
 
     @property
     def requests(self) -> dict[str, Any]:
-        """What it asks for."""
+        """`inputRequests` of the answer."""
         found = (self.answer.result or {}).get("inputRequests")
         return found if isinstance(found, dict) else {}
 
     @property
     def state(self) -> dict[str, Any]:
-        """The state that comes back with the next round."""
+        """`requestState` of the answer as params of the next round; may be empty."""
         result = self.answer.result or {}
         return {k: result[k] for k in ("requestState",) if k in result}
 
     @property
     def responses(self) -> dict[str, Any]:
-        """Answers to all that it asks for."""
+        """`inputResponses` for all input requests."""
         return {
             key: answer_to(str(each.get("method")), _params(each))
             for key, each in self.requests.items()
@@ -81,7 +81,7 @@ async def _call(
 async def _begin(
     subject: Subject, capabilities: Mapping[str, Any] = ALL, *, with_state: bool = False
 ) -> Round:
-    """Call the tools that ask until one comes back for input."""
+    """Call tools until one requests input; return that round."""
     for params in asking_calls(subject)[:4]:
         found = Round(params, await _call(subject, params, capabilities))
         if _asks(found.answer) and (found.state or not with_state):
@@ -129,7 +129,7 @@ async def valid_requests(subject: Subject) -> None:
 async def _check_declared(
     subject: Subject, capabilities: dict[str, Any], allowed: dict[str, str]
 ) -> None:
-    """Find a request for what was not declared; `allowed`: method -> mode or ""."""
+    """Check that tools request only `allowed` input (method -> mode, or "")."""
     for params in asking_calls(subject)[:4]:
         found = Round(params, await _call(subject, params, capabilities))
         for each in found.requests.values():
@@ -163,7 +163,7 @@ async def nothing_declared(subject: Subject) -> None:
     why="the client cannot answer, and the call cannot go on",
 )
 async def only_declared(subject: Subject) -> None:
-    await _begin(subject)  # which declares everything: it must not be remembered
+    await _begin(subject)  # declares all; the server must not remember that
     for capabilities, allowed in (
         ({"elicitation": {"form": {}}}, {"elicitation/create": "form"}),
         ({"elicitation": {"url": {}}}, {"elicitation/create": "url"}),
@@ -174,7 +174,7 @@ async def only_declared(subject: Subject) -> None:
 
 
 async def _refusals(subject: Subject) -> list[Answer]:
-    """Return what comes back where a client cannot answer."""
+    """Return answers to calls that need input, from a client without capabilities."""
     await _begin(subject)
     found = []
     for params in asking_calls(subject)[:4]:

@@ -1,4 +1,4 @@
-"""JSON-RPC: ids, errors, batches, and what is no request."""
+"""JSON-RPC: ids, methods, errors, malformed messages, batches."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ __all__ = ["FAMILY"]
 
 FAMILY: Final = Family("jsonrpc")
 
-# Before 2025-11-25 the schema has no form for an error without an id.
+# Before 2025-11-25 the schema does not allow an error without an id.
 HAS_NAMELESS: Final = since("2025-11-25")
 NO_BATCHES: Final = ("2024-11-05", "2025-06-18", *HAS_NAMELESS)
 
-# Without `_meta` a request is of an older era, in which the method may be unknown.
+# A request without `_meta` belongs to an older era, which may lack the method.
 UNREAD: Final = AnyOf(Result(), Error(-32601))
 
 BROKEN: Final = (
@@ -42,7 +42,7 @@ BROKEN: Final = (
     Octets(b'{"jsonrpc":"2.0","id":1,"method":"ping"}}'),
 )
 INVALID: Final = Error(-32600, -32602, -32020)
-"""Over HTTP the headers of 2026-07-28 do not fit such a message either."""
+"""-32020: over HTTP the headers of 2026-07-28 do not match such a message."""
 
 nameless = FAMILY.where(revisions=HAS_NAMELESS)
 batches = FAMILY.where(revisions=("2025-03-26",))
@@ -78,7 +78,7 @@ async def large_ids_come_back(subject: Subject) -> None:
     before = len(subject.received)
     response = await subject.send(subject.message(subject.facts.barrier, id=id))
     if response is None:
-        await subject.barrier()  # what is answered out of turn has a second more
+        await subject.barrier()  # an answer out of order may take a second more
     with contextlib.suppress(NoAnswer):
         await subject.answer(id, response, timeout=1.0 if response is None else None)
         return
@@ -119,7 +119,7 @@ async def ids_differ_by_type(subject: Subject) -> None:
     for number in range(7001, 7011):
         ids += [number, str(number)]
     messages = [subject.message(subject.facts.barrier, id=id) for id in ids]
-    # Those over HTTP meet in the server only if none is answered before the next one.
+    # Over HTTP the server holds both requests at once only if they are sent together.
     sent = await asyncio.gather(*map(subject.send, messages))
     for id, response in zip(ids, sent, strict=True):
         await subject.answer(id, response)
@@ -141,7 +141,7 @@ async def errors_have_ids(subject: Subject) -> None:
         try:
             answer = await subject.request("mcpwire/no-such-method", id=id)
         except NotAnswered:
-            if len(subject.received) == before:  # RPC-31.a finds that
+            if len(subject.received) == before:  # RPC-31.a reports it
                 subject.absent("message for an unknown method")
             raise
         subject.expect(answer.error is not None, "an error", answer)
@@ -252,7 +252,7 @@ exchange(
 )
 
 
-# --- what is no request ---------------------------------------------------------------
+# --- malformed messages ---------------------------------------------------------------
 
 exchange(
     nameless.should,

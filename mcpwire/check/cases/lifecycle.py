@@ -1,4 +1,4 @@
-"""The handshake of the session revisions: order, versions, what it is made of."""
+"""The handshake of the session revisions: result, versions, params, order."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ first = case.where(start=Start.RAW, is_quick=False, bound_s=40.0)
 
 
 def _hello(subject: Subject, **changed: Any) -> dict[str, Any]:
-    """Return the params of `initialize`; a member that is ``None`` is left out."""
+    """Return the params of `initialize` with changes; ``None`` removes a member."""
     members = {**subject.hello(), **changed}
     return {name: value for name, value in members.items() if value is not None}
 
 
 async def _initialize(subject: Subject, params: Mapping[str, Any] | None) -> Answer:
-    """Send `initialize`; over HTTP, take the session that it makes."""
+    """Send `initialize`; over HTTP, use the session id of its response."""
     answer = await subject.request("initialize", params)
     if answer.response is not None:
         made = answer.response.fields.get("mcp-session-id")
@@ -48,7 +48,7 @@ async def _initialize(subject: Subject, params: Mapping[str, Any] | None) -> Ans
     return answer
 
 
-# --- the result -----------------------------------------------------------------------
+# --- result ---------------------------------------------------------------------------
 
 
 @case.must(
@@ -196,7 +196,7 @@ async def open_hello(subject: Subject) -> None:
     await subject.barrier()
 
 
-# --- the order ------------------------------------------------------------------------
+# --- order ----------------------------------------------------------------------------
 
 
 @case.robust(
@@ -228,7 +228,7 @@ async def early_request(subject: Subject) -> None:
 
 
 async def _http_answer(subject: Subject, id: int, response: Any) -> Answer | None:
-    """Return the answer of an exchange; ``None`` where its status refuses it."""
+    """Return the answer to an HTTP request; ``None`` if a 4xx status refuses it."""
     try:
         return await subject.answer(id, response)
     except NoAnswer:
@@ -253,7 +253,7 @@ async def early_ping(subject: Subject) -> None:
     hello = await _initialize(subject, subject.hello())
     subject.expect(hello.result is not None, "a result of `initialize`", hello)
     try:
-        found = await subject.answer(id)  # a server may answer out of turn
+        found = await subject.answer(id)  # a server may answer out of order
     except NoAnswer as error:
         subject.broken("an answer to the ping", error.actual)
     if found.error is not None:
@@ -278,7 +278,7 @@ async def second_hello(subject: Subject) -> None:
     if answer.response is not None:
         made = answer.response.fields.get("mcp-session-id")
         if answer.result is not None and made not in {None, kept}:
-            return  # a session of its own
+            return  # the server has opened another session
     await subject.barrier()
     if answer.result is not None:
         subject.lenient("an error", answer)

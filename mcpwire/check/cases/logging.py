@@ -1,4 +1,4 @@
-"""Log messages: levels, their filter, and their receivers."""
+"""Log messages: levels of a session or a request, order, declared capability."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _setting(*levels: Any) -> tuple[Request, ...]:
     return tuple(Request("logging/setLevel", {"level": each}) for each in levels)
 
 
-# --- the session's level --------------------------------------------------------------
+# --- session level --------------------------------------------------------------------
 
 exchange(
     session.should,
@@ -127,7 +127,7 @@ async def level_is_lowered(subject: Subject) -> None:
     subject.expect(found and first, "log messages", f"{len(found)} messages")
 
 
-# --- the request's level --------------------------------------------------------------
+# --- request level --------------------------------------------------------------------
 
 
 @request.must(

@@ -1,4 +1,4 @@
-"""`_meta`, icons, media types and annotations, wherever they come."""
+"""`_meta`, icons, media types, annotations and titles in all messages."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ newer = case.where(revisions=since("2025-06-18"))
 
 
 def _objects(subject: Subject) -> Iterator[tuple[Message, dict[str, Any]]]:
-    """Yield all objects of all messages."""
+    """Yield each protocol object of each message, with its message."""
     for message in subject.received:
         if isinstance(message.value, dict):
             for each in walk(message.value):
@@ -34,7 +34,7 @@ def _objects(subject: Subject) -> Iterator[tuple[Message, dict[str, Any]]]:
 
 
 def _keys(subject: Subject) -> Iterator[tuple[Message, str]]:
-    """Yield the keys of all `_meta`."""
+    """Yield each key of each `_meta`, with its message."""
     for message, each in _objects(subject):
         if isinstance(meta := each.get("_meta"), dict):
             for key in meta:
@@ -42,7 +42,7 @@ def _keys(subject: Subject) -> Iterator[tuple[Message, str]]:
 
 
 def _prefixes(subject: Subject) -> list[tuple[Message, str]]:
-    """Return the prefixes of all keys that have one."""
+    """Return the prefixes of keys of `_meta`, with their messages."""
     found = [
         (message, key.rpartition("/")[0])
         for message, key in _keys(subject)

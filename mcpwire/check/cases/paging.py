@@ -1,4 +1,4 @@
-"""Pages of the four lists."""
+"""Pagination of the four lists."""
 
 from __future__ import annotations
 

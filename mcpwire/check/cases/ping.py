@@ -77,6 +77,6 @@ async def while_a_call_runs(subject: Subject) -> None:
             subject.need_tool("slow"), 2.0
         )
         if not is_chosen or clock() - began < 0.9:
-            raise  # the call is just quick
+            raise  # the tool itself is quick
         subject.broken("the answer to the ping first", "that to the call first")
     await subject.answer(call.id, call.response, timeout=1.0 + subject.bound_s)

@@ -1,4 +1,4 @@
-"""Progress of a call: its token, its order, its end."""
+"""Progress notifications: token, order, end."""
 
 from __future__ import annotations
 

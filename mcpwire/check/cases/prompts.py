@@ -1,4 +1,4 @@
-"""Prompts: their list, what they give, what is refused."""
+"""Prompts: list, refused requests, messages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["FAMILY", "fit_arguments", "prompt_arguments"]
 
 FAMILY: Final = Family("prompts")
 
-GETS: Final = 8  # prompts that a case gets
+GETS: Final = 8  # maximum number per case
 
 declared = FAMILY.where(needs=("prompts",))
 listed = FAMILY.where(needs=("prompt:",))
@@ -90,7 +90,7 @@ exchange(
 
 
 async def _gets(subject: Subject) -> AsyncIterator[Answer]:
-    """Get the first prompts, with a plain text for each argument they require."""
+    """Yield results of the first prompts, with a plain text per required argument."""
     began = monotonic()
     for prompt in subject.facts.prompts[:GETS]:
         if monotonic() - began > ROOM_S:

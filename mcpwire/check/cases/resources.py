@@ -1,4 +1,4 @@
-"""Resources: their lists, what reading gives, what is no resource, subscriptions."""
+"""Resources: lists, refused reads, contents, subscriptions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["FAMILY"]
 FAMILY: Final = Family("resources")
 
 NOWHERE: Final = "mcpwire-check://no-such/resource"
-READS: Final = 8  # resources that a case reads
+READS: Final = 8  # maximum number per case
 LISTED: Final = "nothing by itself: it looks at what is listed"
 
 declared = FAMILY.where(needs=("resources",))
@@ -36,7 +36,7 @@ read = listed.where(sends="resources/read of the first resources that are listed
 subscribing = FAMILY.where(revisions=LEGACY, needs=("resources.subscribe",))
 
 
-# --- the lists ------------------------------------------------------------------------
+# --- lists ----------------------------------------------------------------------------
 
 
 add_list_cases(FAMILY, RESOURCES, ("RES-01.a", "RES-02.a", "RES-02.b"))
@@ -75,7 +75,7 @@ async def templates(subject: Subject) -> None:
             subject.broken(f"a template: {error}", text)
 
 
-# --- what is no resource --------------------------------------------------------------
+# --- refused reads --------------------------------------------------------------------
 
 
 @declared.must(
@@ -92,7 +92,7 @@ async def not_found(subject: Subject) -> None:
     if (answer.result or {}).get("contents"):
         subject.absent("URI that has no resource")
     if answer.result is not None:
-        subject.absent("error for a URI that has no resource")  # RES-06.a tells
+        subject.absent("error for a URI that has no resource")  # RES-06.a reports it
     subject.expect_error(answer, -32602)
 
 
@@ -143,7 +143,7 @@ CLIMBS: Final = ("/../" * 12 + "etc/passwd", "/..%2f" * 12 + "etc%2fpasswd")
 
 
 def _climbing(subject: Subject) -> list[str]:
-    """Return URIs that lead out of the places where the server has resources."""
+    """Return URIs of /etc/passwd, most of them by path traversal."""
     found = ["file:///etc/passwd", "file:///mcpwire" + CLIMBS[0]]
     for template in subject.facts.templates[:4]:
         for climb in ("../" * 12 + "etc/passwd", "..%2f" * 12 + "etc%2fpasswd"):
@@ -183,13 +183,13 @@ exchange(
 )
 
 
-# --- what reading gives ---------------------------------------------------------------
+# --- contents -------------------------------------------------------------------------
 
 
 async def _answers(subject: Subject) -> AsyncIterator[tuple[dict[str, Any], Answer]]:
-    """Read the first resources that are listed."""
+    """Yield the first listed resources, each with the answer to its read."""
     for resource in subject.facts.resources[:READS]:
-        # It may have to be fetched; whether the server goes on is asked.
+        # A slow read is no fault; the runner checks the server after the case.
         with contextlib.suppress(NoAnswer):
             params = {"uri": resource.get("uri")}
             answer = await subject.request("resources/read", params)
@@ -199,7 +199,7 @@ async def _answers(subject: Subject) -> AsyncIterator[tuple[dict[str, Any], Answ
 async def _reads(
     subject: Subject,
 ) -> AsyncIterator[tuple[dict[str, Any], list[dict[str, Any]], Answer]]:
-    """Read the first resources that are listed, those that can be."""
+    """Yield the first listed resources that can be read, with contents and answer."""
     async for resource, answer in _answers(subject):
         contents = (answer.result or {}).get("contents")
         if isinstance(contents, list):

@@ -1,4 +1,4 @@
-"""Each message of the server fits the schema of its revision."""
+"""Validity of all server messages against the schema of their revision."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FAMILY: Final = Family("schema")
 
 
 def _stems() -> dict[str, tuple[str, ...]]:
-    """Return the type of each message that a server sends -> its revisions."""
+    """Return the revisions of each type of message that a server sends."""
     found: dict[str, list[str]] = {}
     for revision, schema in load().items():
         names = {schema.error, *schema.sendable["server"].values()}

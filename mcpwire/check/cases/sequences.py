@@ -1,4 +1,4 @@
-"""Several requests in flight, the same id twice, and JSON that is hard to read."""
+"""Requests in flight, duplicate ids, and extreme JSON."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ FAMILY: Final = Family("sequences")
 
 SOURCE: Final = "basic/index#result-responses"
 
-LATE_S: Final = 1.0  # for an answer that another one has overtaken
+LATE_S: Final = 1.0  # time limit for an answer that arrives out of order
 _LISTS: Final = {"tools": "tools", "prompts": "prompts", "resources": "resources"}
 
 
 @attrs.frozen
 class _Asked:
-    """A request, and what its answer must be."""
+    """A request and the check of its answer."""
 
     id: int | str
     fits: Callable[[Message], object]
@@ -45,7 +45,7 @@ class _Asked:
 
 
 class _Model:
-    """Makes random valid requests; knows what the answer to each must be."""
+    """Source of random requests, each with a check of its answer."""
 
     def __init__(self, subject: Subject, *, can_echo: bool, has_errors: bool) -> None:
         self.subject = subject
@@ -58,7 +58,7 @@ class _Model:
         return [name for name in _LISTS if self.subject.facts.declares(name)]
 
     def next(self) -> tuple[dict[str, Any], _Asked]:
-        """Return a request and what is expected of its answer."""
+        """Return a random request message, and the check of its answer."""
         number = self.subject.next_id()
         id = self.subject.random.choice((number, f"mcpwire-{number}"))
         return self.subject.random.choice(self._kinds)(id)
@@ -97,7 +97,7 @@ async def _can_echo(subject: Subject) -> bool:
 
 
 async def _has_errors(subject: Subject) -> bool:
-    """Tell whether an unknown method is answered, not refused by HTTP alone."""
+    """Return whether an unknown method has an answer, not only an HTTP status."""
     try:
         await subject.request("mcpwire/no-such-method")
     except NotAnswered:
@@ -106,7 +106,7 @@ async def _has_errors(subject: Subject) -> bool:
 
 
 async def _traffic(subject: Subject, count: int, width: int) -> None:
-    """Keep requests in flight, and hold each answer against the model."""
+    """Send `count` random requests, at most `width` in flight; check each answer."""
     can_echo, has_errors = await _can_echo(subject), await _has_errors(subject)
     model = _Model(subject, can_echo=can_echo, has_errors=has_errors)
     open_: list[_Asked] = []
@@ -184,7 +184,7 @@ async def same_id_twice(subject: Subject) -> None:
         await subject.answer(id)
     await subject.barrier()
     await subject.barrier()
-    # An answer that comes later would be taken for the next case's.
+    # A later answer would count for the next case.
     await subject.until(
         lambda: all(len(subject.answers_to(i)) > 1 for i in ids), LATE_S
     )
@@ -225,7 +225,7 @@ async def same_id_in_two_sessions(subject: Subject) -> None:
             each.expect(fits, f"the text of session {name}", answer)
 
 
-# --- JSON that is hard to read --------------------------------------------------------
+# --- extreme JSON ---------------------------------------------------------------------
 
 BOUNDED: Final = AnyOf(Result(), Refusal())
 

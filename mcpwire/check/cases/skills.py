@@ -22,7 +22,7 @@ ID: Final = "io.modelcontextprotocol/skills"
 DECLARED: Final[dict[str, Any]] = {"extensions": {ID: {}}}
 NAME: Final = re.compile(r"(?!.*--)[a-z0-9]([a-z0-9-]{0,62}[a-z0-9])?")
 DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
-_FILES: Final = 8  # files that a case reads
+_FILES: Final = 8  # maximum number per case
 
 case = FAMILY.where(revisions=MODERN, needs=("extension:skills",))
 

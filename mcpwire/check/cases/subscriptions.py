@@ -80,9 +80,9 @@ async def told_with_its_id(subject: Subject) -> None:
 
 
 async def _change_and_hear(subject: Subject) -> int:
-    """Change something and back; return how much of `received` was there before.
+    """Call the changing tool twice; return the length of `received` before the calls.
 
-    Absent where nothing is told of it.
+    The verdict is `absent` if no notification of the change arrives.
     """
     mark = len(subject.received)
     await change(subject)
@@ -181,7 +181,7 @@ async def only_what_was_asked(subject: Subject) -> None:
 
 
 def _told_on(found: Listening) -> list[Message]:
-    """Return what was told on a subscription, by its id or its stream."""
+    """Return the notifications of a subscription, found by its id or its stream."""
     streams = [
         each
         for each in found.subject.received[found.begins :]

@@ -1,4 +1,4 @@
-"""The extension io.modelcontextprotocol/tasks of 2026-07-28."""
+"""Tasks, the extension io.modelcontextprotocol/tasks (2026-07-28)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ alone = case.where(needs=("extension:tasks",))
 
 
 def _candidates(subject: Subject) -> list[dict[str, Any]]:
-    """Return params of calls that may become tasks, the likely ones first."""
+    """Return params of calls that may become tasks, the role `task` first."""
     tools = [t for t in subject.facts.callable_tools if not is_named_like(t, "ask")]
     role = subject.facts.roles.get("task")
     tools.sort(key=lambda tool: tool is not role)
@@ -41,7 +41,7 @@ def _candidates(subject: Subject) -> list[dict[str, Any]]:
 
 
 async def _begin(subject: Subject) -> tuple[dict[str, Any], Answer]:
-    """Begin a task, and return the params of its call with the answer."""
+    """Start a task; return the params of its call and the answer."""
     for params in _candidates(subject):
         try:
             answer = await subject.request("tools/call", declaring(DECLARED, params))
@@ -56,7 +56,7 @@ async def _begin(subject: Subject) -> tuple[dict[str, Any], Answer]:
 
 
 async def _of(subject: Subject, method: str, answer: Answer, **more: Any) -> Answer:
-    """Send a request about the task of an answer."""
+    """Send a request about the task that an answer has started."""
     params = {"taskId": (answer.result or {})["taskId"], **more}
     return await subject.request(method, declaring(DECLARED, params))
 
@@ -271,7 +271,7 @@ async def told(subject: Subject) -> None:
                 after=mark,
             )
         except NoAnswer:
-            subject.absent("notification of the task")  # which servers may send
+            subject.absent("notification of the task")  # servers need not send it
     for each in found.messages:
         if each.method == "notifications/tasks":
             _check_task(subject, each.params, each.raw)

@@ -1,4 +1,4 @@
-"""Tasks of 2025-11-25: calls that are answered at once, and go on."""
+"""Tasks of 2025-11-25: calls whose results the client fetches later."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _support(tool: dict[str, Any]) -> str:
 
 
 def _tool(subject: Subject, wanted: Collection[str]) -> dict[str, Any]:
-    """Return params that call a tool with such a support of tasks."""
+    """Return params that call a tool whose `taskSupport` is one of `wanted`."""
     for tool in subject.facts.callable_tools:
         if _support(tool) in wanted and arguments_for(tool) is not None:
             return call_of(tool)
@@ -49,7 +49,7 @@ def _tool(subject: Subject, wanted: Collection[str]) -> dict[str, Any]:
 
 
 async def _begin(subject: Subject) -> tuple[dict[str, Any], Answer]:
-    """Begin a task, and return it with the answer."""
+    """Start a task; return the task and the answer."""
     params = _tool(subject, ("optional", "required"))
     answer = await subject.request("tools/call", {**params, "task": {"ttl": _TTL}})
     found = (answer.result or {}).get("task")
@@ -67,7 +67,7 @@ async def _end(subject: Subject, task: dict[str, Any]) -> Answer:
 
 
 async def _status(subject: Subject, task: dict[str, Any]) -> tuple[Any, Answer]:
-    """Return the status of a task, with the answer; absent where it is gone."""
+    """Return the status of a task and the answer; verdict `absent` if it is gone."""
     answer = await _of(subject, "tasks/get", task)
     if answer.result is None:
         subject.absent("task that is kept")
@@ -75,7 +75,7 @@ async def _status(subject: Subject, task: dict[str, Any]) -> tuple[Any, Answer]:
 
 
 async def until_over(subject: Subject, get: Callable[[], Awaitable[Answer]]) -> Answer:
-    """Ask for a task until it is over; absent where it is not within the bound."""
+    """Poll a task until its end or an error; verdict `absent` after the time limit."""
     began = monotonic()
     while True:
         answer = await get()
@@ -330,7 +330,7 @@ async def no_tasks(subject: Subject) -> None:
 
 
 async def check_task_ignored(subject: Subject) -> None:
-    """Find a call with a task that has no result, as it has without one."""
+    """Check that a call with `task` has a result with content, as without `task`."""
     params = call_of(subject.need_tool("echo"))
     plain = await subject.request("tools/call", params)
     if "content" not in (plain.result or {}):

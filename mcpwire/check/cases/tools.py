@@ -1,4 +1,4 @@
-"""Tools: their list, their schemas, what calls give, what is refused."""
+"""Tools: list, schemas, refused calls, results."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ called = calls.where(revisions=since("2025-11-25"))
 shown = called.where(sends=CALLED, revisions=since("2025-06-18"))
 
 
-# --- the list -------------------------------------------------------------------------
+# --- list and schemas -----------------------------------------------------------------
 
 
 add_list_cases(FAMILY, TOOLS, ("TOOL-01.a", "TOOL-02.a", "TOOL-03.a"))
@@ -70,7 +70,7 @@ async def same_order(subject: Subject) -> None:
 
 
 def _check_schemas(subject: Subject, member: str) -> None:
-    """Hold a schema of each tool against that of its dialect."""
+    """Validate a schema of each tool with the meta-schema of its dialect."""
     seen = 0
     for tool in subject.facts.tools:
         schema = tool.get(member)
@@ -163,7 +163,7 @@ async def names_are_unique(subject: Subject) -> None:
     subject.expect(not twice, "no name twice", twice)
 
 
-# --- what is refused ------------------------------------------------------------------
+# --- refused calls --------------------------------------------------------------------
 
 exchange(
     FAMILY.robust,
@@ -212,7 +212,7 @@ exchange(
 
 
 async def _refused(subject: Subject, tool: dict[str, Any], arguments: Any) -> Answer:
-    """Call a tool with arguments that it must refuse."""
+    """Call a tool with arguments that it must refuse; verdict `lenient` on success."""
     answer = await subject.request("tools/call", call_of(tool, arguments))
     if not answer.has_failed:
         subject.lenient("an error, or a result with isError", answer)
@@ -220,7 +220,7 @@ async def _refused(subject: Subject, tool: dict[str, Any], arguments: Any) -> An
 
 
 def _required(subject: Subject) -> tuple[dict[str, Any], str, dict[str, Any]]:
-    """Return a tool, an argument that it requires, and arguments that fit."""
+    """Return a tool, the name of a required argument, and valid arguments."""
     found = [
         (tool, name, arguments)
         for tool, arguments in fit_tools(subject)
@@ -320,7 +320,7 @@ async def case_of_names(subject: Subject) -> None:
     subject.absent("tool with letters in its name")
 
 
-# --- what calls give ------------------------------------------------------------------
+# --- results --------------------------------------------------------------------------
 
 
 @shown.must(
@@ -341,13 +341,13 @@ async def structured_results(subject: Subject) -> None:
         try:
             problem = SchemaValidator(schema).check(result["structuredContent"])
         except MCPError:
-            continue  # SCH-05 and F10 tell what is wrong with the schema.
+            continue  # SCH-05 and F10 report a faulty schema
         subject.expect(problem is None, f"a result that fits: {problem}", answer)
     subject.need_judged("call with an outputSchema that succeeded")
 
 
 def _is_whole(answer: Answer) -> bool:
-    """Tell whether an answer is a result of a tool that succeeded."""
+    """Return whether an answer is a result with content and without `isError`."""
     return not answer.has_failed and "content" in (answer.result or {})
 
 
@@ -368,7 +368,7 @@ async def mirrored(subject: Subject) -> None:
         texts = [b["text"] for b in blocks if isinstance(b.get("text"), str)]
         allowed = [value]
         if isinstance(value, dict) and len(value) == 1:
-            # Libraries wrap what is no object in one with a single member.
+            # Libraries wrap a value that is no object in an object with one member.
             allowed += value.values()
         mirrors = any(_is_json_of(text, each) for text in texts for each in allowed)
         subject.expect(mirrors, "the same JSON in a text block", answer)
