@@ -93,7 +93,7 @@ class Tape:
         return _CREDENTIALS.sub(rb"\1***", data)
 
     def masked_text(self, text: str) -> str:
-        """Mask secrets in a text, also one that the shortened text cuts off."""
+        """Mask secrets in a text, also the first part of one at a shortened end."""
         text = self.masked(text.encode("utf-8", "replace")).decode("utf-8", "replace")
         head = text.removesuffix("...")
         for secret in self.secrets if head != text else ():

@@ -1055,7 +1055,7 @@ class Subject:
             self.broken(expected, actual)
 
     def expect_none(self, found: Sequence[Message], expected: str) -> None:
-        """Raise `Broken` with the first of the messages unless there are none."""
+        """Raise `Broken` with the first of the messages if there are any."""
         self.expect(not found, expected, found[0].raw if found else "")
 
     def expect_one_answer(self, id: Any, expected: str = "one answer") -> None:

@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 BRIEF_S: Final = 0.02
-"""Duration of a call where it does not matter, if the tool has an argument for it."""
+"""Duration of a call that need not last, if the tool has an argument for it."""
 _SECONDS: Final = ("second", "duration", "delay", "sleep", "wait", "time", "secs")
 _MILLISECONDS: Final = ("milli", "ms")
 
@@ -75,7 +75,7 @@ async def start_slow(subject: Subject, seconds: float) -> SlowCall:
 async def notified(
     subject: Subject, method: str, meta: Mapping[str, Any] | None = None
 ) -> tuple[Answer, list[Message]]:
-    """Call the tool for `notify`; return the answer and all notifications received."""
+    """Call the `notify` tool; return the answer, and notifications up to a barrier."""
     params = lasting(subject.need_tool("notify"), BRIEF_S)
     if meta is not None:
         params["_meta"] = meta

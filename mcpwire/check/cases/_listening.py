@@ -148,7 +148,7 @@ async def listening(
 
 @asynccontextmanager
 async def hearing(subject: Subject) -> AsyncIterator[None]:
-    """Receive the notifications of all changes during a block."""
+    """Receive all change notifications during a block, or raise `Absent`."""
     if subject.is_modern:
         uris = [str(each.get("uri")) for each in subject.facts.resources[:8]]
         async with listening(subject, {**EVERYTHING, "resourceSubscriptions": uris}):

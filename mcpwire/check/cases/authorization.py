@@ -1,4 +1,4 @@
-"""Cases of authorization over HTTP: the server as an OAuth resource server."""
+"""Authorization over HTTP: the server as an OAuth resource server."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def _post(
     in_session: bool = False,
     target: str | None = None,
 ) -> Response:
-    """Send a first or, `in_session`, a later request; end a session that it opens."""
+    """Send a first request and end its session, or (`in_session`) a later request."""
     method = subject.facts.barrier
     params = None
     if not subject.is_modern and not in_session:
@@ -64,7 +64,7 @@ async def _post(
 
 
 async def _need_protection(subject: Subject) -> Response:
-    """Send a request without a token; raise `Absent` if it is accepted."""
+    """Return the response to a request without a token; `Absent` if accepted."""
     response = await _post(subject, None)
     if response.status < 300:
         subject.absent("need for a token")
@@ -210,7 +210,7 @@ def _encoded(value: Any) -> str:
 
 
 def _altered(subject: Subject) -> str:
-    """Return the good token with one changed character, of a JWT in the signature."""
+    """Return the good token with one changed character (JWT: in its signature)."""
     token = subject.facts.tokens["good"]
     at = max(len(token) // 2, token.rfind(".") + 2)
     return token[:at] + ("A" if token[at] != "A" else "B") + token[at + 1 :]

@@ -1,4 +1,4 @@
-"""Cases of header fields that mirror the body (2026-07-28)."""
+"""Header fields that mirror the body (2026-07-28)."""
 
 from __future__ import annotations
 

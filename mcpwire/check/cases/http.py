@@ -1,4 +1,4 @@
-"""Cases of HTTP itself: media types, statuses, methods, bodies and their limits."""
+"""HTTP itself: media types, statuses, methods, bodies and their limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases of HTTP with server-sent events, the transport of 2024-11-05."""
+"""HTTP with server-sent events, the transport of 2024-11-05."""
 
 from __future__ import annotations
 

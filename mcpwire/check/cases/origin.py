@@ -1,4 +1,4 @@
-"""Cases of Origin and Host: protection against web pages and DNS rebinding."""
+"""Origin and Host: protection against web pages and DNS rebinding."""
 
 from __future__ import annotations
 

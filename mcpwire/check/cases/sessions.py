@@ -1,4 +1,4 @@
-"""Cases of sessions over HTTP: ids, termination, and the version header."""
+"""Sessions over HTTP: ids, termination, and the version header."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases of event streams: assignment of messages, event ids, and resumption."""
+"""Event streams: assignment of messages, event ids, and resumption."""
 
 from __future__ import annotations
 
