@@ -1,7 +1,7 @@
-"""Raw peers: they write the octets they are given, and show all octets that come back.
+"""Raw connections to a server: they send any octets and return all received octets.
 
-Nothing here knows the protocol: a case can send what a client would refuse to send.
-`Tape` keeps the octets of both directions for the report.
+They do not implement MCP: a case can send octets that a client refuses to send. `Tape`
+records the octets of both directions for the report.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 __all__ = ["HeaderValue", "HttpPeer", "Octets", "Response", "StdioPeer", "Tape"]
 
 HeaderValue: TypeAlias = "str | tuple[str, ...] | None"
-"""The value of a header field; several: one line each; ``None``: no such field."""
+"""Value of a header field; tuple: one line per value; ``None``: omit the field."""
 
 LARGEST: Final = 64 * 1024 * 1024  # bytes of one message, or of one body
-KEPT: Final = 16 * 1024  # octets of a case that its result shows, each way
+KEPT: Final = 16 * 1024  # recorded octets per case and direction
 READ: Final = 65_536
 MOST_EVENTS: Final = 100_000  # of one event stream
 _STREAM: Final = 4 * LARGEST  # octets of one event stream
@@ -44,15 +44,15 @@ _CREDENTIALS: Final = re.compile(
     rb"(?im)^((?:proxy-)?authorization:[ \t]*(?:[\w-]{1,16}[ \t]+)?"
     rb"|(?:set-)?cookie:[ \t]*)\S[^\r\n]*"
 )
-_PART: Final = 8  # octets of a secret at the end of a text that was cut
+_PART: Final = 8  # minimum octets of a secret at the end of a shortened text
 _LIMITS: Final = Limits()
 _CONNECT_S: Final = 5.0
-_GRACE_S: Final = 1.0  # for a process to end by itself, and again on SIGTERM
+_GRACE_S: Final = 1.0  # until SIGTERM, and again until SIGKILL
 
 
 @attrs.frozen
 class Octets:
-    """What passed at once in one direction."""
+    """Octets of one write or read."""
 
     at: float
     """Seconds since the case began."""
@@ -63,11 +63,11 @@ class Octets:
 
 
 class Tape:
-    """Keeps the first octets of a case, each way; secrets are masked.
+    """Record of the first octets of a case, per direction; secrets are masked.
 
     Attributes:
-        secrets: Octets that no report may show, such as access tokens.
-        last_sent: What a case has sent last, as reports show it.
+        secrets: Octets that reports must mask, such as access tokens.
+        last_sent: The last data that the case sent, as shown in reports.
     """
 
     def __init__(self) -> None:
@@ -75,16 +75,16 @@ class Tape:
         self.clear()
 
     def clear(self) -> None:
-        """Begin anew, for the next case."""
+        """Discard the recorded octets before the next case."""
         self.octets: list[Octets] = []
         self.last_sent = b""
         self._began = monotonic()
         self._room = {"sent": KEPT, "received": KEPT}
 
     def masked(self, data: bytes) -> bytes:
-        """Return octets without secrets, and without all that authorizes.
+        """Mask secrets, credentials and cookies in octets; no-op without secrets.
 
-        Cases send tokens that were made from a secret one by changing a part of it.
+        Cases also send altered tokens, so credentials in header fields are masked.
         """
         if not self.secrets:
             return data
@@ -93,7 +93,7 @@ class Tape:
         return _CREDENTIALS.sub(rb"\1***", data)
 
     def masked_text(self, text: str) -> str:
-        """Return a text without secrets, which may have been cut in one of them."""
+        """Mask secrets in a text, also the first part of one at a shortened end."""
         text = self.masked(text.encode("utf-8", "replace")).decode("utf-8", "replace")
         head = text.removesuffix("...")
         for secret in self.secrets if head != text else ():
@@ -105,7 +105,7 @@ class Tape:
     def add(
         self, direction: Literal["sent", "received"], data: bytes, stream: int = 0
     ) -> None:
-        """Keep octets, as far as there is room."""
+        """Record octets up to the limit."""
         kept = self.masked(data)[: self._room[direction]]
         self._room[direction] -= len(kept)
         if kept:
@@ -114,7 +114,7 @@ class Tape:
 
 
 class StdioPeer:
-    """A server as a child process; each line it writes goes to `on_line`."""
+    """Server as a child process; `on_line` receives each line of its stdout."""
 
     def __init__(
         self,
@@ -130,10 +130,10 @@ class StdioPeer:
         self.output_ended = False
 
     async def open(self) -> None:
-        """Start the process; when that fails or is cancelled, nothing is left of it.
+        """Start the process; kill it if opening the pipes fails or is cancelled.
 
         Raises:
-            ConnectError: It cannot be started.
+            ConnectError: The process cannot be started.
         """
         loop = asyncio.get_running_loop()
         self._child = child = spawn(self._target, StderrTail(_LIMITS.stderr_tail))
@@ -176,28 +176,28 @@ class StdioPeer:
 
     @property
     def exit_code(self) -> int | None:
-        """How it ended; negative: by that signal."""
+        """Exit code of the process; negative: the number of the signal."""
         return self._child.exit_code
 
     @property
     def stderr(self) -> str:
-        """The end of what it wrote to stderr."""
+        """The last part of its stderr output."""
         self._child.drain_stderr()
         return self._child.stderr.text
 
     def death(self) -> PeerDied:
-        """Return the finding that the process has ended."""
+        """Return a finding with the exit code and the last stderr line."""
         how = f"the server {describe_exit(self.exit_code)}"
         if last := last_said(self.stderr):
             how += f"; stderr ends: {last}"
         return PeerDied("the server goes on", how)
 
     async def write(self, data: bytes) -> None:
-        """Write octets, waiting while the server does not read.
+        """Write octets; wait while the pipe is full.
 
         Raises:
-            PeerDied: It has ended.
-            NoAnswer: It has closed its input and still runs.
+            PeerDied: The process has ended.
+            NoAnswer: The process has closed its stdin and still runs.
         """
         self._tape.add("sent", data)
         try:
@@ -215,17 +215,17 @@ class StdioPeer:
         self._writer.close()
 
     def close_output(self) -> None:
-        """Close our end of the server's stdout, as a client does that dies."""
+        """Close our end of the server's stdout, as happens when a client crashes."""
         self._reading.close()
 
     async def wait_exit(self, timeout: float) -> bool:
-        """Wait for its end; tell whether it has ended."""
+        """Wait until the process ends; return whether it has ended."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._child.exited.wait(), timeout)
         return self.is_over
 
     async def close(self) -> None:
-        """Close its stdin, wait, then end its whole process group."""
+        """Close its stdin, wait, then terminate its process group."""
         self._writer.close()
         try:
             await self._child.stop(close_grace=_GRACE_S, terminate_grace=_GRACE_S)
@@ -237,19 +237,19 @@ class StdioPeer:
 
 
 class Response:
-    """One HTTP response as it comes.
+    """One HTTP response while it is received.
 
     Attributes:
         status: The status code, once `has_head` is set.
         fields: The header fields, names in lower case, as text.
-        body: The octets of a body that is no event stream.
+        body: The octets of a body that is not an event stream.
         events: The events of an event stream.
-        text: The first octets of an event stream.
-        last_event_id: Where an event stream can be resumed; "" where it cannot.
-        retry_ms: How long an event stream says that clients should wait.
-        has_begun: Set once any octet has come, such as those of 100 Continue.
-        ended: Set once the response is over.
-        problem: Why it is incomplete; "" where it is not.
+        text: The first octets of an event stream, for checks of its form.
+        last_event_id: The id to resume an event stream from; "" without one.
+        retry_ms: The last reconnection time of an event stream, in milliseconds.
+        has_begun: Set once any octet was received, such as those of 100 Continue.
+        ended: Set at the end of the response.
+        problem: Why the response is incomplete; "" if it is complete.
     """
 
     def __init__(
@@ -278,7 +278,7 @@ class Response:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more is waited for."""
+        """Always false: an error up to the end of the response counts."""
         return False
 
     @property
@@ -288,11 +288,11 @@ class Response:
 
     @property
     def media_type(self) -> str:
-        """The type of the body, in lower case and without parameters."""
+        """The media type of the body, in lower case, without parameters."""
         return self.fields.get("content-type", "").partition(";")[0].strip().lower()
 
     def head(self, status: int, fields: dict[bytes, bytes]) -> None:
-        """Take the head."""
+        """Receive the status and header fields."""
         self.status = status
         self.fields = {
             name.decode("latin-1"): value.decode("latin-1")
@@ -303,10 +303,10 @@ class Response:
         self.has_head.set()
 
     def data(self, chunk: bytes) -> None:
-        """Take a part of the body.
+        """Receive a part of the body.
 
         Raises:
-            RemoteProtocolError: There is no end of it.
+            RemoteProtocolError: The body or the number of events exceeds its limit.
         """
         self._size += len(chunk)
         most = LARGEST if self._sse is None else _STREAM
@@ -328,8 +328,8 @@ class Response:
         self._on_change()
 
     def end(self) -> None:
-        """Take the end of the body."""
-        # Of a refusal the body need not be a message: frameworks have their own forms.
+        """Receive the end of the body."""
+        # The body of an HTTP error need not be a message: frameworks send their own.
         is_named = b'"jsonrpc"' in self.body
         is_error = b'"id"' in self.body and b'"error"' in self.body
         may_be_one = self.status < 400 or is_named or is_error
@@ -338,7 +338,7 @@ class Response:
         self.finish("")
 
     def finish(self, problem: str) -> None:
-        """Say that nothing more comes, and why."""
+        """Mark the response as ended; `problem`: why it is incomplete."""
         if not self.ended.is_set():
             self.problem = problem
             self.has_begun.set()
@@ -348,7 +348,7 @@ class Response:
 
 
 class HttpPeer:
-    """A server at a URL. Each exchange has a connection of its own."""
+    """Server at a URL; each exchange uses a new connection."""
 
     def __init__(
         self,
@@ -379,10 +379,10 @@ class HttpPeer:
         *,
         target: str | None = None,
     ) -> Response:
-        """Send a request; returns as soon as it is written.
+        """Send a request; do not wait for the response.
 
         Raises:
-            PeerDied: No connection can be opened.
+            PeerDied: The connection cannot be opened.
         """
         length = None if body is None else str(len(body))
         head = self.head(
@@ -393,7 +393,7 @@ class HttpPeer:
     def head(
         self, method: str, headers: Mapping[str, HeaderValue], target: str
     ) -> bytes:
-        """Return the head of a request; of fields with one name the last counts."""
+        """Return the head of a request; later fields replace those of equal name."""
         fields = {
             name.lower(): (name, value)
             for name, value in (
@@ -410,10 +410,10 @@ class HttpPeer:
         return "\r\n".join([*lines, "", ""]).encode("utf-8")
 
     async def raw(self, data: bytes) -> Response:
-        """Send octets on a new connection; returns as soon as they are written.
+        """Send octets on a new connection; do not wait for the response.
 
         Raises:
-            PeerDied: No connection can be opened.
+            PeerDied: The connection cannot be opened.
         """
         self._count += 1
         number = self._count
@@ -425,7 +425,7 @@ class HttpPeer:
         except (OSError, TimeoutError) as error:
             reason = str(error)
             if isinstance(error, ConnectionError) and error.errno:
-                reason = os.strerror(error.errno)  # asyncio adds the address to it
+                reason = os.strerror(error.errno)  # asyncio adds the address
             raise PeerDied(
                 "the server takes connections",
                 f"cannot connect to {self.url.authority!r}: "
@@ -463,14 +463,14 @@ class HttpPeer:
                 response.has_begun.set()
                 h1.feed(chunk)
             response.finish("" if h1.is_complete else "the connection ended early")
-        except Exception as error:  # noqa: BLE001 - what a server sends is its finding
+        except Exception as error:  # noqa: BLE001 - any bad response is a finding
             response.finish(f"{type(error).__name__}: {error}")
         finally:
             response.finish("we closed the connection")
             writer.transport.abort()
 
     def more(self, response: Response, data: bytes, *, is_last: bool = False) -> None:
-        """Write more on the connection of an exchange; `is_last`: then end our side."""
+        """Send more octets on an open connection; `is_last`: then send EOF."""
         writer = response.writer
         if writer is None or response.ended.is_set():
             return
@@ -489,13 +489,13 @@ class HttpPeer:
         """Close all connections."""
         for task, response in list(self._open.items()):
             await self._end(task, response)
-        await asyncio.sleep(0)  # so that asyncio closes what was aborted
+        await asyncio.sleep(0)  # lets asyncio close the aborted transports
 
     async def _end(self, task: asyncio.Task[None], response: Response) -> None:
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
-        # A task that was cancelled before its first step has closed nothing.
+        # A task that was cancelled before its first step has not closed its transport.
         response.finish("we closed the connection")
         if response.writer is not None:
             response.writer.transport.abort()

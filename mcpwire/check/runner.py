@@ -98,7 +98,7 @@ class Options:
     answer_s: float = 5.0
     """Time limit of one answer in seconds."""
     wait_s: float = 0.0
-    """How many seconds to wait until a server at a URL accepts connections."""
+    """Maximum wait in seconds until a server at a URL accepts connections."""
     roles: Mapping[str, str] = attrs.field(factory=dict)
     """Role -> name of the tool that has the role."""
     allow_calls: tuple[str, ...] = ()
@@ -622,7 +622,7 @@ class _Run:
         """
         options = self._options
         words = ["mcpwire", "check"]
-        needs_full = cause is None or run.borrows  # or it is not the newest revision
+        needs_full = cause is None or run.borrows  # else only the newest revision runs
         words += ["--full"] * (needs_full and options.speed == "full")
         if cause is None:
             for chosen in options.only:

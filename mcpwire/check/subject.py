@@ -1,8 +1,8 @@
-"""The subject of the cases: one connection to a server, as a case's function sees it.
+"""Connection to the server under test, with the operations that cases use.
 
-The same function serves both transports. `request` waits for the answer with its own
-id; `provoke` sends anything at all, and returns what came back before the answer to a
-request that was sent behind it: so silence is observed, not waited for.
+The same case function runs over each transport. `request` waits for the answer with its
+id. `provoke` sends any data, then further requests, and returns the messages received
+before their answers: a missing answer is thus observed without a timeout.
 """
 
 from __future__ import annotations
@@ -45,25 +45,25 @@ __all__ = ["Answer", "Facts", "Message", "Reaction", "Response", "Subject"]
 
 META: Final = "io.modelcontextprotocol/"
 MOST_LINES: Final = 100_000
-"""What one connection may send; then the server floods."""
+"""Maximum received messages per connection; more is a flood."""
 MOST_OCTETS: Final = 256 * 1024 * 1024
 CASE_IDS: Final = 100_000
 _MOST_IDS: Final = 1_000 * CASE_IDS
 _SHOWN: Final = 400
 _LATE: Final = 10
-"""How many times as long as a barrier takes an answer may be overtaken."""
-_STEPS: Final = 10  # of a bound; so many parts of it can one pause cost
+"""Time limit of a late answer, as a multiple of the time that a barrier takes."""
+_STEPS: Final = 10  # of a time limit; a pause of this process takes one of them
 _LEAST_LATE_S: Final = 0.05
 _MOST_LATE_S: Final = 1.0
 _SHORTEST_S: Final = 0.05  # between two attempts to resume a stream
-_PAUSES_S: Final = 10.0  # for all pauses that a server asks for before one answer
+_PAUSES_S: Final = 10.0  # for all reconnection times of a server before one answer
 
 
 class Patience:
-    """A bound like `asyncio.timeout`, whatever pauses this process makes itself.
+    """Time limit like `asyncio.timeout` that tolerates pauses of this process.
 
-    A machine or a case that holds it up for seconds must not be taken for a server
-    that hangs: what has come meanwhile is read first.
+    A busy machine or a slow case must not make the server appear to hang: a pause takes
+    only one of ten steps of the limit, and data that arrived during it is read.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -73,7 +73,7 @@ class Patience:
         self._timer: asyncio.TimerHandle | None = None
 
     async def __aenter__(self) -> Self:
-        """Begin to wait."""
+        """Start the time limit."""
         await self._timeout.__aenter__()
         self.begin(self._seconds)
         return self
@@ -84,19 +84,19 @@ class Patience:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """End the wait; a cancellation at its bound becomes `TimeoutError`."""
+        """End the time limit; its own cancellation becomes `TimeoutError`."""
         self._stop()
         await self._timeout.__aexit__(kind, error, trace)
 
     def begin(self, seconds: float) -> None:
-        """Wait so many seconds from now on."""
+        """Restart the time limit with a number of seconds."""
         self._stop()
         self._step = seconds / _STEPS
         self._left = float(_STEPS)
         self._go_on()
 
     def extend(self, seconds: float) -> None:
-        """Wait so many seconds longer, or less long."""
+        """Extend the time limit, or shorten it by a negative number of seconds."""
         self._left += seconds / self._step
 
     def _stop(self) -> None:
@@ -118,20 +118,20 @@ class Patience:
 
 @attrs.frozen
 class Message:
-    """One message of the server, or one line that is no JSON."""
+    """One message from the server, or one line or body that is not JSON."""
 
     raw: bytes
     value: Any
     """The decoded value; ``None`` with `problem`."""
     problem: str = ""
     stream: int = 0
-    """The HTTP exchange it came on; 0 over stdio."""
+    """The number of the HTTP exchange that received it; 0 over stdio."""
     case: str = ""
-    """The id of the case that ran when it came; "" before the first one."""
+    """The id of the case that ran on receipt; "" before the first case."""
 
     @property
     def is_answer(self) -> bool:
-        """Whether it is a result or an error."""
+        """Whether the message is a result or an error."""
         return isinstance(self.value, dict) and "method" not in self.value
 
     @property
@@ -147,7 +147,7 @@ class Message:
 
 
 def _read(raw: bytes, stream: int, case: str) -> list[Message]:
-    """Return the messages of a line or body: of a batch several, of blanks none."""
+    """Decode a line or body: one message, all of a batch, or none for blanks."""
     try:
         value = loads(raw)
     except JSONDecodeError as error:
@@ -159,10 +159,10 @@ def _read(raw: bytes, stream: int, case: str) -> list[Message]:
 
 
 class Received:
-    """The messages that have come, in their order.
+    """Received messages, in order of arrival.
 
-    Those of the cases before are kept compressed, and decoded each time they are read:
-    a connection may bring thousands, of which the last cases look at each.
+    Messages of earlier cases are compressed, and decoded on each iteration: there may
+    be thousands on a connection, and the last cases read all of them.
     """
 
     def __init__(self) -> None:
@@ -185,16 +185,16 @@ class Received:
         yield from self._now
 
     def __getitem__(self, part: slice) -> list[Message]:
-        """Return the messages from a place on; read often, from one of this case."""
+        """Return the messages from a start index; fast within the current case."""
         start = part.start - self._before
         return self._now[start:] if start >= 0 else list(self)[part]
 
     def append(self, message: Message) -> None:
-        """Add a message."""
+        """Append a message."""
         self._now.append(message)
 
     def pack(self) -> None:
-        """Compress all of it."""
+        """Compress all messages."""
         packer, data = zlib.compressobj(), b""
         for each in {id(each.raw): each for each in self._now}.values():
             head = encode([len(each.raw), each.stream, each.case])
@@ -205,7 +205,7 @@ class Received:
             self._now = []
 
     def go_on_from(self, earlier: Received) -> None:
-        """Begin with the messages of an earlier connection."""
+        """Prepend the messages of an earlier connection."""
         earlier.pack()
         self._packed[:0] = earlier._packed
         self._before += earlier._before
@@ -217,7 +217,7 @@ class Answer:
 
     message: Message
     response: Response | None = None
-    """The HTTP response that brought it, or to the POST that asked for it."""
+    """The response to the HTTP request; a resumed stream may carry the message."""
 
     @property
     def value(self) -> dict[str, Any]:
@@ -226,18 +226,18 @@ class Answer:
 
     @property
     def result(self) -> dict[str, Any] | None:
-        """The result; ``None`` where it is an error."""
+        """The result; ``None`` in an error."""
         found = self.value.get("result")
         return found if isinstance(found, dict) else None
 
     @property
     def has_failed(self) -> bool:
-        """Whether it is an error, or the result of a tool that failed."""
+        """Whether the answer is an error, or a tool result with ``isError``."""
         return self.result is None or self.result.get("isError") is True
 
     @property
     def error(self) -> dict[str, Any] | None:
-        """The error; ``None`` where there is none."""
+        """The error; ``None`` in a result."""
         found = self.value.get("error")
         return found if isinstance(found, dict) else None
 
@@ -258,17 +258,17 @@ class Answer:
 
 @attrs.frozen
 class Reaction:
-    """What came back for octets that need not be a message."""
+    """The response of a server to data that need not be a message."""
 
     messages: list[Message]
-    """Without the answers to our own requests."""
+    """Received messages; over stdio without answers to barriers and earlier cases."""
     response: Response | None = None
     has_ended: bool = False
-    """Whether the process has ended over it."""
+    """Whether the process has ended."""
 
     @property
     def is_answered(self) -> bool:
-        """Whether an answer is among the messages, or what is no message."""
+        """Whether the messages include an answer, or data that is not JSON."""
         return any(each.is_answer or each.problem for each in self.messages)
 
     @property
@@ -280,7 +280,7 @@ class Reaction:
 
     @property
     def codes(self) -> list[Any]:
-        """Their codes."""
+        """The codes of the error answers."""
         return [(each.value["error"] or {}).get("code") for each in self.errors]
 
     @property
@@ -300,7 +300,7 @@ class Reaction:
 
 @attrs.define
 class Facts:
-    """What a server says about itself, and what it has."""
+    """Declared capabilities and listed items of a server, and data for the cases."""
 
     revision: Revision
     hello: dict[str, Any] = attrs.field(factory=dict)
@@ -310,26 +310,26 @@ class Facts:
     templates: list[dict[str, Any]] = attrs.field(factory=list)
     prompts: list[dict[str, Any]] = attrs.field(factory=list)
     roles: dict[str, dict[str, Any]] = attrs.field(factory=dict)
-    """Role -> the tool that plays it."""
+    """Role -> the tool that has the role."""
     callable_tools: list[dict[str, Any]] = attrs.field(factory=list)
     """The tools that may be called."""
     barrier: str = "ping"
-    """A method that is answered, for `provoke`."""
+    """The method of the requests that `barrier` sends; the server answers it."""
     unfit: set[str] = attrs.field(factory=set)
-    """Tools, and prompts (``prompt NAME``), that take too long for cases that use
-    them all."""
+    """Names of tools, and ``prompt NAME`` of prompts, that are too slow for cases which
+    use all of them."""
     tokens: dict[str, str] = attrs.field(factory=dict)
-    """Kind (``good``, ``expired``, ``audience``, ``scope``) -> an access token."""
+    """Kind -> access token; see `Options.tokens`."""
 
     @property
     def capabilities(self) -> dict[str, Any]:
-        """The capabilities that it declares."""
+        """The capabilities that the server declares."""
         found = self.hello.get("capabilities")
         return found if isinstance(found, dict) else {}
 
     @property
     def server_info(self) -> dict[str, Any]:
-        """Its name and version."""
+        """Name and version of the server."""
         meta = self.hello.get("_meta")
         found = self.hello.get("serverInfo") or (
             meta.get(META + "serverInfo") if isinstance(meta, dict) else None
@@ -337,11 +337,11 @@ class Facts:
         return found if isinstance(found, dict) else {}
 
     def declares(self, path: str) -> bool:
-        """Tell whether a capability such as ``resources.subscribe`` is declared."""
+        """Return whether a capability such as ``resources.subscribe`` is declared."""
         return capability_declared(self.capabilities, path)
 
     def has_extension(self, id: str) -> bool:
-        """Tell whether an extension is declared."""
+        """Return whether an extension is declared."""
         return id in declared_extensions(self.capabilities)
 
 
@@ -350,18 +350,18 @@ class Subject:
 
     Attributes:
         revision: The revision of the connection.
-        facts: What the server has; empty before it is surveyed.
-        random: Random numbers of the case's seed.
-        bound_s: How long one answer may take.
-        start_s: How much longer until anything has come: the process may be starting.
-        received: All messages that have come, in their order.
-        answer_with: Method of a server's request -> a function from its params to the
-            result; others are answered with "method not found" (a ping with ``{}``).
+        facts: Capabilities and items of the server; empty before the survey.
+        random: Random numbers with the seed of the case.
+        bound_s: Time limit of one answer in seconds.
+        start_s: Extra seconds until the first message: the process may be starting.
+        received: All received messages, in order of arrival.
+        answer_with: Method of a server's request -> function from params to result;
+            the others get the error "method not found" (a ping gets ``{}``).
         session_id: The value of `Mcp-Session-Id`, over HTTP.
-        stream: The stream of a connection over HTTP+SSE, which all messages come on.
-        watch: Looks at each message that comes.
-        judged: How often the case has expected something.
-        limit: The bound of the case, which the starts of processes are no part of.
+        stream: The event stream of HTTP+SSE, which carries all server messages.
+        watch: Validator of all received messages.
+        judged: The number of `expect` calls of the case.
+        limit: Time limit of the case, excluding process starts.
     """
 
     def __init__(
@@ -416,7 +416,7 @@ class Subject:
 
     @property
     def last_sent(self) -> bytes:
-        """What was sent last, on this connection or one that it has opened."""
+        """The last data sent, on this connection or one opened with `another`."""
         return self.tape.last_sent
 
     @last_sent.setter
@@ -425,11 +425,11 @@ class Subject:
 
     @property
     def is_modern(self) -> bool:
-        """Whether each request carries its version and capabilities itself."""
+        """Whether each request carries the version and capabilities in its `_meta`."""
         return self.revision.era is Era.STATELESS
 
     async def open(self) -> None:
-        """Start the process; over HTTP there is nothing to open yet."""
+        """Start the process; over HTTP+SSE open the stream, else do nothing."""
         from mcpwire.transports.targets import Stdio
 
         if isinstance(self.target, Stdio):
@@ -449,10 +449,10 @@ class Subject:
                 await self._listen()
 
     async def _listen(self) -> None:
-        """Open the stream of HTTP+SSE, and wait for where to post to.
+        """Open the stream of HTTP+SSE; wait for the `endpoint` event.
 
         Raises:
-            NoAnswer: It does not say so first.
+            NoAnswer: The first event is not an `endpoint` event.
         """
         fields: dict[str, HeaderValue] = {"Accept": "text/event-stream"}
         stream = await self.need_http().exchange("GET", fields, None)
@@ -463,7 +463,7 @@ class Subject:
 
     @property
     def posts_to(self) -> str | None:
-        """Where messages are posted to: a request target, ``None``: that of the URL."""
+        """The request target for POSTs; ``None``: the target of the URL."""
         if self.stream is None or not self.stream.events:
             return None
         data = self.stream.events[0].data.decode("utf-8", "replace")
@@ -474,7 +474,7 @@ class Subject:
         return parts.path + (f"?{parts.query}" if parts.query else "")
 
     async def handshake(self) -> Answer:
-        """Do what a client does first: `initialize`, or `server/discover`."""
+        """Send `initialize` and `notifications/initialized`, or `server/discover`."""
         if self.is_modern:
             return await self.request("server/discover")
         answer = await self.request("initialize", self.hello())
@@ -495,7 +495,7 @@ class Subject:
     async def another(
         self, *, handshake: bool = True, capabilities: dict[str, Any] | None = None
     ) -> Subject:
-        """Open one more connection to the same server; closed when the case is over."""
+        """Open another connection to the server; the end of the case closes it."""
         other = Subject(
             self.target,
             self.revision,
@@ -522,12 +522,12 @@ class Subject:
         return other
 
     async def close_others(self) -> None:
-        """End the connections that were opened from this one."""
+        """Close the connections opened with `another`."""
         others, self._others = self._others, []
         await asyncio.gather(*(other.close() for other in others))
 
     async def close(self) -> None:
-        """End the connection and all others that were opened from it."""
+        """Close this connection, its session and those opened with `another`."""
         await self.close_others()
         for task in self._answering:
             task.cancel()
@@ -546,10 +546,10 @@ class Subject:
     # --- messages ---------------------------------------------------------------------
 
     def begin(self, number: int, case: str) -> None:
-        """Begin a case: answers to what was sent before belong to no reaction of it.
+        """Start a case: discard its predecessor's state, set the range of request ids.
 
-        Each case has ids of its own by its number, so that they are the same in a whole
-        run and in a run of the case alone.
+        The number of the case determines the range, so that its ids are equal in a
+        whole run and in a run of the case alone.
         """
         self.tape.clear()
         self.received.pack()
@@ -561,13 +561,13 @@ class Subject:
         self._ids = count(first)
 
     def next_id(self) -> int:
-        """Return an id that this connection has not used."""
+        """Return an unused request id."""
         return next(self._ids)
 
     def message(
         self, method: str, params: Mapping[str, Any] | None = None, *, id: Any = None
     ) -> dict[str, Any]:
-        """Return a request (with an id) or a notification as the revision has it."""
+        """Return a request (with `id`) or notification in the form of the revision."""
         value: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
         if id is not None:
             value["id"] = id
@@ -583,7 +583,7 @@ class Subject:
         return self.message(self.facts.barrier, id=self.next_id())
 
     def meta(self) -> dict[str, Any]:
-        """Return the `_meta` that each request of a modern client has."""
+        """Return the `_meta` of each request of 2026-07-28."""
         return {
             META + "protocolVersion": self.revision.name,
             META + "clientCapabilities": self.capabilities,
@@ -591,7 +591,7 @@ class Subject:
         }
 
     def http_headers(self, message: Any) -> dict[str, HeaderValue]:
-        """Return the headers that a client sends with a message."""
+        """Return the header fields that a client sends with a message as the body."""
         fields: dict[str, HeaderValue] = {
             "Content-Type": "application/json",
             "Accept": "application/json, text/event-stream",
@@ -610,7 +610,7 @@ class Subject:
         return fields
 
     def _mirrored(self, method: str, params: dict[str, Any]) -> dict[str, str]:
-        """Return the headers that repeat a request's name and arguments."""
+        """Return `Mcp-Name` and the header fields of mirrored arguments."""
         found: dict[str, str] = {}
         name = params.get(NAME_MEMBERS.get(method, ""))
         if isinstance(name, str):
@@ -633,11 +633,11 @@ class Subject:
         headers: Mapping[str, HeaderValue] | None = None,
         timeout: float | None = None,
     ) -> Answer:
-        """Send a request and wait for its answer, result or error.
+        """Send a request and wait for its result or error.
 
         Raises:
-            NoAnswer: None came within the bound.
-            PeerDied: The process ended, or takes no connection.
+            NoAnswer: No answer within the time limit.
+            PeerDied: The process ended, or the server refuses connections.
         """
         id = self.next_id() if id is None else id
         response = await self.send(self.message(method, params, id=id), headers=headers)
@@ -646,7 +646,7 @@ class Subject:
     async def notify(
         self, method: str, params: Mapping[str, Any] | None = None
     ) -> Response | None:
-        """Send a notification; over HTTP, wait for the response."""
+        """Send a notification; over HTTP wait for the response."""
         response = await self.send(self.message(method, params))
         if response is not None:
             await self.ended(response)
@@ -658,11 +658,11 @@ class Subject:
         *,
         headers: Mapping[str, HeaderValue] | None = None,
     ) -> Response | None:
-        """Send a message, or octets as they are; over stdio they end with a newline.
+        """Send a message, or unchanged octets; over stdio add a newline.
 
         Raises:
-            NoAnswer: The server does not read it within the bound.
-            PeerDied: The process ended, or takes no connection.
+            NoAnswer: The server does not read the data within the time limit.
+            PeerDied: The process ended, or the server refuses connections.
         """
         data = message if isinstance(message, bytes) else encode(message)
         if isinstance(message, dict) and "method" in message and "id" in message:
@@ -686,7 +686,7 @@ class Subject:
         )
         if self.stream is None:
             return response
-        await self.ended(response)  # the answer comes on the stream
+        await self.ended(response)  # the stream carries the answer
         return None
 
     def _note(self, message: dict[str, Any]) -> None:
@@ -703,7 +703,7 @@ class Subject:
     async def answer(
         self, id: Any, response: Response | None = None, *, timeout: float | None = None
     ) -> Answer:
-        """Wait for the answer with that id, of the same JSON type."""
+        """Wait for the answer with an id of the same value and JSON type."""
         bound = self._bound(timeout)
         last = response
         latest = monotonic() + bound + _PAUSES_S
@@ -729,17 +729,17 @@ class Subject:
         return bound if self.received else bound + self.start_s
 
     def _pause_before_resuming(self, response: Response) -> float:
-        """Return how long to wait before a stream that ended early is resumed.
+        """Return the seconds to wait before resuming a stream that ended early.
 
         Raises:
-            NotAnswered: It cannot be resumed.
+            NotAnswered: The stream cannot be resumed.
         """
         if not response.last_event_id or response.status != 200:
             raise NotAnswered("an answer", self._how_it_ended(response))
         return max(_SHORTEST_S, (response.retry_ms or 0) / 1000)
 
     async def resume(self, response: Response) -> Response:
-        """Go on with a stream that has ended, as a client does."""
+        """Resume an ended stream by a GET with `Last-Event-ID`."""
         fields: dict[str, HeaderValue] = {
             **self.http_headers(None),
             "Last-Event-ID": response.last_event_id,
@@ -748,24 +748,24 @@ class Subject:
         return await self.need_http().exchange("GET", fields, None)
 
     def answers_to(self, id: Any) -> list[Message]:
-        """Return all answers with that id, of the same JSON type, that have come."""
+        """Return the received answers with an id of the same value and JSON type."""
         return self._answers.get(_typed(id), [])
 
     def forget(self) -> None:
-        """Drop all messages that have come."""
+        """Discard all received messages."""
         self.received = Received()
         self._answers.clear()
 
     def go_on_from(self, earlier: Subject) -> None:
-        """Take what came on an earlier connection, for cases that look at all of it."""
+        """Take over the messages of an earlier connection, for cases that read all."""
         self.received.go_on_from(earlier.received)
         self._asked = {**earlier._asked, **self._asked}
         self._of_other_revisions |= earlier._of_other_revisions
 
     def case_of(self, actual: str) -> str | None:
-        """Return the case that ran when a message came that a finding shows.
+        """Return the id of the case that received the message in a finding.
 
-        "": it came before all cases; ``None``: there is no such message.
+        "": received before the first case; ``None``: not a received message.
         """
         seen = self.watch.broken(self.revision.name)
         found = (m.case for m in (*self.received, *seen) if shown(m.raw) == actual)
@@ -782,10 +782,10 @@ class Subject:
         return f"HTTP {response.status}, {body}{problem}"
 
     async def _wait(self) -> None:
-        """Wait until anything happens.
+        """Wait for further received data, or the end of a response.
 
         Raises:
-            PeerDied: The process ends its output, or floods us.
+            PeerDied: The stdout or HTTP+SSE stream has ended, or the server floods.
         """
         if self._floods:
             latest = self.received[len(self.received) - 1 :]
@@ -803,7 +803,7 @@ class Subject:
         await self._came.wait()
 
     async def until(self, is_so: Callable[[], object], timeout: float) -> bool:
-        """Wait until something is so; tell whether it is within the time."""
+        """Wait until a condition holds; return whether it does within the timeout."""
         with contextlib.suppress(TimeoutError):
             async with Patience(timeout):
                 while not is_so():
@@ -818,10 +818,10 @@ class Subject:
         timeout: float | None = None,
         after: int = 0,
     ) -> Message:
-        """Wait for a message; `after`: how many of `received` to skip.
+        """Wait for a message; `after`: the number of `received` messages to skip.
 
         Raises:
-            NoAnswer: None came within the bound.
+            NoAnswer: No such message within the time limit.
         """
         bound = self._bound(timeout)
         try:
@@ -840,10 +840,10 @@ class Subject:
     async def provoke(
         self, data: Any, *, headers: Mapping[str, HeaderValue] | None = None
     ) -> Reaction:
-        """Send anything, and return what came back for it.
+        """Send any data; return the messages or HTTP response that follow.
 
-        Over stdio two requests follow it, and their answers are the proof that the
-        server has read it; over HTTP the response is waited for to its end.
+        Over stdio, two barriers follow the data: their answers prove that the server
+        has read it. Over HTTP, wait for the end of the response.
         """
         before = len(self.received)
         try:
@@ -863,7 +863,7 @@ class Subject:
         return [each for each in self.received[before:] if not self._is_others(each)]
 
     def _is_others(self, message: Message) -> bool:
-        """Tell whether a message answers a barrier, or a request of an earlier case."""
+        """Return whether a message answers a barrier or an earlier case."""
         if not message.is_answer or not isinstance(message.value, dict):
             return False
         id = message.value.get("id")
@@ -876,9 +876,9 @@ class Subject:
     _barriers: frozenset[str] = frozenset()
 
     async def late(self, reaction: Reaction) -> Reaction:
-        """Wait a little for what a server of several threads answers out of turn.
+        """Wait briefly for a late answer: a multi-threaded server may reorder answers.
 
-        The answers to two barriers may overtake that to the request before them.
+        The answers to both barriers of `provoke` may overtake it.
         """
         if self.stdio is None or reaction.has_ended or reaction.is_answered:
             return reaction
@@ -892,10 +892,10 @@ class Subject:
         return Reaction(self._others_than_ours(before), has_ended=True)
 
     async def barrier(self, timeout: float | None = None) -> None:
-        """Wait until the server has read all that was sent.
+        """Send a request and wait for its answer: then all earlier data was read.
 
         Raises:
-            NoAnswer: It does not answer any more.
+            NoAnswer: The server does not answer within the time limit.
         """
         id = f"barrier-{self.next_id()}"
         self._barriers |= {id}
@@ -908,10 +908,10 @@ class Subject:
             self.last_sent = kept
 
     async def ended(self, response: Response) -> None:
-        """Wait until a response is over.
+        """Wait for the end of a response.
 
         Raises:
-            NoAnswer: It is not within the bound.
+            NoAnswer: It does not end within the time limit.
         """
         try:
             async with Patience(self.bound_s):
@@ -925,13 +925,13 @@ class Subject:
     # --- HTTP -------------------------------------------------------------------------
 
     def need_http(self) -> HttpPeer:
-        """Return the HTTP peer; only for cases of that transport."""
+        """Return the HTTP connection; raise `Absent` over stdio."""
         if self.http is None:
             raise Absent("HTTP")
         return self.http
 
     def need_stdio(self) -> StdioPeer:
-        """Return the process; only for cases over stdio."""
+        """Return the process; raise `Absent` over HTTP."""
         if self.stdio is None:
             raise Absent("stdio")
         return self.stdio
@@ -945,7 +945,7 @@ class Subject:
         target: str | None = None,
         complete: bool = True,
     ) -> Response:
-        """Send one HTTP request of any kind and wait for the response, or its head."""
+        """Send any HTTP request; wait for the response; not `complete`: its head."""
         fields = {**self.http_headers(body), **(headers or {})}
         if body is None:
             fields.pop("Content-Type", None)
@@ -965,23 +965,23 @@ class Subject:
     def _with_fields(
         self, method: str, headers: Mapping[str, HeaderValue] | None, body: bytes | None
     ) -> bytes:
-        """Return what was sent, behind the method and fields that its case chose."""
+        """Return the body, preceded by the method and fields that the case set."""
         said = [method.encode()] if headers or body is None else []
         for name, value in (headers or {}).items():
             several = (value,) if isinstance(value, str) else value or ()
             fields = [f"{name}: {each}" for each in several] or [f"without {name}"]
-            # Each alone: in one line with the others, a secret has no end.
+            # Mask each field alone: in a joined line, a credential would not end.
             said += [self.tape.masked(field.encode()) for field in fields]
         return b", ".join([*said, *filter(None, (body,))])
 
     async def raw_exchange(self, data: bytes) -> Response:
-        """Send octets on a connection of their own and wait for the response."""
+        """Send octets on a new connection and wait for the response."""
         self.last_sent = data
         response = await self.need_http().raw(data)
         await self.ended(response)
         return response
 
-    # --- what comes in ----------------------------------------------------------------
+    # --- received data ----------------------------------------------------------------
 
     @property
     def _floods(self) -> bool:
@@ -989,7 +989,7 @@ class Subject:
 
     def _take(self, raw: bytes, stream: int = 0) -> None:
         if self.stream is not None and stream != self.stream.number:
-            return  # over HTTP+SSE the body of a response to a POST is no message
+            return  # over HTTP+SSE the response to a POST has no message
         self._lines += 1
         self._octets += len(raw)
         if self._floods:
@@ -1001,7 +1001,7 @@ class Subject:
     def _add(self, message: Message) -> None:
         self.received.append(message)
         if message.is_answer:
-            with contextlib.suppress(TypeError):  # an id that is an object
+            with contextlib.suppress(TypeError):  # the id is an object or array
                 id = _typed(message.value.get("id"))
                 self._answers.setdefault(id, []).append(message)
         if self.is_of_revision(message):
@@ -1013,10 +1013,10 @@ class Subject:
         self._came.set()
 
     def is_of_revision(self, message: Message) -> bool:
-        """Tell whether the rules of the revision hold for a message.
+        """Return whether the rules of the revision apply to a message.
 
-        They do not for an answer to a request of another one, such as an unknown one,
-        and not for one with an id that no request may have: it repeats ours.
+        They do not apply to answers to requests of other or unknown revisions, nor to
+        answers whose id is not valid: such an id repeats the id of our request.
         """
         if not message.is_answer or not isinstance(message.value, dict):
             return True
@@ -1026,7 +1026,7 @@ class Subject:
         return _typed(id) not in self._of_other_revisions
 
     def method_of(self, message: Message) -> str | None:
-        """Return the method of the request that an answer belongs to."""
+        """Return the method of the request that a message answers."""
         if not message.is_answer or not isinstance(message.value, dict):
             return None
         with contextlib.suppress(TypeError):
@@ -1049,73 +1049,73 @@ class Subject:
     # --- findings ---------------------------------------------------------------------
 
     def expect(self, holds: object, expected: str, actual: object) -> None:
-        """Find the rule broken unless a condition holds."""
+        """Raise `Broken` unless a condition holds."""
         self.judged += 1
         if not holds:
             self.broken(expected, actual)
 
     def expect_none(self, found: Sequence[Message], expected: str) -> None:
-        """Find the rule broken by the first of messages that must not be there."""
+        """Raise `Broken` with the first of the messages if there are any."""
         self.expect(not found, expected, found[0].raw if found else "")
 
     def expect_one_answer(self, id: Any, expected: str = "one answer") -> None:
-        """Find the rule broken unless exactly one answer with the id has come."""
+        """Raise `Broken` unless exactly one answer with the id was received."""
         count = len(self.answers_to(id))
         self.expect(count == 1, expected, f"{count} answers")
 
     def expect_refused(self, status: int, actual: object = None) -> None:
-        """Find the rule broken unless a status says that the request was wrong."""
+        """Raise `Broken` unless a status is a client error (400 to 499)."""
         expected = "a status from 400 to 499"
         self.expect(400 <= status < 500, expected, actual or status)
 
     def broken(self, expected: str, actual: object) -> NoReturn:
-        """Find the rule broken."""
+        """Raise `Broken`: the server breaks the rule."""
         raise Broken(expected, shown(actual))
 
     def lenient(self, expected: str, actual: object) -> NoReturn:
-        """Find that the subject took, without harm, what it must refuse."""
+        """Raise `Lenient`: the server accepts input that it must refuse."""
         raise Lenient(expected, shown(actual))
 
     def absent(self, what: str) -> NoReturn:
-        """Find that the subject lacks what the case is about."""
+        """Raise `Absent`: the server lacks the feature under test."""
         raise Absent(what)
 
     def need_judged(self, what: str) -> None:
-        """Find that the subject lacks it, where nothing was held against the rule."""
+        """Raise `Absent` if the case has not called `expect`."""
         if not self.judged:
             raise Absent(what)
 
     def expect_error(self, answer: Answer, code: int) -> None:
-        """Find the rule broken unless the answer is an error with the code."""
+        """Raise `Broken` unless an answer is an error with the code."""
         self.expect(answer.code == code, f"an error {code}", answer)
 
     def need_list(self) -> str:
-        """Return the method of a list that the server has."""
+        """Return a list method of a declared capability, or raise `Absent`."""
         for word in ("tools", "prompts", "resources"):
             if self.facts.declares(word):
                 return f"{word}/list"
         raise Absent("tools, prompts or resources")
 
     def need_tool(self, role: str) -> dict[str, Any]:
-        """Return the tool that plays a role."""
+        """Return the tool of a role, or raise `Absent`."""
         if role not in self.facts.roles:
             raise Absent(f"tool for {role!r} that may be called")
         return self.facts.roles[role]
 
 
 def _typed(id: Any) -> Any:
-    """Return an id so that 1, 1.0, true and "1" differ."""
+    """Return a key for an id for which 1, 1.0, true and "1" differ."""
     return type(id).__name__, id
 
 
 def shown(value: object) -> str:
-    """Return a value as one short line."""
+    """Return a value as one printable line of at most 400 characters."""
     if isinstance(value, bytes):
         text = value[: 4 * _SHOWN].decode("utf-8", "backslashreplace")
     elif isinstance(value, (dict, list)):
         try:
             text = encode(value).decode()
-        except LocalProtocolError:  # a lone surrogate, or a number that is none
+        except LocalProtocolError:  # a lone surrogate, NaN or infinity
             text = repr(value)
     else:
         text = str(value)

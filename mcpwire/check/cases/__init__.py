@@ -1,4 +1,4 @@
-"""All cases, family by family."""
+"""All conformance cases, by family."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
     skills.FAMILY,
     meta.FAMILY,
     fuzz.FAMILY,
-    hygiene.FAMILY,  # closes the shared connection: after all others
+    hygiene.FAMILY,  # last: it closes the shared connection
 )
 
 CASES: Final[tuple[Case, ...]] = tuple(

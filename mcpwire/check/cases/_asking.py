@@ -1,4 +1,4 @@
-"""What the cases of questions share: tools that ask, and answers for what they ask."""
+"""Helpers for server requests to the client: tools that send them, and results."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ QUESTIONS: Final = frozenset(
 
 
 def asking_calls(subject: Subject) -> list[dict[str, Any]]:
-    """Return params of calls of the tools that may be called and ask the client."""
+    """Return call params of the callable tools that send requests to the client."""
     role = subject.facts.roles.get("ask")
     return [
         call_of(tool)
@@ -37,7 +37,7 @@ def asking_calls(subject: Subject) -> list[dict[str, Any]]:
 def answer_to(
     method: str, params: Mapping[str, Any], action: str = "accept"
 ) -> dict[str, Any]:
-    """Return the result that a client gives to a question."""
+    """Return a valid client result for a server request."""
     if method == "roots/list":
         return {"roots": [{"uri": "file:///mcpwire-check", "name": "check"}]}
     if method == "sampling/createMessage":
@@ -54,7 +54,7 @@ def answer_to(
 
 
 def answering(subject: Subject, action: str = "accept") -> None:
-    """Let a connection answer all questions."""
+    """Set handlers for all server requests on a connection."""
     for method in QUESTIONS:
         subject.answer_with[method] = lambda params, method=method: answer_to(  # type: ignore[misc]
             method, params, action

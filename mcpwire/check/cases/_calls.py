@@ -1,4 +1,4 @@
-"""Calls of tools that take a while, or send notifications while they run."""
+"""Calls of slow tools, and of tools that send notifications while they run."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ __all__ = [
 ]
 
 BRIEF_S: Final = 0.02
-"""How long a call takes that a case only looks at, where the tool lets choose."""
+"""Duration of a call that need not last, if the tool has an argument for it."""
 _SECONDS: Final = ("second", "duration", "delay", "sleep", "wait", "time", "secs")
 _MILLISECONDS: Final = ("milli", "ms")
 
 
 def lasting(tool: Mapping[str, Any], seconds: float) -> dict[str, Any]:
-    """Return the params of a call that takes so long, if the tool lets choose."""
+    """Return params of a call with a duration, if the tool has an argument for it."""
     arguments = dict(arguments_for(tool) or {})
     schema = tool.get("inputSchema")
     for name, property_ in properties_of(schema or {}).items():
@@ -50,7 +50,7 @@ def lasting(tool: Mapping[str, Any], seconds: float) -> dict[str, Any]:
 
 @attrs.frozen
 class SlowCall:
-    """A call that runs."""
+    """A call in progress."""
 
     id: Any
     params: dict[str, Any]
@@ -58,10 +58,10 @@ class SlowCall:
 
 
 async def start_slow(subject: Subject, seconds: float) -> SlowCall:
-    """Start a call, and make sure that it runs.
+    """Start a call of the slow tool, and check that it is in progress.
 
     Raises:
-        Absent: There is no tool that takes so long.
+        Absent: The server has no slow tool, or the call has ended already.
     """
     params = lasting(subject.need_tool("slow"), seconds)
     id = subject.next_id()
@@ -75,7 +75,7 @@ async def start_slow(subject: Subject, seconds: float) -> SlowCall:
 async def notified(
     subject: Subject, method: str, meta: Mapping[str, Any] | None = None
 ) -> tuple[Answer, list[Message]]:
-    """Call the tool that notifies; return the notifications until a barrier after."""
+    """Call the `notify` tool; return the answer, and notifications up to a barrier."""
     params = lasting(subject.need_tool("notify"), BRIEF_S)
     if meta is not None:
         params["_meta"] = meta
@@ -89,7 +89,7 @@ async def notified(
 def expect_before(
     subject: Subject, answer: Answer, found: Iterable[Message], expected: str
 ) -> None:
-    """Find a notification that came behind an answer."""
+    """Raise `Broken` if a notification was received after an answer."""
     at = position(subject, answer.message)
     for each in found:
         subject.expect(position(subject, each) < at, expected, each.raw)
@@ -102,7 +102,7 @@ def echo_params(subject: Subject, text: str) -> dict[str, Any]:
 
 
 def texts_of(message: Message) -> str:
-    """Return the texts of the result of a call, one after another."""
+    """Return the texts in the result of a call, one per line."""
     result = message.value.get("result")
     content = result.get("content") if isinstance(result, dict) else None
     parts = content if isinstance(content, list) else []
@@ -110,5 +110,5 @@ def texts_of(message: Message) -> str:
 
 
 def position(subject: Subject, message: Message) -> int:
-    """Return where a message stands among those that came; equal ones are others."""
+    """Return the index of a received message, compared by identity."""
     return next(i for i, each in enumerate(subject.received) if each is message)

@@ -1,4 +1,4 @@
-"""Cases that are one exchange, as data: what is sent, and what must come back.
+"""Declarative cases: data to send, and the expected reaction of the server.
 
 ::
 
@@ -10,10 +10,9 @@
         why="clients probe for features by this code",
     )
 
-A `Request` must be answered: without an answer the verdict is `hang`. Everything else
-is followed by requests; their answers show that it was read (`Subject.provoke`), so
-that no answer is an outcome like others. With several things to send, each must bring
-what is expected.
+A `Request` without an answer has the verdict `hang`. Other data is followed by requests
+whose answers prove that the server has read it (`Subject.provoke`); so `Silence` can be
+expected. If `send` has several parts, the server must react to each as expected.
 """
 
 from __future__ import annotations
@@ -53,15 +52,15 @@ __all__ = [
 ]
 
 Params: TypeAlias = Mapping[str, Any] | Callable[[Subject], Mapping[str, Any]] | None
-"""Params of a message, or how to make them from what the server has."""
+"""Params of a message, or a function that makes them for a server."""
 Headers: TypeAlias = Mapping[str, HeaderValue]
-"""Header fields that are added; ``None`` leaves one out."""
+"""Header fields to add or replace; ``None`` removes a field."""
 
 _SHOWN: Final = 120
-_LISTED: Final = 8  # values that are named one by one
+_LISTED: Final = 8  # maximum number of values that a text lists
 
 
-# --- what is sent ---------------------------------------------------------------------
+# --- data to send ---------------------------------------------------------------------
 
 
 @attrs.frozen
@@ -71,10 +70,10 @@ class Request:
     method: str
     params: Params = None
     text: str = ""
-    """Says what it is; made from the method and params where it is empty."""
+    """Description; by default made from the method and params."""
 
     async def to(self, subject: Subject) -> Reaction:
-        """Send it, and return its answer alone."""
+        """Send the request; return its answer only."""
         answer = await subject.request(self.method, _made(self.params, subject))
         return Reaction([answer.message], answer.response)
 
@@ -91,7 +90,7 @@ class Notification:
     text: str = ""
 
     async def to(self, subject: Subject) -> Reaction:
-        """Send it, and return what came back."""
+        """Send the notification; return the reaction."""
         message = subject.message(self.method, _made(self.params, subject))
         return await subject.provoke(message)
 
@@ -101,19 +100,19 @@ class Notification:
 
 @attrs.frozen
 class Changed:
-    """A request as the revision has it, then changed so that it is none any more."""
+    """A valid request of the revision with a change, usually an invalid one."""
 
     change: Mapping[str, Any] | Callable[[dict[str, Any]], Any]
-    """Members that are added or replaced, or a function that changes the message and
-    may return another one."""
+    """Members to add or replace, or a function that changes the message in place or
+    returns another one."""
     text: str
     method: str = ""
-    """The one that `Facts.barrier` names where it is empty."""
+    """By default the method of `Facts.barrier`."""
     params: Params = None
     headers: Headers | None = None
 
     async def to(self, subject: Subject) -> Reaction:
-        """Send it, and return what came back."""
+        """Send the changed request; return the reaction."""
         message: Any = subject.message(
             self.method or subject.facts.barrier,
             _made(self.params, subject),
@@ -132,14 +131,14 @@ class Changed:
 
 @attrs.frozen
 class Octets:
-    """Octets as they are: a line, or the body of a POST."""
+    """Unchanged octets: a line, or the body of a POST."""
 
     data: bytes | Callable[[Subject], bytes]
     text: str = ""
-    """Says what they are; the octets themselves where it is empty."""
+    """Description; by default the octets themselves."""
 
     async def to(self, subject: Subject) -> Reaction:
-        """Send them, and return what came back."""
+        """Send the octets; return the reaction."""
         data = self.data if isinstance(self.data, bytes) else self.data(subject)
         return await subject.provoke(data)
 
@@ -153,12 +152,12 @@ _VALUE: Final = {"_meta": {"com.example/value": "mcpwire"}}
 
 
 def spoiled(change: Callable[[bytes], bytes], text: str) -> Changed:
-    """Return a request that every server answers, with changed octets."""
+    """Return the barrier request with changed octets."""
     return Changed(lambda message: change(encode(message)), text, params=_VALUE)
 
 
 def valued(value: bytes, text: str) -> Changed:
-    """Return such a request with another value in its params."""
+    """Return the barrier request with another value in its params, as JSON text."""
     return spoiled(lambda line: line.replace(b'"mcpwire"', value), text)
 
 
@@ -175,11 +174,11 @@ def _told(params: Params) -> str:
 Sent: TypeAlias = Request | Notification | Changed | Octets
 
 
-# --- what must come back --------------------------------------------------------------
+# --- expected reactions ---------------------------------------------------------------
 
 
 class Error:
-    """An error with one of the codes; over HTTP, with one of the statuses too."""
+    """An error with one of the codes and, over HTTP, one of the statuses."""
 
     def __init__(
         self,
@@ -194,7 +193,7 @@ class Error:
         self.text = text
 
     def holds(self, reaction: Reaction) -> bool:
-        """Tell whether an error with one of the codes is there."""
+        """Return whether the reaction has such an error."""
         has_status = reaction.response is None or reaction.status in self.statuses
         if self.statuses and not has_status:
             return False
@@ -212,10 +211,10 @@ class Error:
 
 
 class Refusal:
-    """An error of any code; over HTTP, a status from 400 to 499 is one too."""
+    """An error with any code; over HTTP, also a status from 400 to 499."""
 
     def holds(self, reaction: Reaction) -> bool:
-        """Tell whether it was refused."""
+        """Return whether the server refused the data."""
         return bool(reaction.errors) or 400 <= (reaction.status or 0) < 500
 
     def __str__(self) -> str:
@@ -224,13 +223,13 @@ class Refusal:
 
 @attrs.frozen
 class Result:
-    """A result that a condition holds for."""
+    """A result for which a condition holds."""
 
     condition: Callable[[dict[str, Any]], object] = lambda _: True
     text: str = "a result"
 
     def holds(self, reaction: Reaction) -> bool:
-        """Tell whether such a result is there."""
+        """Return whether the reaction has such a result."""
         return any(
             isinstance(result := message.value.get("result"), dict)
             and bool(self.condition(result))
@@ -243,13 +242,13 @@ class Result:
 
 
 class Silence:
-    """No answer, and the server goes on; over HTTP, no body that may be one.
+    """No answer, and the process still runs; over HTTP, no body that may be an answer.
 
-    Notifications and requests of the server may come in between.
+    The server may send notifications and requests.
     """
 
     def holds(self, reaction: Reaction) -> bool:
-        """Return whether there was no answer."""
+        """Return whether the reaction has no answer, and the process still runs."""
         response = reaction.response
         body = b"" if response is None else response.body.strip()
         if response is not None and body not in (b"", b"null"):
@@ -263,7 +262,7 @@ class Silence:
 
 
 class Status:
-    """A response with one of the statuses that a condition holds for."""
+    """A response with one of the statuses for which a condition holds."""
 
     def __init__(
         self,
@@ -276,7 +275,7 @@ class Status:
         self.text = text
 
     def holds(self, reaction: Reaction) -> bool:
-        """Tell whether it has such a status."""
+        """Return whether the reaction has such a response."""
         response = reaction.response
         if response is None or response.status not in self.statuses:
             return False
@@ -288,13 +287,13 @@ class Status:
 
 
 class AnyOf:
-    """Any of several outcomes."""
+    """Any of several expected reactions."""
 
     def __init__(self, *those: Expected) -> None:
         self.those = those
 
     def holds(self, reaction: Reaction) -> bool:
-        """Tell whether one of them is there."""
+        """Return whether any of them holds."""
         return any(each.holds(reaction) for each in self.those)
 
     def __str__(self) -> str:
@@ -304,7 +303,7 @@ class AnyOf:
 Expected: TypeAlias = Error | Refusal | Result | Silence | Status | AnyOf
 
 IGNORED: Final = AnyOf(Silence(), Status(*range(400, 500)))
-"""No answer; over HTTP a server may also say that it takes no such message."""
+"""No answer; over HTTP a status from 400 to 499 is allowed, too."""
 
 
 def _one_of(values: Sequence[object]) -> str:
@@ -313,7 +312,7 @@ def _one_of(values: Sequence[object]) -> str:
     return " or ".join(map(str, values))
 
 
-# --- the case -------------------------------------------------------------------------
+# --- cases ----------------------------------------------------------------------------
 
 
 def exchange(
@@ -326,9 +325,9 @@ def exchange(
     lenient: Expected | None = None,
     **facts: Any,
 ) -> None:
-    """Add a case by a method of its family.
+    """Add a case; `add`: a method of its family, such as `Family.must`.
 
-    `lenient`: what else may come back without harm. `facts`: as of `Case`.
+    `lenient`: another, harmless reaction. `facts`: attributes of the `Case`.
     """
     parts = (*send,) if isinstance(send, tuple) else (send,)
 

@@ -1,4 +1,4 @@
-"""What the cases over HTTP share: revisions, tools with a duration, the eras spoken."""
+"""Helpers for cases over HTTP: revisions, requests, and detection of sessions."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ __all__ = [
 
 HTTP: Final[tuple[Transport, ...]] = ("http",)
 STREAMABLE: Final = since("2025-03-26")
-"""The revisions that have Streamable HTTP."""
+"""Revisions with Streamable HTTP."""
 SESSIONS: Final = since("2025-03-26", LEGACY[-1])
-"""Those of them that have sessions."""
+"""Revisions with sessions over Streamable HTTP."""
 assert MODERN[0] in STREAMABLE
 
 JSON: Final = "application/json"
@@ -43,10 +43,10 @@ EVENTS: Final = "text/event-stream"
 async def head_of(
     subject: Subject, method: str, headers: Mapping[str, HeaderValue] | None = None
 ) -> Response:
-    """Send a request without a body, and return the response once its head is there.
+    """Send a request without a body, wait for the head, close; return the response.
 
-    The body of a response that is no event stream is there too; that of a success may
-    have no end.
+    Unless it is an event stream, also wait for its body: raise `NoAnswer` if the body
+    of an HTTP error does not end in time.
     """
     response = await subject.exchange(method, headers, complete=False)
     if not response.is_stream and method != "HEAD":
@@ -62,9 +62,9 @@ async def head_of(
 async def response_to(
     subject: Subject, method: str, fields: Mapping[str, HeaderValue]
 ) -> Response:
-    """Send a request with other header fields; by POST, one that any server answers.
+    """Send a request with changed header fields; by POST, the barrier request.
 
-    A DELETE that is served ends the session: it gets one of its own.
+    A DELETE may end its session, so it uses a new one.
     """
     if method == "POST":
         response = (
@@ -81,7 +81,7 @@ async def response_to(
 
 
 async def answered_beside(subject: Subject, open: Iterable[Response]) -> None:
-    """Ask while other connections are open, then close those."""
+    """Send a request while other connections are open, then close those."""
     try:
         await subject.request(subject.facts.barrier)
     finally:
@@ -90,17 +90,17 @@ async def answered_beside(subject: Subject, open: Iterable[Response]) -> None:
 
 
 def messages_on(subject: Subject, response: Response) -> list[Message]:
-    """Return the messages that came with a response."""
+    """Return the messages received with a response."""
     return [each for each in subject.received if each.stream == response.number]
 
 
 def is_local(subject: Subject) -> bool:
-    """Tell whether the server runs on this machine, as its URL says."""
+    """Return whether the host in the URL is a loopback address."""
     return is_loopback(subject.need_http().url.host)
 
 
 async def revision_of_sessions(subject: Subject) -> str | None:
-    """Return the revision that `initialize` gives; ``None``: there are no sessions."""
+    """Return the revision that `initialize` negotiates; ``None``: not supported."""
     other = await subject.another(handshake=False)
     other.revision = LATEST_SESSION
     reaction = await other.provoke(other.message("initialize", other.hello(), id=1))

@@ -1,7 +1,7 @@
-"""What the cases of features share: the four lists, calls of all tools, walks.
+"""Helpers for cases of features: the four lists, calls of all tools, JSON walks.
 
-Calls of all tools leave out what takes long, asks or changes something, and stop when
-their time is over: a tool that is slow by its nature is no finding.
+Calls of all tools omit tools that are slow, send requests or change lists, and stop at
+a time limit: a tool that is slow on purpose is not a finding.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _NAME: Final = r"(?:[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?)?"
 PREFIX: Final = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
 NAME: Final = re.compile(_NAME)
 PREFIXED: Final = re.compile(f"{PREFIX.pattern}/{_NAME}")
-"""A key of `_meta` with a prefix, and its two parts."""
+"""Pattern of a `_meta` key with a prefix; `PREFIX` and `NAME`: of its parts."""
 
 ROOM_S: Final = 4.0  # seconds for the calls of one case
 PAGES: Final = 50
@@ -70,15 +70,15 @@ PAGES: Final = 50
 
 @attrs.frozen
 class Listed:
-    """One of the lists that servers have."""
+    """One kind of list: tools, resources, templates or prompts."""
 
     word: str
-    """The name of its items in `Facts`."""
+    """The attribute of `Facts` with its items."""
     capability: str
     method: str
     key: str
     name: str
-    """The member that tells its items apart."""
+    """The member that identifies an item."""
     one: str
 
 
@@ -103,7 +103,7 @@ LISTS: Final = (TOOLS, RESOURCES, TEMPLATES, PROMPTS)
 def declaring(
     capabilities: Mapping[str, Any], params: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Return params with which a request of 2026-07-28 declares capabilities."""
+    """Return params of a 2026-07-28 request that declare client capabilities."""
     return {**(params or {}), "_meta": {CAPABILITIES: dict(capabilities)}}
 
 
@@ -114,18 +114,18 @@ class Page:
     answer: Answer
     items: list[dict[str, Any]]
     cursor: str | None
-    """That of the next page."""
+    """The cursor of the next page."""
 
     @property
     def result(self) -> dict[str, Any]:
-        """Its result."""
+        """The result with the page; empty for an error."""
         return self.answer.result or {}
 
 
 async def paged(
     subject: Subject, method: str, *, timeout: float | None = None
 ) -> AsyncIterator[Answer]:
-    """Ask for a list page by page, up to the first error; yield the answers."""
+    """Request a list page by page; yield each answer, an error as the last one."""
     cursor: str | None = None
     for _ in range(PAGES):
         params = {} if cursor is None else {"cursor": cursor}
@@ -137,7 +137,7 @@ async def paged(
 
 
 def items_of(answer: Answer, key: str) -> list[dict[str, Any]]:
-    """Return the items on a page, without what is no object."""
+    """Return the items of a page that are objects."""
     items = (answer.result or {}).get(key)
     return [e for e in items if isinstance(e, dict)] if isinstance(items, list) else []
 
@@ -150,7 +150,7 @@ def _next_cursor(answer: Answer) -> str | None:
 async def pages(
     subject: Subject, listed: Listed, *, timeout: float | None = None
 ) -> list[Page]:
-    """Return a list page by page, up to the first error."""
+    """Return the pages of a list up to the first error."""
     return [
         Page(answer, items_of(answer, listed.key), _next_cursor(answer))
         async for answer in paged(subject, listed.method, timeout=timeout)
@@ -161,17 +161,17 @@ async def pages(
 async def names_of(
     subject: Subject, listed: Listed, *, timeout: float | None = None
 ) -> list[str]:
-    """Return what tells the items of a list apart, in their order."""
+    """Return the names or URIs of the items of a list, in order."""
     found = await pages(subject, listed, timeout=timeout)
     return [str(item.get(listed.name)) for page in found for item in page.items]
 
 
 async def _check_one_list(subject: Subject, listed: Listed) -> None:
-    """Find a list that differs between this connection and another one.
+    """Raise `Broken` if a list differs between this connection and another one.
 
-    Lists may change with time: over HTTP both are read now, and over stdio a process
-    that has just begun is compared with what the first one had when it began. It may
-    answer `server/discover` before it has made its lists.
+    Lists may change with time: over HTTP both are read now, and over stdio the list of
+    a new process is compared with the survey, which read a new one too. A process may
+    answer `server/discover` before its lists are complete, hence the longer timeout.
     """
     patience = subject.bound_s + subject.start_s
     here = sorted(set(await names_of(subject, listed, timeout=patience)))
@@ -184,7 +184,7 @@ async def _check_one_list(subject: Subject, listed: Listed) -> None:
 
 
 def add_list_cases(family: Family, listed: Listed, ids: tuple[str, str, str]) -> None:
-    """Add what holds for a list of tools, resources or prompts."""
+    """Add the common cases of a list of tools, resources or prompts."""
     word, source = listed.word, f"server/{listed.word}#capabilities"
 
     @family.must(
@@ -235,7 +235,7 @@ def add_list_cases(family: Family, listed: Listed, ids: tuple[str, str, str]) ->
 
 
 def fit_tools(subject: Subject) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """Return the tools that may be called, with arguments, and answer at once."""
+    """Return the callable tools that answer at once, with arguments for them."""
     found = []
     for tool in subject.facts.callable_tools:
         arguments = arguments_for(tool)
@@ -257,12 +257,12 @@ def fit_tools(subject: Subject) -> list[tuple[dict[str, Any], dict[str, Any]]]:
 
 
 def has_header(tool: Mapping[str, Any]) -> bool:
-    """Tell whether a tool wants arguments in header fields too."""
+    """Return whether a tool mirrors arguments in header fields."""
     return "x-mcp-header" in str(tool.get("inputSchema"))
 
 
 async def call_all(subject: Subject) -> AsyncIterator[tuple[dict[str, Any], Answer]]:
-    """Call the first of `fit_tools`, one after the other, while there is time."""
+    """Call up to eight of `fit_tools` in turn, for `ROOM_S`; yield tool and answer."""
     began = monotonic()
     for tool, arguments in fit_tools(subject)[:8]:
         if monotonic() - began > ROOM_S:
@@ -290,7 +290,7 @@ _OPAQUE: Final = frozenset(
 
 
 def walk(value: Any) -> Iterator[dict[str, Any]]:
-    """Yield all objects of the protocol in a message; opaque members are left out."""
+    """Yield all objects in a message, except in opaque members and `_meta`."""
     if isinstance(value, list):
         for each in value:
             yield from walk(each)
@@ -302,7 +302,7 @@ def walk(value: Any) -> Iterator[dict[str, Any]]:
 
 
 def results(subject: Subject) -> Iterator[tuple[str, Message, dict[str, Any]]]:
-    """Yield the method, message and result of all answers that have come."""
+    """Yield the method, message and result of all answers received."""
     for message in subject.received:
         if message.is_answer and isinstance(
             result := message.value.get("result"), dict
@@ -313,18 +313,18 @@ def results(subject: Subject) -> Iterator[tuple[str, Message, dict[str, Any]]]:
 
 
 def expect_base64(subject: Subject, value: object, answer: Answer) -> None:
-    """Find a value that is no strict Base64."""
+    """Raise `Broken` unless a value is strict Base64."""
     problem = base64_problem(value)
     subject.expect(problem is None, f"Base64: {problem}", answer)
 
 
 def media_in(content: Any) -> Iterator[dict[str, Any]]:
-    """Yield the pictures and sounds in what a tool or a prompt gives."""
+    """Yield the image and audio blocks in the content of a result."""
     return (e for e in walk(content) if e.get("type") in {"image", "audio"})
 
 
 def base64_problem(value: object) -> str | None:
-    """Say why a value is no strict Base64; ``None``: it is."""
+    """Return why a value is not strict Base64; ``None``: it is."""
     if not isinstance(value, str):
         return "it is no text"
     try:

@@ -1,7 +1,7 @@
-"""What the cases of changes share: hearing what a server tells by itself.
+"""Helpers for cases of change notifications: streams, subscriptions, triggers.
 
-A session hears of everything: over stdio on its one stream, over HTTP on a GET. At
-2026-07-28 a client hears what it listens for.
+A session receives all notifications: over stdio on stdout, over HTTP on a GET stream.
+In 2026-07-28 a client receives the notifications that it subscribes to.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
-WAIT_S: Final = 2.0  # seconds for an event that shows that there is something to judge
+WAIT_S: Final = 2.0  # seconds until an event without which a case is absent
 SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
 _CHANGES: Final = (
     *("tools.listChanged", "prompts.listChanged"),
@@ -47,26 +47,26 @@ EVERYTHING: Final = {
 
 
 def subscription_of(message: Message) -> Any:
-    """Return the id of the subscription that a notification is of."""
+    """Return the subscription id of a notification."""
     meta = message.params.get("_meta")
     return meta.get(SUBSCRIPTION) if isinstance(meta, dict) else None
 
 
 @attrs.frozen
 class Listening:
-    """One subscription of 2026-07-28."""
+    """One subscription by `subscriptions/listen` (2026-07-28)."""
 
     subject: Subject
     id: Any
     first: Message
-    """The first message for it: a notification, or an answer."""
+    """The first message of the subscription: a notification, or an answer."""
     begins: int
-    """How many messages had come before."""
+    """The number of messages received before the request."""
     response: Response | None = None
 
     @property
     def messages(self) -> list[Message]:
-        """The notifications with its id, of the same JSON type."""
+        """The notifications with this subscription id, of the same JSON type."""
         return [
             each
             for each in self.subject.received[self.begins :]
@@ -75,17 +75,17 @@ class Listening:
 
     @property
     def granted(self) -> dict[str, Any]:
-        """What the server agreed to tell."""
+        """The notifications that the server acknowledged."""
         found = self.first.params.get("notifications")
         return found if isinstance(found, dict) else {}
 
     def is_of(self, message: Message) -> bool:
-        """Tell whether a notification is of this subscription."""
+        """Return whether a notification belongs to this subscription."""
         found = subscription_of(message)
         return type(found) is type(self.id) and bool(found == self.id)
 
     async def end(self) -> None:
-        """End it as a client does."""
+        """Cancel the subscription; over HTTP by closing its response."""
         if self.response is not None:
             await self.subject.need_http().abandon(self.response)
         else:
@@ -101,7 +101,7 @@ async def listen(
     id: Any = None,
     capabilities: Mapping[str, Any] | None = None,
 ) -> Listening:
-    """Subscribe, and wait for the first message that comes for it."""
+    """Subscribe, and wait for the first message of the subscription."""
     begins = len(subject.received)
     id = subject.next_id() if id is None else id
     params = {"notifications": dict(wanted)}
@@ -128,9 +128,9 @@ async def listening(
     id: Any = None,
     capabilities: Mapping[str, Any] | None = None,
 ) -> AsyncIterator[Listening]:
-    """Subscribe for the time of a block; absent where the server has no such method.
+    """Subscribe during a block; raise `Absent` if the server has no such method.
 
-    One that declares no changes may refuse it by any error.
+    A server that declares no changes may refuse with any error.
     """
     found = await listen(subject, wanted, id=id, capabilities=capabilities)
     if found.first.is_answer:
@@ -148,7 +148,7 @@ async def listening(
 
 @asynccontextmanager
 async def hearing(subject: Subject) -> AsyncIterator[None]:
-    """Hear of all changes for the time of a block."""
+    """Receive all change notifications during a block, or raise `Absent`."""
     if subject.is_modern:
         uris = [str(each.get("uri")) for each in subject.facts.resources[:8]]
         async with listening(subject, {**EVERYTHING, "resourceSubscriptions": uris}):
@@ -167,7 +167,7 @@ async def hearing(subject: Subject) -> AsyncIterator[None]:
 
 
 async def change(subject: Subject) -> None:
-    """Call the tool that changes what is listed."""
+    """Call the tool for `change`; raise `Absent` if the call fails."""
     try:
         params = call_of(subject.need_tool("change"))
         answer = await subject.request("tools/call", params)

@@ -1,4 +1,4 @@
-"""Authorization over HTTP: the server as a resource server of OAuth."""
+"""Authorization over HTTP: the server as an OAuth resource server."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LOCATION: Final = f"{_PAGE}#authorization-server-location"
 _SCOPES: Final = f"{_PAGE}#runtime-insufficient-scope-errors"
 _NEEDS: Final = ("token:good",)
 _RESOURCE: Final = since("2025-06-18")
-"""The revisions with protected resource metadata."""
+"""Revisions with protected resource metadata."""
 _NEWER: Final = since("2025-11-25")
 _WELL_KNOWN: Final = "/.well-known/oauth-protected-resource"
 _CHALLENGE: Final = 4_096
@@ -47,7 +47,7 @@ async def _post(
     in_session: bool = False,
     target: str | None = None,
 ) -> Response:
-    """Send the first request of a client, or one within the session, and wait."""
+    """Send a first request and end its session, or (`in_session`) a later request."""
     method = subject.facts.barrier
     params = None
     if not subject.is_modern and not in_session:
@@ -64,7 +64,7 @@ async def _post(
 
 
 async def _need_protection(subject: Subject) -> Response:
-    """Return the response to a request without a token."""
+    """Return the response to a request without a token; `Absent` if accepted."""
     response = await _post(subject, None)
     if response.status < 300:
         subject.absent("need for a token")
@@ -76,12 +76,12 @@ def _bearer(subject: Subject, kind: str = "good") -> str:
 
 
 def _challenge(response: Response) -> dict[str, str] | None:
-    """Return the parameters of a challenge for a token; ``None``: there is none."""
+    """Return the parameters of a Bearer or DPoP challenge; ``None``: no challenge."""
     field = response.fields.get("www-authenticate", "")
     found = re.search(r"(?:^|[\s,])(?:Bearer|DPoP)(?=[\s,]|$)", field, re.IGNORECASE)
     if found is None:
         return None
-    # Bounded: the time of the pattern grows with the square of a word's length.
+    # Limited: the pattern takes time quadratic in the length of a word.
     text = field[found.end() :][:_CHALLENGE]
     pairs = re.findall(r'([\w-]+)\s*=\s*(?:"([^"]*)"|([^\s,"]+))', text)
     return {name.lower(): quoted or plain for name, quoted, plain in pairs}
@@ -190,7 +190,7 @@ async def says_scope(subject: Subject) -> None:
 
 
 def _jwt(subject: Subject) -> tuple[str, str, str]:
-    """Return the three parts of the good token, which must be a JWT."""
+    """Return the three parts of the good token; raise `Absent` unless it is a JWT."""
     parts = subject.facts.tokens["good"].split(".")
     try:
         is_jwt = len(parts) == 3 and "alg" in json.loads(_decoded(parts[0]))
@@ -210,20 +210,20 @@ def _encoded(value: Any) -> str:
 
 
 def _altered(subject: Subject) -> str:
-    """Return the good token with another character in its last part."""
+    """Return the good token with one changed character (JWT: in its signature)."""
     token = subject.facts.tokens["good"]
     at = max(len(token) // 2, token.rfind(".") + 2)
     return token[:at] + ("A" if token[at] != "A" else "B") + token[at + 1 :]
 
 
 def _unsigned(subject: Subject) -> str:
-    """Return the good token without its signature, and with ``alg: none``."""
+    """Return the good token with ``alg: none`` and an empty signature."""
     head, claims, _ = _jwt(subject)
     return f"{_encoded({**json.loads(_decoded(head)), 'alg': 'none'})}.{claims}."
 
 
 def _claiming(subject: Subject) -> str:
-    """Return the good token with other claims, and its old signature."""
+    """Return the good token with changed claims and the original signature."""
     head, claims, signature = _jwt(subject)
     try:
         changed = {**json.loads(_decoded(claims)), "sub": "mcpwire-other"}
@@ -317,7 +317,7 @@ async def invalid_token(subject: Subject) -> None:
 
 for id, add, source, revisions in (
     ("AUTH-14.a", case.must, _ERRORS, since("2025-03-26", "2025-06-18")),
-    # Later revisions say so twice, and less strictly where they say it at length.
+    # Later revisions state the rule twice; the detailed statement is a SHOULD.
     ("FLOW-14.d", case.should, _SCOPES, _NEWER),
 ):
 
@@ -365,11 +365,11 @@ for letter, member, expected in (
     )(insufficient)
 
 
-# --- the metadata of the resource -----------------------------------------------------
+# --- protected resource metadata ------------------------------------------------------
 
 
 def _target_of(subject: Subject, url: str) -> str | None:
-    """Return the request target of a URL at the server's own origin."""
+    """Return the request target of a URL; ``None``: not at the server's origin."""
     parts = urlsplit(url)
     if parts.scheme and parts.netloc.lower() != subject.need_http().url.authority:
         return None
@@ -377,7 +377,7 @@ def _target_of(subject: Subject, url: str) -> str | None:
 
 
 async def _document(subject: Subject, target: str) -> dict[str, Any] | None:
-    """Return the metadata at a place, fetched without a token."""
+    """Fetch a metadata document without a token; ``None``: no JSON object there."""
     fields: dict[str, HeaderValue] = {
         "Accept": JSON,
         "Authorization": None,
@@ -396,7 +396,7 @@ async def _document(subject: Subject, target: str) -> dict[str, Any] | None:
 
 
 def _places(subject: Subject, response: Response) -> list[str]:
-    """Return where the metadata may be: as the challenge says, then both well-known."""
+    """Return the request targets of metadata: of the challenge, then well-known."""
     path = urlsplit(subject.need_http().url.target).path
     named = (_challenge(response) or {}).get("resource_metadata")
     first = _target_of(subject, named) if named else None
@@ -405,7 +405,7 @@ def _places(subject: Subject, response: Response) -> list[str]:
 
 
 async def _metadata(subject: Subject) -> dict[str, Any]:
-    """Return the metadata of the resource, from wherever it is."""
+    """Return the first metadata document found, or raise `Absent`."""
     response = await _need_protection(subject)
     for place in _places(subject, response):
         if (found := await _document(subject, place)) is not None:
@@ -531,7 +531,7 @@ async def no_offline_access(subject: Subject) -> None:
     subject.expect(not has_it, "no offline_access", _told(response))
 
 
-# --- how tokens are sent --------------------------------------------------------------
+# --- transmission of tokens -----------------------------------------------------------
 
 
 @case.robust(

@@ -1,4 +1,4 @@
-"""Header fields of 2026-07-28 that repeat what the body says."""
+"""Header fields that mirror the body (2026-07-28)."""
 
 from __future__ import annotations
 
@@ -42,20 +42,20 @@ case = FAMILY.where(revisions=MODERN, transports=HTTP)
 
 @attrs.frozen
 class _Named:
-    """A request that has a name."""
+    """A request with a name or URI, which `Mcp-Name` mirrors."""
 
     method: str
     params: dict[str, Any]
     name: str
 
     async def to(self, subject: Subject, headers: Fields | None = None) -> Reaction:
-        """Send it with other header fields."""
+        """Send the request with changed header fields."""
         message = subject.message(self.method, self.params, id=subject.next_id())
         return await subject.provoke(message, headers=headers)
 
 
 def _named(subject: Subject) -> _Named:
-    """Return a request that has a name and does nothing but read."""
+    """Return a read-only request with a name or URI, or raise `Absent`."""
     facts = subject.facts
     echo = facts.roles.get("echo")
     for tool in ([echo] if echo else []) + facts.callable_tools:
@@ -76,7 +76,7 @@ def _encoded(text: str) -> str:
     return f"=?base64?{b64encode(text.encode()).decode()}?="
 
 
-# --- the standard fields --------------------------------------------------------------
+# --- standard fields ------------------------------------------------------------------
 
 
 def _named_case(
@@ -89,9 +89,9 @@ def _named_case(
     add: Callable[..., Callable[[Run], Run]] = case.must,
     source: str = _VALIDATION,
 ) -> None:
-    """Add a case: a named request with other header fields.
+    """Add a case that sends the request of `_named` with changed header fields.
 
-    It is a mismatch; `is_accepted`: it is answered as without.
+    It expects the mismatch error; `is_accepted`: a result, as without the change.
     """
     expected = Result() if is_accepted else _MISMATCH
 
@@ -231,7 +231,7 @@ _named_case(
 )
 
 
-# --- the version ----------------------------------------------------------------------
+# --- protocol version -----------------------------------------------------------------
 
 
 @case.must(
@@ -330,7 +330,7 @@ async def error_has_id(subject: Subject) -> None:
     subject.expect(id in got, f"the id {id!r}", reaction)
 
 
-# --- arguments of tools ---------------------------------------------------------------
+# --- tool arguments -------------------------------------------------------------------
 
 
 def _annotations(tool: Mapping[str, Any]) -> tuple[ParamHeader, ...]:
@@ -342,7 +342,7 @@ def _annotations(tool: Mapping[str, Any]) -> tuple[ParamHeader, ...]:
 
 @attrs.frozen
 class _Mirrored:
-    """A call of a tool with an argument that is repeated in a header field."""
+    """A tool call with an argument that a header field mirrors."""
 
     call: _Named
     header: str
@@ -352,7 +352,7 @@ class _Mirrored:
 def _mirrored(
     subject: Subject, kind: str | None = None, *, optional: bool = False
 ) -> _Mirrored:
-    """Return such a call; `kind`: the type of the argument; `optional`: left out."""
+    """Return such a call; `kind`: argument type; `optional`: omit the argument."""
     for tool in subject.facts.callable_tools:
         arguments = arguments_for(tool)
         properties = properties_of(tool.get("inputSchema") or {})
@@ -389,7 +389,7 @@ def _argument(
     add: Callable[..., Callable[[Run], Run]] = case.must,
     source: str = _CUSTOM,
 ) -> None:
-    """Add a case: a call with another value in the header field of an argument."""
+    """Add a case that sends a call with a changed header field of an argument."""
     expected = Result() if is_accepted else _MISMATCH
 
     async def run(subject: Subject) -> None:
@@ -481,7 +481,7 @@ async def no_argument(subject: Subject) -> None:
     subject.expect(Result().holds(reaction), "a result", reaction)
 
 
-# --- the annotations ------------------------------------------------------------------
+# --- annotations ----------------------------------------------------------------------
 
 
 @FAMILY.must(

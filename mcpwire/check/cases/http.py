@@ -1,4 +1,4 @@
-"""HTTP itself: formats, statuses, methods, bodies and their bounds."""
+"""HTTP itself: media types, statuses, methods, bodies and their limits."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ hostile = case.where(is_hostile=True, is_quick=False)
 modern = case.where(revisions=MODERN)
 
 
-# --- formats --------------------------------------------------------------------------
+# --- media types ----------------------------------------------------------------------
 
 
 def _plain_methods(subject: Subject) -> list[str]:
@@ -98,7 +98,7 @@ async def one_object(subject: Subject) -> None:
 
 
 def _with(name: str, value: str) -> Changed:
-    """Return a request with another value of a header field."""
+    """Return a request with a changed header field."""
     return Changed({}, f"a request with {name}: {value}", headers={name: value})
 
 
@@ -197,7 +197,7 @@ for letter, media, text in (
     )
 
 
-# --- notifications and answers of the client ------------------------------------------
+# --- notifications and responses of the client ----------------------------------------
 
 
 _TAKEN: Final = Status(202, condition=lambda r: not r.body, text="no body")
@@ -278,7 +278,7 @@ for letter, method in (
 
 
 async def _only_modern(subject: Subject) -> None:
-    """Leave the case where the server speaks revisions with sessions too."""
+    """Raise `Absent` if the server also supports revisions with sessions."""
     if await revision_of_sessions(subject) is not None:
         subject.absent("server of this revision alone")
 
@@ -342,7 +342,7 @@ async def no_session_id(subject: Subject) -> None:
         subject.expect(got is None, "no Mcp-Session-Id", f"Mcp-Session-Id: {got}")
 
 
-# --- methods of HTTP ------------------------------------------------------------------
+# --- HTTP methods ---------------------------------------------------------------------
 
 
 @streamable.robust(
@@ -380,7 +380,7 @@ async def probes(subject: Subject) -> None:
 
 
 def _plain(subject: Subject) -> tuple[bytes, bytes, int]:
-    """Return the head without its end, the body and the id of a good request."""
+    """Return the head without its blank line, body and id of a valid request."""
     id = subject.next_id()
     message = subject.message(subject.facts.barrier, id=id)
     http = subject.need_http()
@@ -389,7 +389,7 @@ def _plain(subject: Subject) -> tuple[bytes, bytes, int]:
 
 
 async def _expect_result(subject: Subject, response: Response) -> None:
-    """Find a response that ends without a result."""
+    """Wait for the end of a response; raise `Broken` unless it has a result."""
     await subject.ended(response)
     is_answered = any(
         isinstance(each.value, dict) and "result" in each.value
@@ -399,7 +399,7 @@ async def _expect_result(subject: Subject, response: Response) -> None:
 
 
 def _expect_closed(subject: Subject, response: Response, expected: str) -> None:
-    """Find a response, but for one that says that the request was wrong."""
+    """Raise `Broken` unless the status is 4xx or the connection was closed."""
     is_refused = 400 <= response.status < 500 or not response.status
     subject.expect(is_refused, expected, response.status)
 
@@ -471,7 +471,7 @@ async def truncated(subject: Subject) -> None:
     http = subject.need_http()
     subject.last_sent = head + body
     response = await http.raw(head + body)
-    await subject.barrier()  # meanwhile a hasty server answers
+    await subject.barrier()  # time for a premature answer
     http.more(response, b"", is_last=True)
     try:
         await subject.ended(response)
@@ -502,7 +502,7 @@ async def continues(subject: Subject) -> None:
         await http.abandon(response)
         subject.broken(expected, "nothing, while the client waits")
     subject.expect(not response.ended.is_set() or response.status, expected, "nothing")
-    if response.has_head.is_set():  # a final status will do
+    if response.has_head.is_set():  # a final status is allowed
         await http.abandon(response)
         return
     http.more(response, body)
@@ -518,7 +518,7 @@ for letter, lines, text in (
     async def bad_length(subject: Subject, lines: bytes = lines) -> None:
         head, body, id = _plain(subject)
         length = b"%d" % len(body)
-        # The first, or the number without its sign, is the true length.
+        # The first length, or the number without its sign, is the true length.
         lines = lines.replace(b": 5", b": " + length).replace(b"+7", b"+" + length)
         response = await subject.raw_exchange(head + lines + b"\r\n" + body)
         answers = subject.answers_to(id)

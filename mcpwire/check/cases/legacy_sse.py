@@ -32,7 +32,7 @@ def _stream(subject: Subject) -> Response:
 async def _posted(
     subject: Subject, body: bytes, *, target: str | None = None, origin: str = ""
 ) -> Response:
-    """Post octets to where the connection's messages go, and return the response."""
+    """Send a POST to the endpoint of the connection; return the response."""
     fields = {"Content-Type": JSON, "Origin": origin or None}
     where = target or subject.posts_to
     return await subject.exchange("POST", fields, body, target=where)

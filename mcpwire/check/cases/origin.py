@@ -1,4 +1,4 @@
-"""Origin and Host: what keeps web pages away from servers, DNS rebinding included."""
+"""Origin and Host: protection against web pages and DNS rebinding."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _EVIL: Final = "http://evil.example"
 _LIKE: Final = ".evil.example"
 _WHY: Final = "web pages that a user visits use the servers on the user's machine"
 _STRICT: Final = since("2025-11-25")
-"""The revisions that name the status."""
+"""Revisions that specify the status."""
 _EARLIER: Final = since("2025-03-26", "2025-06-18")
 
 case = FAMILY.where(revisions=STREAMABLE, transports=HTTP)
@@ -48,7 +48,7 @@ for letter, method, origin, text in (
             response = await response_to(subject, method, {"Origin": origin})
             got = response.status
             if method != "POST" and got == 405:
-                return  # it is not served at all
+                return  # the server does not serve the method
             subject.expect(got == 403 or status != "the status 403", status, got)
             subject.expect_refused(got)
 

@@ -1,4 +1,4 @@
-"""Sessions over HTTP: their ids, their end, and the version header within them."""
+"""Sessions over HTTP: ids, termination, and the version header."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FAMILY: Final = Family("sessions")
 _PAGE: Final = "basic/transports#session-management"
 _ID: Final = "Mcp-Session-Id"
 _OPENED: Final = 12
-_ENTROPY_BITS: Final = 48  # estimated from what varies; a UUID of any kind has more
+_ENTROPY_BITS: Final = 48  # estimated per column; UUIDs of all versions have more
 _UNKNOWN: Final = "00000000-0000-4000-8000-000000000000"
 _LONG: Final = "x" * 4_096
 
@@ -31,14 +31,14 @@ case = FAMILY.where(revisions=SESSIONS, transports=HTTP)
 
 
 def _need_session(subject: Subject) -> str:
-    """Return the id of the connection's session."""
+    """Return the session id of the connection, or raise `Absent`."""
     if subject.session_id is None:
         subject.absent("session")
     return subject.session_id or ""
 
 
 async def _status(subject: Subject, method: str, fields: dict[str, HeaderValue]) -> int:
-    """Return the status of a request with other header fields."""
+    """Send a request with changed header fields; return the status."""
     if method == "POST":
         message = subject.any_request()
         reaction = await subject.provoke(message, headers=fields)
@@ -48,13 +48,13 @@ async def _status(subject: Subject, method: str, fields: dict[str, HeaderValue])
 
 
 def _expect_status(subject: Subject, method: str, status: int, wanted: int) -> None:
-    """Find another status; a GET or DELETE may be answered with 405, too."""
+    """Raise `Broken` for another status; a GET or DELETE may get 405, too."""
     fits = status == wanted or (status == 405 and method != "POST")
     subject.expect(fits, f"the status {wanted}", status)
 
 
 async def _end(subject: Subject, *, must: bool = False) -> str | None:
-    """End a session by DELETE, and return its id; `must`: else the case is absent."""
+    """Send a DELETE for a session; return its id; `must`: `Absent` if refused."""
     id, subject.session_id = subject.session_id, None
     status = await _status(subject, "DELETE", {_ID: id})
     if must and not 200 <= status < 300:
@@ -102,7 +102,7 @@ async def unguessable(subject: Subject) -> None:
     )
 
 
-# --- no id, and ids that are not there ------------------------------------------------
+# --- missing, unknown and ended ids ---------------------------------------------------
 
 
 for letter, method in zip("abc", ("POST", "GET", "DELETE"), strict=True):
@@ -241,14 +241,14 @@ async def delete_during_call(subject: Subject) -> None:
 
 
 async def _over(subject: Subject, ended: Awaitable[None], expected: str) -> None:
-    """Find the rule broken where something does not end."""
+    """Raise `Broken` if a wait for an end exceeds its time limit."""
     try:
         await ended
     except NoAnswer as found:
         subject.broken(expected, found.actual)
 
 
-# --- the version header ---------------------------------------------------------------
+# --- version header -------------------------------------------------------------------
 
 _VERSION: Final = "MCP-Protocol-Version"
 _VERSION_PAGE: Final = "basic/transports#protocol-version-header"

@@ -1,4 +1,4 @@
-"""Event streams: what is on which stream, their ids, and how they are resumed."""
+"""Event streams: assignment of messages, event ids, and resumption."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ _SEVERAL: Final = "basic/transports#multiple-connections"
 _RESUME: Final = "basic/transports#resumability-and-redelivery"
 _MODERN: Final = "basic/transports/streamable-http#receiving-messages"
 
-_REPLAY_S: Final = 2.0  # how long a replay is waited for; without one nothing is judged
-AGAIN_S: Final = 5.0  # for a server to notice that a stream has ended
+_REPLAY_S: Final = 2.0  # until a replay, without which a case is absent
+AGAIN_S: Final = 5.0  # until a server notices the end of a stream
 _LASTING_S: Final = 1.0
-_PAUSE_S: Final = 0.2  # so that the server notices the end of the connection
+_PAUSE_S: Final = 0.2  # until a server notices a closed connection
 _POLLED: Final = ("poll", "reconnect", "close_stream", "close-stream")
 
 case = FAMILY.where(revisions=SESSIONS, transports=HTTP)
@@ -48,7 +48,7 @@ polled = case.where(revisions=since("2025-11-25", SESSIONS[-1]))
 
 @attrs.frozen
 class _Call:
-    """A call of a tool, and the response to it."""
+    """A tool call: request id, progress token and HTTP response."""
 
     id: Any
     token: str
@@ -58,7 +58,7 @@ class _Call:
 async def _call(
     subject: Subject, role: str = "notify", *, seconds: float = BRIEF_S
 ) -> _Call:
-    """Call a tool that plays a role; its progress is asked for."""
+    """Call the tool of a role with a progress token."""
     params = lasting(subject.need_tool(role), seconds)
     token = f"mcpwire-{subject.next_id()}"
     params["_meta"] = {"progressToken": token}
@@ -69,7 +69,7 @@ async def _call(
 
 
 async def _answer(subject: Subject, call: _Call) -> Answer:
-    """Wait for the answer to a call; a tool that takes too long is no finding here."""
+    """Wait for the answer to a call; raise `Absent` if the tool is too slow."""
     try:
         return await subject.answer(call.id, call.response)
     except NotAnswered:
@@ -79,12 +79,12 @@ async def _answer(subject: Subject, call: _Call) -> Answer:
 
 
 def _lively(subject: Subject) -> str:
-    """Return the role of the tool that a stream answers most likely."""
+    """Return the role whose tool most likely gets an event stream as response."""
     return "notify" if "notify" in subject.facts.roles else "slow"
 
 
 async def _streamed(subject: Subject) -> _Call:
-    """Make a call that a stream answers, and wait for its answer."""
+    """Call a tool, wait for its answer; raise `Absent` unless on an event stream."""
     call = await _call(subject, _lively(subject))
     await _answer(subject, call)
     if not call.response.is_stream:
@@ -93,13 +93,13 @@ async def _streamed(subject: Subject) -> _Call:
 
 
 async def _get(subject: Subject, last_event_id: str | None = None) -> Response:
-    """Ask for a stream by GET, or for the rest of one."""
+    """Send a GET for a new or resumed stream; wait for the head of the response."""
     fields = {"Accept": EVENTS, "Last-Event-ID": last_event_id}
     return await subject.exchange("GET", fields, complete=False)
 
 
 async def _listen(subject: Subject, last_event_id: str | None = None) -> Response:
-    """Open a stream by GET."""
+    """Open a stream by GET, or raise `Absent`."""
     response = await _get(subject, last_event_id)
     if not response.is_stream or response.status != 200:
         await subject.need_http().abandon(response)
@@ -194,7 +194,7 @@ async def get_again(subject: Subject) -> None:
         await asyncio.sleep(_PAUSE_S)
 
 
-# --- which stream ---------------------------------------------------------------------
+# --- assignment of messages to streams ------------------------------------------------
 
 
 @case.must(
@@ -307,11 +307,11 @@ for id, source, revisions in (
     )(ends)
 
 
-# --- ids and resumption ---------------------------------------------------------------
+# --- event ids and resumption ---------------------------------------------------------
 
 
 def _ids_of(subject: Subject, *calls: _Call) -> list[str]:
-    """Return the ids of the events of streams; absent where they have none."""
+    """Return the event ids of response streams, or raise `Absent`."""
     events = [event for call in calls for event in call.response.events]
     return [e.id for e in events if e.id] or subject.absent("ids of events")
 
@@ -327,7 +327,7 @@ def _ids_of(subject: Subject, *calls: _Call) -> list[str]:
 async def unique_ids(subject: Subject) -> None:
     other = await subject.another()
     calls = [await _streamed(other)]
-    _ids_of(subject, *calls)  # without them, more calls show nothing
+    _ids_of(subject, *calls)  # raises Absent before further calls
     calls += [await _streamed(other) for _ in range(2)]
     ids = _ids_of(subject, *calls)
     twice = sorted({id for id in ids if ids.count(id) > 1})
@@ -335,7 +335,7 @@ async def unique_ids(subject: Subject) -> None:
 
 
 def _first_block(text: bytes) -> list[bytes]:
-    """Return the lines of the first event of a stream, comments left out."""
+    """Return the lines of the first event of a stream, without comments."""
     for block in text.replace(b"\r\n", b"\n").split(b"\n\n"):
         lines = [x for x in block.split(b"\n") if x and not x.startswith(b":")]
         if lines:
@@ -362,7 +362,7 @@ async def priming(subject: Subject) -> None:
 
 
 async def _replayed(subject: Subject) -> tuple[_Call, _Call, Response]:
-    """Make two calls, and resume the first one's stream from its first event."""
+    """Make two calls; resume the stream of the first after its first event."""
     first = await _streamed(subject)
     place = _ids_of(subject, first)[0]
     second = await _streamed(subject)
@@ -478,7 +478,7 @@ async def not_cancelled(subject: Subject) -> None:
         subject.absent("id of an event before the answer")
     await other.need_http().abandon(response)
     await asyncio.sleep(max(_PAUSE_S, (response.retry_ms or 0) / 1000))
-    for _ in range(2):  # a server may have kept what it did not send the first time
+    for _ in range(2):  # a server may deliver lost messages only on the next stream
         stream = await _listen(other, response.last_event_id)
         with contextlib.suppress(NoAnswer):
             await other.answer(call.id, stream, timeout=2 * _LASTING_S)
@@ -488,7 +488,7 @@ async def not_cancelled(subject: Subject) -> None:
 
 
 async def _polled(subject: Subject) -> _Call:
-    """Make a call with a stream that ends before the answer, and get the answer."""
+    """Make a call whose stream ends before the answer; resume until the answer."""
     for tool in subject.facts.callable_tools:
         is_one = any(word in tool["name"].lower() for word in _POLLED)
         if not is_one or arguments_for(tool) is None:
@@ -532,7 +532,7 @@ async def polled_once(subject: Subject) -> None:
     subject.expect_one_answer(call.id)
 
 
-# --- the form of streams --------------------------------------------------------------
+# --- format of streams ----------------------------------------------------------------
 
 
 @case.robust(
