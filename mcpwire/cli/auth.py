@@ -92,7 +92,7 @@ def _has_login(options: Options) -> bool:
             allow_insecure=options.allow_insecure,
         )
         return login_status(http) is not None
-    except (MCPError, ValueError):  # making the target reports the error
+    except (MCPError, ValueError):  # reported when the target is created
         return False
 
 

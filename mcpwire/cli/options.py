@@ -169,7 +169,7 @@ def integer(text: str) -> int:
     return int(text)
 
 
-# Usage errors name the expected value by these.
+# Usage errors use these names for the expected value.
 seconds.__name__ = "a number of seconds"
 number.__name__ = "an integer from 1 on"
 integer.__name__ = "an integer"
@@ -318,7 +318,7 @@ class Verbose(Group):
 
 
 class Asking(Group):
-    """The switch of capabilities that allow the server to send requests."""
+    """The option to declare no capabilities that allow server requests."""
 
     may_ask: bool = option("--no-ask", "tell the server that it cannot ask questions")
 
