@@ -239,7 +239,7 @@ def read_typed(text: str, kinds: Sequence[str]) -> Any:
 
 
 def _read_integer(text: str) -> int:
-    # Python's limit is 4,300 digits by default; JSON peers keep far fewer exactly.
+    # Python's limit is 4,300 digits by default; JSON peers support far fewer exactly.
     if len(text) > 4_000 or not INTEGER.fullmatch(text):
         raise ValueError(text)
     return int(text)

@@ -509,7 +509,7 @@ def _unknown(name: str) -> UsageError:
 
 
 def _report(argv: list[str], error: BaseException) -> int:
-    """Report an error in the form that the words ask for, even if they are invalid.
+    """Report an error in the format of the words' options, even if they are invalid.
 
     Ctrl-C is ignored during the report.
     """

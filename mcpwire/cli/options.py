@@ -127,11 +127,11 @@ class Group:
         return [entry for entry in vars(cls).values() if isinstance(entry, Option)]
 
     def flags(self, *groups: type[Group]) -> list[str]:
-        """Return the flags of those options of the groups that are set."""
+        """Return the flags of the options that are set in the groups."""
         return [entry.flags[0] for entry in self._set(groups)]
 
     def given(self, *groups: type[Group]) -> dict[str, Any]:
-        """Return the values of those options of the groups that are set, by name."""
+        """Return the values of the options that are set in the groups, by name."""
         return {entry.name: getattr(self, entry.name) for entry in self._set(groups)}
 
     def _set(self, groups: tuple[type[Group], ...]) -> list[Option]:

@@ -86,7 +86,7 @@ SIGNALS: Final = tuple(
 
 
 def in_session(work: Callable[[Session], Awaitable[None]]) -> Callable[[Options], int]:
-    """Make a command of a coroutine function that takes a connected session."""
+    """Return a command that runs a coroutine function in a connected session."""
 
     def command(options: Options) -> int:
         async def session(output: Output, signals: Signals) -> int:

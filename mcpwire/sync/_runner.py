@@ -367,7 +367,7 @@ class Runner:
         task.add_done_callback(self._unsent.discard)
 
     def _send_rest(self, call: _Call) -> None:
-        """Run the tasks of `stay_for` unless another call goes on to run the loop."""
+        """Run the tasks of `stay_for`, unless another call will run the loop."""
         if not call.is_done or not all(other.is_done for other in self._asleep):
             return
         loop = call.loop

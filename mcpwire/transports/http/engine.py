@@ -48,7 +48,7 @@ _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
 class Engine(Protocol):
-    """Performs HTTP requests to one origin."""
+    """An HTTP client for one origin."""
 
     target: str
     """The URL as text without secrets."""

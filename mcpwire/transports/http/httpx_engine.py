@@ -7,10 +7,10 @@ some seconds, so that the connection can be reused. ::
          ▲                                      │    (for some seconds)
          └──────── over, failed, aborted ◄──────┘
 
-docs/http.md lists the differences to the direct engine. Without a client of the user
-the engine calls a transport of httpx: a client around the transport would store
-cookies, add headers, and log each URL with its query. `httpx2` has the same interface,
-so names are looked up in the module of the client.
+docs/http.md lists the differences from `direct`. Without a client of the user the
+engine calls a transport of httpx: a client around the transport would store cookies,
+add headers, and log each URL with its query. `httpx2` has the same interface, so names
+are looked up in the module of the client.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ class HttpxEngine:
     def abandon(self) -> None:
         """Shut the connections down without waiting, even without a running loop.
 
-        Of a user's client: those that exchanges of this engine have opened.
+        Of a user's client, only connections opened by exchanges of this engine.
         """
         with contextlib.suppress(RuntimeError):  # their loop is closed
             self._stop()
@@ -247,7 +247,7 @@ class _Exchange:
     # Called by the engine
 
     def fail(self, error: MCPError) -> bool:
-        """End the exchange, with `error` unless its reply is over; return if it ran."""
+        """End the exchange, with `error` if not over; return whether it was running."""
         if self.over.done():
             return False
         if self.reply.is_over:

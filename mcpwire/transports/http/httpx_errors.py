@@ -86,7 +86,7 @@ def translate(engine: HttpxEngine, exchange: Any, error: Exception) -> MCPError:
 def _refusal(
     engine: HttpxEngine, error: Exception, names: set[str], chain: list[BaseException]
 ) -> MCPError | None:
-    """Return the error for an invalid message; ``None`` if the connection ended."""
+    """Return the error if the cause is not the end of the connection, else ``None``."""
     if any(type(one).__module__.partition(".")[0] == "h2" for one in chain):
         return RemoteProtocolError("the response is not acceptable HTTP/2")
     if "LocalProtocolError" in names:

@@ -249,7 +249,7 @@ class LegacyChannel(Sender, Duplex):
         self._timer = self._loop.call_later(seconds, self._stream_over, error)
 
     def stream_opened(self, stream: Reply) -> None:
-        """Start the timeout of the endpoint event, as the stream is open."""
+        """Start the timeout of the endpoint event when the stream is open."""
         del stream
         self._expect_endpoint(ENDPOINT_S)
 
@@ -320,7 +320,7 @@ class LegacyChannel(Sender, Duplex):
         # Not `create_task`: an eager task factory would start the task at once.
         name = f"mcpwire-sse-{post.what}"
         post.task = asyncio.Task(self._deliver(post), loop=self._loop, name=name)
-        self._posts.add(post)  # only now: an interrupt may close all, which uses `task`
+        self._posts.add(post)  # only now: an interrupt may call `_tasks`
         if not post.id:
             stay_for(post.task)
 
@@ -448,7 +448,7 @@ class LegacyChannel(Sender, Duplex):
             raise
 
     def forked(self) -> None:
-        """Refuse every use, and close this process's copies of the sockets."""
+        """Refuse every use in a forked process, and close its copies of the sockets."""
         super().forked()
         self._engine.forked()
 

@@ -33,7 +33,7 @@ ERROR_BODY_S: Final = 0.2
 
 
 class Sender:
-    """Sends the requests of one channel through its engine."""
+    """Base of a channel that sends its requests through an HTTP engine."""
 
     _error_body_s = ERROR_BODY_S
     is_traced = False

@@ -116,7 +116,7 @@ class _Background(asyncio.Task[Any]):
     """A task that may be pending when its loop is discarded: it loses no data."""
 
     def __del__(self) -> None:
-        """Log no error about a pending task, as `Task` does: the client warns."""
+        """Suppress the log message of `Task` about a pending task: the client warns."""
 
 
 class HttpChannel(Sender, BaseChannel):
@@ -134,7 +134,7 @@ class HttpChannel(Sender, BaseChannel):
         limits: Limits,
         recovery: Recovery,
     ) -> None:
-        # First, as `forked` uses it and may be called after the second.
+        # First, as `forked` uses its attributes and may be called after the second.
         Sender.__init__(self, target, engine, asyncio.get_running_loop())
         BaseChannel.__init__(self, inbound, {}, limits, str(target))
         self._time = self._loop.time
@@ -304,7 +304,7 @@ class HttpChannel(Sender, BaseChannel):
             self._post_later("cancelling", body, reply.headers)
 
     def cancel_id(self, id: RequestId | None, reason: str = "cancelled") -> bool:
-        """End the call with this id: it raises `CallCancelled`, the server is told."""
+        """End the call with this id, with `CallCancelled`, and notify the server."""
         reply = self._calls.get(id) if type(id) is int else None
         if reply is None or type(id) is not int or id <= 0:  # not the id of a call
             return False
@@ -368,7 +368,7 @@ class HttpChannel(Sender, BaseChannel):
     def _post_later(
         self, what: str, body: bytes, headers: Mapping[str, str] | None
     ) -> None:
-        """Queue a message without a waiting caller; a few POSTs run at once.
+        """Queue a message without a caller; at most `Limits.inbound` are sent at once.
 
         If the server sends requests faster than it accepts the responses, further
         responses are dropped.
@@ -432,7 +432,7 @@ class HttpChannel(Sender, BaseChannel):
         self._abort_all()
 
     def _abort_all(self) -> None:
-        """End calls and the server's own stream, not the messages sent when closing."""
+        """End calls and the GET stream, but not notifications and `tasks/cancel`."""
         calls = [
             reply
             for id, reply in list(self._calls.items())
@@ -665,7 +665,7 @@ class HttpChannel(Sender, BaseChannel):
         return None
 
     def _note_session(self, reply: Reply) -> None:
-        """Store the session id of an `initialize` response; keep it if resumed."""
+        """Store the session id of the response; a resumed response may have none."""
         session_id = http_reply.session_id_in(reply.fields)
         if session_id is not None or not reply.is_resumed:
             self._heads.session_id = session_id

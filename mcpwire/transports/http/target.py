@@ -116,9 +116,9 @@ class Http:
     server_stream: Literal["auto", "always", "never"] = attrs.field(
         default="auto", kw_only=True, validator=_one_of("auto", "always", "never")
     )
-    """Whether a session keeps the GET stream for messages of the server open:
-    ``"auto"``: unless the server has answered 405 and no handler or subscription needs
-    the stream; ``"always"``: each session requests it; ``"never"``."""
+    """Whether each session keeps a GET stream open for messages from the server:
+    ``"always"``, ``"never"``, or ``"auto"``: always, unless the server has answered 405
+    and no handler or subscription needs the stream."""
 
     follow_redirects: bool = _switch(default=False)
     """Whether to follow a 307 or 308 within the same origin; a request with credentials
@@ -216,7 +216,7 @@ class Http:
         return pairs
 
     def __str__(self) -> str:
-        """Return the URL without secrets, its variables not expanded."""
+        """Return the URL without secrets and with its variables unexpanded."""
         is_filled = hasattr(self.url, "written")
         return mask_url(self.url) if is_filled else str(self.parsed)
 

@@ -77,7 +77,7 @@ def _trust_environment(context: ssl.SSLContext) -> bool:
 
 
 def _trust_folders(context: ssl.SSLContext, folders: str) -> None:
-    # OpenSSL accepts several, reads them at the handshake, and reports no missing one.
+    # OpenSSL accepts several, reads them at the handshake, and ignores missing ones.
     if not any(Path(folder).is_dir() for folder in folders.split(os.pathsep)):
         raise ValueError(f"cannot read SSL_CERT_DIR {folders!r}: no such folder")
     context.load_verify_locations(capath=folders)
