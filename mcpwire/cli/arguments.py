@@ -1,11 +1,11 @@
-"""Converts ``key=value`` words to arguments, by the schema of the tool or prompt.
+"""Conversion of ``key=value`` words to arguments, by the schema of a tool or prompt.
 
 `parse_words` parses the words before any server is started; `bind_tool` and
-`bind_prompt` then apply the schema. They refuse arguments that are certainly wrong,
-with a suggestion; the server judges all others.
+`bind_prompt` then apply the schema. They reject arguments that are certainly invalid,
+with a suggestion; the server checks all others.
 
-Schemas come from servers: a reference is resolved within its schema only, and reading
-a schema takes a bounded number of steps, even if its parts refer to each other.
+Schemas are supplied by servers: a reference is resolved within its schema only, and the
+number of steps to read a schema is limited, even if its parts refer to each other.
 """
 
 from __future__ import annotations
@@ -239,7 +239,7 @@ def read_typed(text: str, kinds: Sequence[str]) -> Any:
 
 
 def _read_integer(text: str) -> int:
-    # Python's limit is 4,300 digits by default; JSON peers keep far fewer exactly.
+    # Python's limit is 4,300 digits by default; JSON peers support far fewer exactly.
     if len(text) > 4_000 or not INTEGER.fullmatch(text):
         raise ValueError(text)
     return int(text)
@@ -289,16 +289,16 @@ KINDS: Final = {
 
 
 MAX_STEPS: Final = 5_000
-"""Subschemas that are read of one schema; all further ones count as "any"."""
+"""Maximum number of subschemas read per schema; further ones count as "any"."""
 
 MAX_HOPS: Final = 16
-"""Length of a chain of references that is followed; real schemas have one or two."""
+"""Maximum length of a chain of references; real schemas have one or two."""
 
 MAX_DEPTH: Final = 4
-"""Nesting depth of unions that are read."""
+"""Maximum nesting depth of unions that are read."""
 
 OPENING: Final = ("patternProperties", "allOf", "anyOf", "oneOf", "if", "$dynamicRef")
-"""Keywords by which an object may have members outside its `properties`."""
+"""Keywords that allow an object to have members outside its `properties`."""
 
 
 class SchemaReader:

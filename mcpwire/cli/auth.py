@@ -58,7 +58,7 @@ def errors_in_flags() -> Iterator[None]:
 def auth_of(options: Options, output: Output, configured: Any = None) -> Any:
     """Return the ``auth`` argument of `Http`; ``None``: no authorization.
 
-    Options for a login come first, then the configuration, then a stored login.
+    The precedence is: options for a login, the configuration, a stored login.
     """
     given = options.flags(Tokens, Login)
     if options.auth_env is not None:
@@ -92,7 +92,7 @@ def _has_login(options: Options) -> bool:
             allow_insecure=options.allow_insecure,
         )
         return login_status(http) is not None
-    except (MCPError, ValueError):  # making the target reports the error
+    except (MCPError, ValueError):  # reported when the target is created
         return False
 
 

@@ -225,7 +225,7 @@ def _calls(options: Options) -> tuple[Call, ...]:
 
 
 async def _with_tool(options: Options, load: Load, target: Stdio | Http) -> Load:
-    """Return the load with calls of the tool of --call, its arguments typed."""
+    """Return the load with calls of --call's tool, its arguments of the right types."""
     if options.tool is None:
         return load
     name, given = str(options.tool), parse_words(options.words)
@@ -390,7 +390,7 @@ def client(options: Options) -> int:
 
 
 def floor(options: Options) -> int:
-    """Measure this machine's least cost of a round trip over each transport."""
+    """Measure this machine's minimum cost of a round trip over each transport."""
 
     async def perform(output: Output, _: Signals) -> int:
         found = await measure_floor(options.floor_seconds)

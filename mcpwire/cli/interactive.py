@@ -524,7 +524,7 @@ LISTS: Final = (UntitledMultiSelectEnumSchema, TitledMultiSelectEnumSchema)
 WORDS: Final = {"y": True, "yes": True, "true": True, "n": False, "no": False}
 WORDS["false"] = False
 SHOWN: Final = 60
-"""Characters of a value or a title that a line shows."""
+"""Maximum characters of a value or a title in a line."""
 
 
 class Field:
@@ -749,7 +749,7 @@ def open_in_browser(url: str) -> bool:
 
 
 MAX_ANSWER: Final = 16 * 1024 * 1024
-"""Limit in bytes of a program's answer; no model writes as much."""
+"""Maximum bytes of a program's answer; no model generates that much."""
 
 
 def _answer(text: str, model: str) -> CreateMessageResult:

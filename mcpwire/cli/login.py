@@ -45,7 +45,7 @@ LONGEST_LINE: Final = 4_096
 def _at_url(
     work: Callable[[Options, Output, Http], Awaitable[int]],
 ) -> Callable[[Options], int]:
-    """Make a command of a coroutine function that takes a server at a URL."""
+    """Return a command that runs a coroutine function with a server at a URL."""
 
     async def perform(options: Options, output: Output) -> int:
         if not options.is_at_url:

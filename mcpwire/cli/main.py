@@ -429,10 +429,10 @@ def _family_overview(family: str) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code; raises nothing.
+    """Run one command and return its exit code; raise no exception.
 
     Args:
-        argv: The words after the program's name; default: those of the process.
+        argv: The words after the program's name; default: ``sys.argv[1:]``.
     """
     if argv is not None:
         return run(list(argv))
@@ -509,7 +509,7 @@ def _unknown(name: str) -> UsageError:
 
 
 def _report(argv: list[str], error: BaseException) -> int:
-    """Report an error in the form that the words ask for, even if they are invalid.
+    """Report an error in the format of the words' options, even if they are invalid.
 
     Ctrl-C is ignored during the report.
     """

@@ -127,11 +127,11 @@ class Group:
         return [entry for entry in vars(cls).values() if isinstance(entry, Option)]
 
     def flags(self, *groups: type[Group]) -> list[str]:
-        """Return the flags of those options of the groups that are set."""
+        """Return the flags of the options that are set in the groups."""
         return [entry.flags[0] for entry in self._set(groups)]
 
     def given(self, *groups: type[Group]) -> dict[str, Any]:
-        """Return the values of those options of the groups that are set, by name."""
+        """Return the values of the options that are set in the groups, by name."""
         return {entry.name: getattr(self, entry.name) for entry in self._set(groups)}
 
     def _set(self, groups: tuple[type[Group], ...]) -> list[Option]:
@@ -169,7 +169,7 @@ def integer(text: str) -> int:
     return int(text)
 
 
-# Usage errors name the expected value by these.
+# Usage errors use these names for the expected value.
 seconds.__name__ = "a number of seconds"
 number.__name__ = "an integer from 1 on"
 integer.__name__ = "an integer"
@@ -318,7 +318,7 @@ class Verbose(Group):
 
 
 class Asking(Group):
-    """The switch of capabilities that allow the server to send requests."""
+    """The option to declare no capabilities that allow server requests."""
 
     may_ask: bool = option("--no-ask", "tell the server that it cannot ask questions")
 

@@ -42,10 +42,10 @@ __all__ = [
 ]
 
 REDRAW_S: Final = 0.05
-"""Least time between two updates of the progress line; terminals may be slow."""
+"""Minimum seconds between two updates of the progress line; terminals may be slow."""
 
 WAIT_S: Final = 1.0
-"""Time after which a terminal shows what the command waits for."""
+"""Seconds after which a terminal shows the reason for a wait."""
 
 BAR: Final = 20
 JSON_DEPTH: Final = 10_000
@@ -432,7 +432,7 @@ def plain(text: str) -> str:
 
 
 def quoted(text: str, width: int, indent: str = "  ") -> list[str]:
-    """Return the text as escaped lines of at most that width, each after a mark."""
+    """Return the text as escaped lines of at most `width` columns, each with a mark."""
     from textwrap import wrap
 
     head = f"{indent}{MARK}"

@@ -1,4 +1,4 @@
-"""Parses the words of a command line to `Options`, by the declarations in `options`.
+"""Parser of the words of a command line to `Options`, declared in `options`.
 
 A rule in addition to argparse's: all words after the first ``--`` are the server's
 command, unchanged; without ``--`` the first word is the whole command line.

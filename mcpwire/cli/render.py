@@ -1,4 +1,4 @@
-"""Formats results, lists and the handshake as text.
+"""Formatting of results, lists and the handshake as text.
 
 The texts of results and prompts are not escaped here; all lines of lists are.
 """

@@ -208,10 +208,10 @@ def _servers(module: ModuleType) -> list[str]:
 
 
 INTERVAL_S: Final = 0.4
-"""Interval of the checks for changed files."""
+"""Seconds between two checks for changed files."""
 
 STOP_S: Final = 5.0
-"""Time between the signal to end and the kill of a server."""
+"""Seconds between the termination signal and the kill of a server."""
 
 _SKIPPED: Final = frozenset({"__pycache__", "node_modules", "site-packages"})
 
@@ -394,7 +394,7 @@ def _settings(options: Options) -> dict[str, Any]:
 
 
 class DemoOverHttp:
-    """The embedded server in the shape that `run_http` expects."""
+    """The embedded server with the interface that `run_http` expects."""
 
     name = "mcpwire-demo"
 

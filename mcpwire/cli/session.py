@@ -1,4 +1,4 @@
-"""The connection of one command: makes the client, runs the work, ends the server.
+"""The connection of one command: its client, its signals and its diagnostic output.
 
 A signal cancels the work and so the server's request; after a grace period for closing,
 remaining processes are killed. A second signal skips the grace period.
@@ -53,13 +53,13 @@ __all__ = [
 T = TypeVar("T")
 
 CONNECT_TIMEOUT_S: Final = 60.0
-"""Time for `npx` and `uvx` to install a server at its first start."""
+"""Maximum seconds to connect: `npx` and `uvx` install a server at its first start."""
 
 HURRY_S: Final = 0.7
-"""Time for an interrupted command to close before it kills its server."""
+"""Seconds for an interrupted command to close before it kills its server."""
 
 CLOSE_GRACE_S: Final = 1.0
-"""Grace period for a server to exit; short, since a command makes a single call."""
+"""Seconds for a server to exit; short, since a command makes a single call."""
 
 EXCERPT: Final = 400
 """Characters of a message that a single ``-v`` shows."""
@@ -86,7 +86,7 @@ SIGNALS: Final = tuple(
 
 
 def in_session(work: Callable[[Session], Awaitable[None]]) -> Callable[[Options], int]:
-    """Make a command of a coroutine function that takes a connected session."""
+    """Return a command that runs a coroutine function in a connected session."""
 
     def command(options: Options) -> int:
         async def session(output: Output, signals: Signals) -> int:
@@ -172,10 +172,10 @@ class Signals:
 
     @contextlib.contextmanager
     def interrupts(self, instead: Callable[[], None]) -> Iterator[None]:
-        """Make Ctrl-C call a function during the block: it ends a question only.
+        """Yield; during the block Ctrl-C calls `instead`, which ends only a question.
 
-        A second Ctrl-C in a row ends the command; otherwise a server that keeps asking
-        could keep the command running.
+        A second Ctrl-C in a row ends the command; otherwise a server with ever more
+        questions could keep the command running.
         """
         self._instead = instead
         try:
@@ -184,7 +184,7 @@ class Signals:
             self._instead = None
 
     def stay(self) -> None:
-        """Allow the next question to be interrupted, since one was answered."""
+        """Allow Ctrl-C to end only a question again, since one was answered."""
         self._has_left = False
 
     def hurry(self) -> None:
@@ -329,7 +329,7 @@ class Session:
         except MCPError as error:
             if self.host is not None and self.host.failure is not None:
                 raise self.host.failure from error  # the failure caused the error
-            # One turn of the loop reads the stderr output that preceded the answer.
+            # One iteration of the loop reads the stderr output before the answer.
             await asyncio.sleep(0)
             self._advise(error)
             raise

@@ -1,4 +1,4 @@
-"""Runs the asyncio client for blocking callers: a thread that waits runs the loop.
+"""The event loop of the blocking client, run by the threads that wait for calls.
 
 Each blocking object has one event loop and, as a rule, no thread of its own::
 
@@ -38,13 +38,13 @@ __all__ = ["Runner"]
 T = TypeVar("T")
 
 END_S: Final = 1.0
-"""Time for the remaining tasks of a loop to end when the loop is closed."""
+"""Maximum seconds for the end of a loop's remaining tasks when it is closed."""
 
 CLOSED_S: Final = 5.0
-"""Longest wait of a call for another thread that is closing the previous loop."""
+"""Maximum seconds that a call waits for another thread to close the previous loop."""
 
 EXIT_S: Final = 5.0
-"""Longest wait for a background thread at the interpreter's exit."""
+"""Maximum seconds to wait for a background thread at the interpreter's exit."""
 
 logger = logging.getLogger("mcpwire")
 
@@ -68,7 +68,7 @@ class _Selector(_Poll):
         self._on_signal = on_signal
 
     def select(self, timeout: float | None = None) -> Any:
-        """Wait for events; return none if a signal handler raised an exception."""
+        """Wait for events; return no events if a signal handler raised an exception."""
         try:
             return super().select(timeout)
         except BaseException as error:  # noqa: BLE001 - raised by the cancelled call
@@ -174,7 +174,7 @@ class Runner:
 
     Attributes:
         wants_thread: Whether the next call starts a background thread for the loop.
-        abandon_all: Releases all connections on the loop at once, from any thread.
+        abandon_all: Closes all connections on the loop at once, from any thread.
         is_needed: Returns whether a connection uses the loop, also between calls.
     """
 
@@ -322,7 +322,7 @@ class Runner:
         self._asleep.remove(call)
 
     def _may_lead(self, call: _Call) -> bool:
-        """Claim the loop for a call if no thread runs it; return whether it has it."""
+        """Claim the loop for a call; return whether no other call has claimed it."""
         # Atomic, so that an interrupt cannot lose the leader.
         return self._leader.setdefault("leader", call) is call
 
@@ -362,12 +362,12 @@ class Runner:
             self._stop_leading(call)
 
     def stay_for(self, task: asyncio.Task[Any]) -> None:
-        """Keep the last thread running the loop until that task is done."""
+        """Make the last thread run the loop until a task is done."""
         self._unsent.add(task)
         task.add_done_callback(self._unsent.discard)
 
     def _send_rest(self, call: _Call) -> None:
-        """Run the tasks of `stay_for` unless another call goes on to run the loop."""
+        """Run the tasks of `stay_for`, unless another call will run the loop."""
         if not call.is_done or not all(other.is_done for other in self._asleep):
             return
         loop = call.loop
@@ -577,7 +577,7 @@ def _call_apart(function: Callable[..., None], *args: Any) -> None:
 
 
 def _has_started(function: Callable[[], None]) -> bool:
-    """Start a thread; return whether the interpreter, which may exit, still can."""
+    """Start a thread; return ``False`` if the exiting interpreter cannot."""
     try:
         threading.Thread(target=function, daemon=True).start()
     except RuntimeError:

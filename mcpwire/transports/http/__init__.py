@@ -1,1 +1,1 @@
-"""Streamable HTTP and HTTP+SSE on asyncio: engines that move bytes, and channels."""
+"""Streamable HTTP and HTTP+SSE on asyncio: HTTP engines, and channels over them."""

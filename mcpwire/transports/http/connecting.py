@@ -1,4 +1,4 @@
-"""Open a TCP connection: resolve, choose, connect; describe what fails."""
+"""TCP connections: name resolution, attempts in parallel, and error messages."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 HEAD_START_S: Final = 0.25
-"""How long an address is tried alone (RFC 8305 section 5, Connection Attempt Delay)."""
+"""The Connection Attempt Delay of RFC 8305 section 5, in seconds."""
 
 _CERTIFICATE_ALERTS: Final = (
     "CERTIFICATE",  # required, bad, unknown, expired, revoked, unsupported
@@ -47,7 +47,7 @@ _HINTS: Final = {
 
 
 async def connect(target: Http) -> socket.socket:
-    """Return a socket that is connected to the target's origin; safe to cancel."""
+    """Return a socket connected to the target's origin; safe to cancel."""
     loop = asyncio.get_running_loop()
     host, port = target.parsed.host, target.parsed.port
     addresses: Sequence[Address]
@@ -56,7 +56,7 @@ async def connect(target: Http) -> socket.socket:
         addresses = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=literal
         )
-    except socket.gaierror:  # a name
+    except socket.gaierror:  # a name, not an address
         addresses = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     if target.public_only:
         addresses = [each for each in addresses if _is_public(each)]
@@ -83,9 +83,9 @@ def interleave(addresses: Iterable[Address]) -> list[Address]:
 
 
 async def _race(addresses: Sequence[Address]) -> socket.socket:
-    """Connect to the first address that answers; each gets a head start.
+    """Return the socket of the first successful connection attempt.
 
-    RFC 8305 section 5: the next one begins when that is over, or as soon as one fails.
+    RFC 8305 section 5: the next one starts after `HEAD_START_S`, or after a failure.
     """
     if len(addresses) == 1:
         return await _attempt(addresses[0])
@@ -109,7 +109,7 @@ async def _race(addresses: Sequence[Address]) -> socket.socket:
                 failure = error
         raise failure
     finally:
-        # Not awaited: a cancellation meanwhile would lose the one that succeeded.
+        # Not awaited: a cancellation during the wait would lose the connected socket.
         for attempt in running:
             attempt.add_done_callback(_close_late)
             attempt.cancel()
@@ -121,7 +121,7 @@ async def _attempt(address: Address) -> socket.socket:
     try:
         sock.setblocking(False)
         await asyncio.get_running_loop().sock_connect(sock, where)
-        # Small requests leave at once, and a dead peer is noticed some day.
+        # Small requests are sent without delay; keep-alive detects a dead peer.
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     except BaseException:
@@ -136,16 +136,16 @@ def _close_late(attempt: asyncio.Task[socket.socket]) -> None:
 
 
 def is_certificate_refusal(error: BaseException | None) -> bool:
-    """Tell whether the server's TLS refuses us for our certificate, or its absence.
+    """Return whether a TLS alert rejects the client certificate, or its absence.
 
-    With TLS 1.3 it says so only after our side of the handshake is done.
+    With TLS 1.3 the alert arrives after the client has completed its handshake.
     """
     reason = getattr(error, "reason", None) or ""
     return "_ALERT_" in reason and any(word in reason for word in _CERTIFICATE_ALERTS)
 
 
 def timeout_error(target: Http) -> ConnectError:
-    """Build the error for a connection that takes longer than `connect_timeout`."""
+    """Return the error for a connection attempt that exceeds `connect_timeout`."""
     limit = target.connect_timeout
     within = "in time" if limit is None else f"within {limit:g} s"
     return ConnectError(
@@ -157,7 +157,7 @@ def timeout_error(target: Http) -> ConnectError:
 
 
 def connect_error(target: Http, error: BaseException) -> ConnectError:
-    """Describe a failure to connect: what was tried, which check failed."""
+    """Return the error for a failed connection attempt; `reason` is the failed step."""
     url = target.parsed
     number: int | None = None
     reason = getattr(error, "reason", None)
@@ -179,7 +179,7 @@ def connect_error(target: Http, error: BaseException) -> ConnectError:
             failed = "refused"
         elif isinstance(error, TimeoutError):
             failed = "timeout"
-        # asyncio puts its own words, and the address, in place of the system's.
+        # asyncio replaces the system's message by its own, which has the address.
         own = getattr(error, "strerror", None) or str(error) or type(error).__name__
         what = f"cannot connect to {url.authority!r}: "
         what += os.strerror(number) if number else own

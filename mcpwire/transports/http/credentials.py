@@ -1,10 +1,10 @@
-"""Decides which URLs get a request's credentials, and hides them in what is shown.
+"""Checks of the URLs that receive credentials, and heads as text without secrets.
 
-This is about MCP requests; URLs of authorization are checked by `auth.url_policy`.
-Credentials go to the very URL that they are for: scheme, host, port, path and query. A
+The checks are for MCP requests; `auth.url_policy` checks the URLs of authorization.
+Credentials are sent only to their exact URL: scheme, host, port, path and query. A
 redirect that `protocol.http_reply` allows is checked here before the next request.
 Hooks, auth and transports of a user's httpx client may rewrite a URL, so a
-`Destination` checks there behind the hooks, and again before httpcore writes the head.
+`Destination` checks it after the hooks, and again before httpcore writes the head.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 SECRET_BYTES: Final = 8
-"""A value of this length is recognized under any name; a shorter one may be chance."""
+"""Minimum length of a secret to find in other fields; a shorter match may be chance."""
 
 _PORTS: Final = {b"http": 80, b"https": 443}
 
@@ -47,17 +47,17 @@ SHOWN_FIELDS: Final = frozenset(
         *("user-agent", "vary", "www-authenticate", "x-powered-by"),
     }
 )
-"""Fields with values that are shown; the values of all others are hidden."""
+"""Fields with visible values; the values of all other fields are hidden."""
 
 _SHOWN_VALUE: Final = 400  # characters
 _SHOWN_SCOPES: Final = 200  # characters
 
 
-# Where they may go...
+# Destinations of credentials
 
 
 def misdirected(http: Http, url: str) -> UrlRefused:
-    """Build the error for credentials that would go to another URL than theirs."""
+    """Return the error for credentials that would be sent to a wrong URL."""
     from mcpwire.auth.errors import UrlRefused
 
     masked = mask_url(url)
@@ -69,7 +69,7 @@ def misdirected(http: Http, url: str) -> UrlRefused:
 
 
 def redirected(http: Http, request: Request, target: str) -> Request:
-    """Return a request as a redirect within the origin asks for it."""
+    """Return the request for a redirect; raise if credentials would change the URL."""
     if target != request.target and _credentials(request):
         raise misdirected(http, f"{http.parsed.origin}{target}")
     line, end, rest = request.start.partition(b"\r\n")
@@ -79,35 +79,35 @@ def redirected(http: Http, request: Request, target: str) -> Request:
 
 
 def _credentials(request: Request) -> frozenset[tuple[bytes, bytes]]:
-    """Return the fields that are likely to carry a secret."""
+    """Return the fields that are likely to contain a secret."""
     return frozenset(
         field for field in request.fields if is_credential(field[0].decode("latin-1"))
     )
 
 
 class Destination:
-    """Where the credentials of one request of a user's httpx client may go."""
+    """The only URL that one request's credentials may reach over a user's client."""
 
     def __init__(self, http: Http, request: Request, url: Any) -> None:
         self._http = http
         self._credentials = _credentials(request)
-        # A hook may move them to headers of another name.
+        # A hook may move a secret to a header with another name.
         self._secrets = [v for _, v in self._credentials if len(v) >= SECRET_BYTES]
         self._url = _absolute(url.raw_scheme, url.raw_host, url.port, url.raw_path)
         self._hosts = [value for name, value in request.fields if name == b"host"]
 
     def check(self, request: Any) -> None:
-        """Check a request of httpx, behind all hooks."""
+        """Check an httpx request, after all hooks."""
         url = request.url
         target = request.extensions.get("target", url.raw_path)
         found = _absolute(url.raw_scheme, url.raw_host, url.port, target)
         self._check(found, request.headers.raw)
 
     def check_written(self, request: Any) -> None:
-        """Check a request of httpcore, before its head is written; see `check`."""
+        """Check an httpcore request, before its head is written."""
         url = request.url
         found = _absolute(url.scheme, url.host, url.port, url.target)
-        if not url.target.startswith(b"/"):  # a proxy is asked for a whole URL
+        if not url.target.startswith(b"/"):  # the absolute form, for a proxy
             scheme, _, rest = url.target.partition(b"://")
             host, _, path = rest.partition(b"/")
             found = _absolute(scheme, host, None, b"/" + path)
@@ -118,7 +118,7 @@ class Destination:
         if self._credentials.isdisjoint(fields) and not any(
             secret in value for _, value in fields for secret in self._secrets
         ):
-            return  # a request of the client's own, such as for a token
+            return  # the client's own request, such as for a token
         hosts = [value for name, value in fields if name == b"host"]
         if found == self._url:
             if hosts == self._hosts:
@@ -135,7 +135,7 @@ def _absolute(scheme: bytes, host: bytes, port: int | None, target: bytes) -> by
     return b"%b://%b%b" % (scheme, host, target)
 
 
-# ... answers that refuse one...
+# Missing scopes
 
 
 def insufficient_scope(
@@ -146,7 +146,7 @@ def insufficient_scope(
     asked: Sequence[str] = (),
     otherwise: str = "it does not say which",
 ) -> InsufficientScope:
-    """Build the error for scopes that a server requires and that are not granted."""
+    """Return the error for required scopes that are not granted."""
     from mcpwire.auth.errors import InsufficientScope
 
     return InsufficientScope(
@@ -158,7 +158,7 @@ def insufficient_scope(
 
 
 def missing_scope(http: Http, error: MCPError) -> InsufficientScope | None:
-    """Return the error for an answer that names a missing scope, if it does."""
+    """Return the error for a 403 with ``insufficient_scope``; ``None`` for others."""
     refusal = error if isinstance(error, HTTPError) else error.__cause__
     if not isinstance(refusal, HTTPError) or refusal.status != 403:
         return None
@@ -173,17 +173,17 @@ def missing_scope(http: Http, error: MCPError) -> InsufficientScope | None:
     return found
 
 
-# ... and heads as text, without them.
+# Heads as text
 
 
 def describe_request(request: Request) -> str:
-    """Return a request's head, a line each."""
+    """Return a request's head as text, one field per line."""
     line = f"{request.verb} {mask_url(request.target)} HTTP/1.1"
     return "\n".join([line, *_shown(request.fields)])
 
 
 def describe_response(status: int, fields: Mapping[bytes, bytes]) -> str:
-    """Return a response's head, a line each."""
+    """Return a response's head as text, one field per line."""
     return "\n".join([f"HTTP {status}", *_shown(fields.items())])
 
 

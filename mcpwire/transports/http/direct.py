@@ -6,11 +6,11 @@
              └► new connection ────────────────┴► write ─► response ─► idle again
                                                              └► rest of a body ─┘
 
-An idle connection is not used if anything is readable on it before the write, its end
-included; `h1` says after each response whether the connection may be kept. A request is
-written again only if nothing of it could be written. Where the connection ends later
-and no answer came, the caller decides; the error says that the request was sent. One
-timer serves all connections that no exchange waits for.
+An idle connection is not used if anything is readable on it before the write, EOF
+included; `h1` decides after each response whether the connection may be reused. A
+request is written again only if nothing of it could be written. If the connection ends
+later without a response, the caller decides: the error has ``sent=True``. One timer
+serves all connections without a waiting exchange.
 """
 
 from __future__ import annotations
@@ -49,26 +49,26 @@ __all__ = ["DirectEngine"]
 READ_BYTES: Final = 65_536
 
 WRITE_BYTES: Final = 262_144
-"""The most one write is given: asyncio copies what the system does not take."""
+"""Maximum bytes per write: asyncio copies the bytes that the system does not accept."""
 
 ATTEMPTS: Final = range(4)
-"""How often a request is written of which nothing could be written."""
+"""Attempts to write a request while nothing of it can be written."""
 
 LAST_READS: Final = 1_024
-"""How often a connection is read after writing to it has failed: 64 MiB."""
+"""Maximum reads at the end of a connection: 64 MiB."""
 
 GOODBYE_S: Final = 2.0
-"""How long a server may take to answer the goodbye of TLS."""
+"""Maximum seconds for the server's close_notify alert of TLS."""
 
 CLOSE_S: Final = GOODBYE_S + 0.5
-"""How long closing waits for the goodbyes."""
+"""Maximum seconds that `aclose` waits for all connections."""
 
 
 class DirectEngine:
-    """See `Engine`.
+    """An `Engine` on asyncio's transports.
 
-    The connection used last is used first, so that those of a burst become idle and
-    are closed.
+    It prefers the most recently used connection, so that the other connections of a
+    burst become idle and are closed.
     """
 
     def __init__(self, target: Http, limits: Limits) -> None:
@@ -78,11 +78,11 @@ class DirectEngine:
         self.written = 0
         self.bytes_received = 0
         self.view = memoryview(bytearray(READ_BYTES))
-        """The buffer of all connections: each read is consumed before the next."""
+        """The read buffer of all connections: each read is parsed before the next."""
         self.open: set[Connection] = set()
         self.idle: list[Connection] = []
         self.clogged: set[Connection] = set()
-        """Those of which the system has not taken all that was written."""
+        """Connections with bytes that the system has not accepted yet."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._context: ssl.SSLContext | None = None
         self._opening: dict[ResponseSink, asyncio.Timeout] = {}
@@ -101,14 +101,14 @@ class DirectEngine:
 
     @property
     def bytes_sent(self) -> int:
-        """How many bytes were handed to the operating system so far."""
+        """Number of bytes that the operating system has accepted so far."""
         buffered = (each.transport.get_write_buffer_size() for each in self.clogged)
         return self.written - sum(buffered)
 
     async def exchange(
         self, request: Request, reply: ResponseSink, deadline: Deadline | None
     ) -> None:
-        """Send a request and pass its response on; see `Engine.exchange`."""
+        """Send a request and pass its response to `reply`; see `Engine.exchange`."""
         if self.clogged or self._held_back:
             self._check_unwritten(request)
         first, rest = encode(request)
@@ -119,7 +119,7 @@ class DirectEngine:
             waiter = connection.send(first, rest, reply)
             if waiter is not None:
                 break
-            connection = None  # the idle ones may be as dead as that one
+            connection = None  # the other idle connections may also have ended
         else:
             raise self.closed_error("no connection takes the request", sent=False)
         try:
@@ -130,7 +130,7 @@ class DirectEngine:
             raise
 
     def abort(self, reply: ResponseSink, error: MCPError) -> bool:
-        """End the exchange of that reply; see `Engine.abort`."""
+        """End the exchange of a reply; see `Engine.abort`."""
         for connection in self.open:
             if connection.reply is reply:
                 waiter = connection.waiter
@@ -142,18 +142,18 @@ class DirectEngine:
         if opening is None or opening.expired() or reply in self._aborted:
             return False
         self._aborted[reply] = error
-        with contextlib.suppress(RuntimeError):  # from elsewhere: it ends when open
+        with contextlib.suppress(RuntimeError):  # no running loop: it ends when open
             opening.reschedule(0)
         return True
 
-    # Connections...
+    # Connections
 
     def _take(self) -> Connection | None:
-        """Return an idle connection that still seems to live."""
+        """Return an idle connection that still seems open, if there is one."""
         idle = self.idle
         while idle:
             connection = idle.pop()
-            # What is readable is the end, or bytes that answer no request.
+            # Anything readable is EOF, or bytes without a request.
             is_fresh = connection.until > monotonic() and not connection.is_spent
             if is_fresh and not connection.poll(0):
                 return connection
@@ -161,7 +161,7 @@ class DirectEngine:
         return None
 
     async def _connect(self, request: Request, reply: ResponseSink) -> Connection:
-        """Return a new connection; an abort ends the wait for it."""
+        """Return a new connection; an abort ends the attempt."""
         if self._is_closed:
             raise self.closed_error("closed by this side", sent=False)
         http = self.http
@@ -176,13 +176,13 @@ class DirectEngine:
             if isinstance(error, ConnectError):
                 raise
             if isinstance(error, TimeoutError) and error.errno is None:
-                raise timeout_error(http) from error  # not the system's own
+                raise timeout_error(http) from error  # not ETIMEDOUT of the system
             raise connect_error(http, error) from error
         finally:
             self._held_back -= size
             del self._opening[reply]
             aborted = self._aborted.pop(reply, None)
-        if aborted is not None:  # in the turn of the loop in which it opened
+        if aborted is not None:  # in the iteration of the loop in which it opened
             self.completed(connection)
             raise aborted
         return connection
@@ -198,7 +198,7 @@ class DirectEngine:
                 self._context = ssl_context(http)
             options = {
                 "ssl": self._context,
-                # RFC 6066 section 3: no dot at its end.
+                # RFC 6066 section 3: no trailing dot.
                 "server_hostname": http.parsed.host.removesuffix("."),
                 "ssl_shutdown_timeout": GOODBYE_S,
             }
@@ -209,7 +209,7 @@ class DirectEngine:
         return connection
 
     def _check_unwritten(self, request: Request) -> None:
-        """Refuse a request for which there is no room."""
+        """Raise if the unwritten bytes and this request exceed `Limits.unwritten`."""
         waiting = self._held_back + sum(each.unwritten for each in self.clogged)
         limit = self.limits.unwritten
         if waiting and waiting + _size(request) > limit:
@@ -220,13 +220,13 @@ class DirectEngine:
             )
 
     def closed_error(self, why: str, *, sent: bool) -> ConnectionClosed:
-        """Build the error for a connection that has ended."""
+        """Return the error for a connection that has ended."""
         return ConnectionClosed(f"{self.target}: {why}", target=self.target, sent=sent)
 
-    # What connections report.
+    # Events of connections
 
     def completed(self, connection: Connection) -> None:
-        """Take back a connection after its response: it is idle, or closed."""
+        """Keep a connection as idle after its response, or close it."""
         reader = connection.reader
         if self._is_closed or not reader.may_reuse or connection.is_spent:
             connection.abort()
@@ -235,7 +235,7 @@ class DirectEngine:
         self.watch(connection, min(IDLE_S, reader.keep_alive_s))
 
     def lost(self, connection: Connection) -> None:
-        """Forget a connection that has ended."""
+        """Remove a connection that has ended."""
         if connection in self.idle:
             self.idle.remove(connection)
         self.open.discard(connection)
@@ -243,10 +243,10 @@ class DirectEngine:
         if self._emptied is not None and not self.open and not self._emptied.done():
             self._emptied.set_result(None)
 
-    # Time...
+    # Timer
 
     def watch(self, connection: Connection, seconds: float) -> None:
-        """Close a connection that no exchange waits for after that time."""
+        """Close a connection after `seconds`, unless an exchange waits for it then."""
         connection.until = at = monotonic() + seconds
         if at < self._timer_at:
             if self._timer is not None:
@@ -256,7 +256,7 @@ class DirectEngine:
             self._timer_at = at
 
     def _sweep(self) -> None:
-        """Close what was idle, or not at its end, for too long."""
+        """Close connections that are idle, or in the rest of a body, for too long."""
         self._timer, self._timer_at = None, inf
         now = monotonic()
         for connection in [each for each in self.open if each.waiter is None]:
@@ -267,10 +267,10 @@ class DirectEngine:
             else:
                 connection.transport.close()
 
-    # The end.
+    # Closing
 
     async def aclose(self) -> None:
-        """Close every connection; bounded in time."""
+        """Close all connections, within a time limit."""
         self._stop()
         for connection in list(self.open):
             if connection.reply is not None:
@@ -287,7 +287,7 @@ class DirectEngine:
                 connection.abort()
 
     def _stop(self) -> None:
-        """Begin nothing any more, and end what waits for a connection."""
+        """Refuse new exchanges, and end pending connection attempts."""
         self._is_closed = True
         self.idle.clear()
         if self._timer is not None:
@@ -297,7 +297,7 @@ class DirectEngine:
             self.abort(reply, self.closed_error("closed by this side", sent=False))
 
     def abandon(self) -> None:
-        """Close the sockets now, from anywhere."""
+        """Close the sockets at once, even without a running loop."""
         if self._loop is None or self._loop.is_closed():
             self.forked()
             return
@@ -308,7 +308,7 @@ class DirectEngine:
                 connection.socket.close()
 
     def forked(self) -> None:
-        """Close our copies of the sockets; the parent keeps its own."""
+        """Close this process's copies of the sockets; the parent's stay open."""
         self._is_closed = True
         self._timer = None
         for connection in self.open:
@@ -320,8 +320,8 @@ class DirectEngine:
 class Connection(asyncio.BufferedProtocol):
     """One connection to the target's origin: one request and response at a time.
 
-    Its `waiter` is resolved once the reply is over. No request may follow on one that
-    `is_spent`: it has ended, or the response came before its request was written.
+    `waiter` is resolved when the reply is over. A connection that `is_spent` is not
+    reused: it has ended, or bytes of a request are still unwritten.
     """
 
     transport: asyncio.Transport
@@ -329,9 +329,9 @@ class Connection(asyncio.BufferedProtocol):
     def __init__(self, engine: DirectEngine, sock: socket.socket) -> None:
         self.socket = sock
         self.reader = ResponseReader(engine.limits)
-        self.reply: ResponseSink | None = None  # while it is not idle
+        self.reply: ResponseSink | None = None  # ``None`` while idle
         self.waiter: asyncio.Future[None] | None = None
-        self.until = 0.0  # then it is trusted no more, idle or at a body's end
+        self.until = 0.0  # when to close it, idle or in the rest of a body
         self.poll = _poller(sock.fileno())
         self.is_spent = False
         self._engine = engine
@@ -341,14 +341,14 @@ class Connection(asyncio.BufferedProtocol):
         self._is_paused = False
         self._tail_left = 0
 
-    # One exchange...
+    # Exchanges
 
     def send(
         self, first: bytes, rest: memoryview | None, reply: ResponseSink
     ) -> asyncio.Future[None] | None:
-        """Write a request; return what is resolved when its reply is over.
+        """Write a request; return the future that is resolved when its reply is over.
 
-        ``None``: the system took none of it.
+        ``None``: the system accepted nothing of it.
         """
         self.transport.write(first)
         if self.transport.is_closing():
@@ -371,21 +371,21 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def unwritten(self) -> int:
-        """How many bytes wait for the server to read."""
+        """Number of bytes that are not written yet, as the server does not read."""
         return self.transport.get_write_buffer_size() + len(self._unsent)
 
     def abort(self) -> None:
-        """Close it at once; `connection_lost` tells an exchange that still waits."""
+        """Close the connection at once; `connection_lost` ends a waiting exchange."""
         self._unsent = memoryview(b"")
         self.is_spent = True
         if self._is_secure:
-            # The TLS layer may be in the middle of handing data over.
+            # The TLS layer may be calling `buffer_updated` at this moment.
             self._loop.call_soon(self.transport.abort)
         else:
             self.transport.abort()
 
     def fail(self, error: BaseException | None = None) -> None:
-        """Close it at once, and raise that error in the exchange that waits."""
+        """Close the connection at once, and raise `error` in a waiting exchange."""
         if not self._loop.is_closed():
             self._wake(error)
             self.abort()
@@ -397,32 +397,32 @@ class Connection(asyncio.BufferedProtocol):
             return
         if error is not None:
             waiter.set_exception(error)
-            waiter.exception()  # perhaps nobody else asks for it
+            waiter.exception()  # so that asyncio does not log it as never retrieved
         else:
             waiter.set_result(None)
 
     def _complete(self) -> None:
-        self._engine.completed(self)  # first: the next request may want it
+        self._engine.completed(self)  # first: the next request may reuse it
         self._wake()
 
-    # What asyncio calls.
+    # Callbacks of asyncio
 
     def connection_made(self, transport: Any) -> None:
-        """Begin; the transport may be one of TLS."""
+        """Store the transport, plain or TLS."""
         self.transport = transport
-        # So `pause_writing` is called as soon as the system does not take everything.
+        # Cause `pause_writing` as soon as the system does not accept everything.
         transport.set_write_buffer_limits(high=1, low=0)
         self._engine.open.add(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Return where to read to; a memoryview, which the TLS layer slices."""
+        """Return the read buffer, a memoryview because the TLS layer slices it."""
         return self._engine.view
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Read what came."""
+        """Parse the received bytes."""
         self._engine.bytes_received += nbytes
         reply = self.reply
-        if reply is None:  # bytes that answer no request
+        if reply is None:  # bytes without a request
             self.abort()
             return
         try:
@@ -437,7 +437,7 @@ class Connection(asyncio.BufferedProtocol):
         elif self.waiter is None:
             self._tail_left -= nbytes
             if self._tail_left < 0:
-                self.abort()  # a new connection costs less
+                self.abort()  # a new connection is cheaper
         elif reply.is_over:
             waiter, self.waiter = self.waiter, None
             self._tail_left = TAIL_BYTES
@@ -446,11 +446,11 @@ class Connection(asyncio.BufferedProtocol):
                 waiter.set_result(None)
 
     def eof_received(self) -> None:
-        """Take note that the server sends no more; the transport closes itself."""
+        """End a waiting exchange at EOF; the transport closes itself."""
         self._ended(None, "the server closed the connection")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell an exchange that still waits, and let go."""
+        """End a waiting exchange, and remove the connection from the engine."""
         self.is_spent = True
         if self.waiter is not None:
             self._ended(exc, "the connection ended")
@@ -459,22 +459,22 @@ class Connection(asyncio.BufferedProtocol):
         self._engine.lost(self)
 
     def pause_writing(self) -> None:
-        """Write no more: the server does not read."""
+        """Pause writing: the server does not read."""
         self._is_paused = self.is_spent = True
         self._engine.clogged.add(self)
 
     def resume_writing(self) -> None:
-        """Write on."""
+        """Resume writing."""
         self._is_paused = False
         self._engine.clogged.discard(self)
         self._write_on()
         if not self.transport.is_closing():
             self.is_spent = self._is_paused
 
-    # How it ended.
+    # End of the stream
 
     def _ended(self, error: Exception | None, what: str) -> None:
-        """Take the end of the stream: of a response, or too early."""
+        """Handle the end of the stream: complete the response, or fail the exchange."""
         self.is_spent = True
         is_clean = error is None
         try:
@@ -491,12 +491,12 @@ class Connection(asyncio.BufferedProtocol):
         self._wake(self._end_error(error, what))
 
     def _read_last(self) -> bool:
-        """Read what has come and was not handed over; return whether it ends properly.
+        """Read the undelivered bytes; return whether the stream ends properly.
 
-        A server may answer before it has read all, and close: then our writing fails,
-        and the answer counts. Over TLS, asyncio drops what it has not handed over when
-        the stream ends, and tells no end with a goodbye from one without; then anybody
-        may have cut the body short (RFC 9112 section 9.8).
+        A server may respond before it has read the request, and close: then writing
+        fails, but the response is valid. Over TLS, asyncio drops undelivered bytes at
+        the end of the stream, and does not report whether a close_notify ended it;
+        without one, the body may be truncated by an attacker (RFC 9112 section 9.8).
         """
         view = self._engine.view
         secure = self.transport.get_extra_info("ssl_object")
@@ -511,7 +511,7 @@ class Connection(asyncio.BufferedProtocol):
                 if not count:
                     return secure is not None
                 self.buffer_updated(count)
-        except OSError:  # nothing more; an `SSLError` is one
+        except OSError:  # no more data; also an `SSLError`
             return False
         return False
 
@@ -534,7 +534,7 @@ class Connection(asyncio.BufferedProtocol):
 
 
 def _poller(fd: int) -> Callable[[float], list[Any]]:
-    """Return a function that returns, without waiting, whether that can be read."""
+    """Return a function that polls a file descriptor for readable data."""
     if not hasattr(select, "poll"):  # Windows
         return lambda _: select.select([fd], [], [], 0)[0]
     poll = select.poll()

@@ -1,8 +1,8 @@
-"""The interface of HTTP engines, and the choice between the two that there are.
+"""The interface of HTTP engines, and the choice of an engine for a target.
 
-An engine sends one request and passes the response to a sink. It talks to one origin,
-follows no redirect, keeps no cookie, and knows nothing of MCP. `direct` is our own;
-`httpx_engine` serves proxies, HTTP/2 and httpx clients of the user's.
+An engine sends one request and passes the response to a sink. It connects to one
+origin, follows no redirects, stores no cookies, and is independent of MCP. `direct` is
+the default; `httpx_engine` supports proxies, HTTP/2 and a user's httpx client.
 """
 
 from __future__ import annotations
@@ -35,69 +35,69 @@ __all__ = [
 ]
 
 IDLE_S: Final = 4.0
-"""How long an idle connection is trusted: servers commonly close theirs after 5 s."""
+"""Seconds for which an idle connection is kept: many servers close it after 5 s."""
 
 TAIL_S: Final = 4.0
-"""How long the rest of a body may take after the answer has come."""
+"""Maximum seconds for the rest of a body after its reply is over."""
 
 TAIL_BYTES: Final = 65_536
-"""How long that rest may be."""
+"""Maximum bytes of the rest of a body after its reply is over."""
 
 _NEEDS_HTTPX: Final = ("http_client", "proxy", "http2")
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
 class Engine(Protocol):
-    """Performs HTTP requests to one origin."""
+    """An HTTP client for one origin."""
 
     target: str
     """The URL as text without secrets."""
 
     @property
     def bytes_sent(self) -> int:
-        """How many bytes were handed to the operating system so far."""
+        """Number of bytes that the operating system has accepted so far."""
 
     @property
     def bytes_received(self) -> int:
-        """How many bytes have come so far."""
+        """Number of bytes received so far."""
 
     def exchange(
         self, request: Request, reply: ResponseSink, deadline: Deadline | None
     ) -> Coroutine[Any, Any, None]:
-        """Send a request and pass the response to its reply until that is over.
+        """Send a request and pass the response to `reply` until the reply is over.
 
-        A request is sent again only if nothing of it could be written. What is left of
-        a response is passed on all the same. What the reply raises closes the
-        connection and is raised here. Cancelling it closes the connection it runs on.
+        A request is sent again only if nothing of it could be written. The rest of the
+        response is passed to the reply after the return. An error of the reply closes
+        the connection and is raised. Cancellation closes it unless HTTP/2 shares it.
 
         Raises:
-            ConnectError: No connection came about; nothing was sent.
-            ConnectionClosed: The connection ended before the reply was over; `sent`
-                tells whether the request may have been seen.
-            RemoteProtocolError: What came back is not acceptable HTTP.
-            MCPError: What `abort` was given.
+            ConnectError: The connection attempt failed; nothing was sent.
+            ConnectionClosed: The connection ended before the reply was over; `sent` is
+                whether the server may have received the request.
+            RemoteProtocolError: The response is not acceptable HTTP.
+            MCPError: The error that `abort` was called with.
         """
 
     def abort(self, reply: ResponseSink, error: MCPError) -> bool:
-        """End the exchange of that reply; return whether one ran.
+        """End the exchange of a reply; return whether one was running.
 
-        It raises the error, unless the reply is over.
+        The exchange raises `error`, unless its reply is over.
         """
 
     async def aclose(self) -> None:
-        """Close every connection; bounded in time."""
+        """Close all connections, within a time limit."""
 
     def abandon(self) -> None:
-        """Let go of the sockets at once and wait for nothing, from anywhere."""
+        """Close the sockets at once without waiting, even without a running loop."""
 
     def forked(self) -> None:
-        """Close the copies of the sockets in a forked process."""
+        """Close this process's copies of the sockets after a fork."""
 
 
 def open_engine(
     target: Http, limits: Limits, authorizer: Authorizer | None = None
 ) -> Engine:
-    """Return a new engine for a target; its requests carry the tokens."""
+    """Return a new engine for a target; an authorizer adds tokens to its requests."""
     engine: Engine
     if choose_engine(target) == "direct":
         from mcpwire.transports.http.direct import DirectEngine
@@ -115,7 +115,7 @@ def open_engine(
 
 
 def choose_engine(target: Http) -> Literal["direct", "httpx"]:
-    """Say which engine moves the bytes of a target."""
+    """Return the name of the engine for a target."""
     from importlib.util import find_spec
 
     needs_httpx = any(getattr(target, name) for name in _NEEDS_HTTPX)
@@ -132,17 +132,17 @@ def choose_engine(target: Http) -> Literal["direct", "httpx"]:
 
 
 def proxy_applies(target: Http) -> bool:
-    """Tell whether requests to a target go through a proxy."""
+    """Return whether requests to a target go through a proxy."""
     return proxy_of(target) is not None
 
 
 def proxy_of(target: Http) -> str | None:
-    """Return the URL of a target's proxy: its own, or the environment's."""
+    """Return the URL of a target's proxy, from its option or the environment."""
     if target.proxy is not None:
         return target.proxy
     if target.http_client is not None or not target.trust_env:
         return None
-    # Elsewhere the system has settings for it beside the environment.
+    # Other systems also have proxy settings outside the environment.
     if sys.platform.startswith("linux") and not any(
         name.lower().endswith("_proxy") for name in os.environ
     ):
@@ -166,7 +166,7 @@ def _system_proxy(scheme: str, host: str, port: int) -> str | None:
 
 
 def _in_networks(host: str, no_proxy: str) -> bool:
-    """Tell whether an address is in one of the networks, such as ``10.0.0.0/8``."""
+    """Return whether a host is an address in a network such as ``10.0.0.0/8``."""
     from ipaddress import ip_address, ip_network
 
     try:
@@ -177,7 +177,7 @@ def _in_networks(host: str, no_proxy: str) -> bool:
         if "/" in entry:
             try:
                 network = ip_network(entry.strip(), strict=False)
-            except ValueError:  # names may stand there too
+            except ValueError:  # not a network
                 continue
             if address in network:
                 return True

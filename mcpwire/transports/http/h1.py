@@ -1,15 +1,15 @@
-"""HTTP/1.1 without I/O: how a request is written, and where a response begins and ends.
+"""HTTP/1.1 without I/O: the encoding of requests and the framing of responses.
 
-`httptools` (llhttp) parses the bytes. What it leaves to its user is decided here, in
-favour of refusing: a client that reads a response differently from the server and the
-proxies before it takes one call's answer for another's (RFC 9112 section 11).
+`httptools` (llhttp) parses the bytes. This module decides the rest, and rejects in case
+of doubt: a client that frames a response differently from the server and its proxies
+assigns responses to the wrong requests (RFC 9112 section 11).
 
 One reader serves one connection::
 
     expect(sink) -> feed(data) ... -> is_complete, may_reuse -> expect(next sink)
                     eof()              the end of the stream
 
-Bytes behind a complete response never reach a sink; they only end the reuse.
+Bytes after a complete response never reach a sink; they only prevent the reuse.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["JOINED_BYTES", "ResponseReader", "ResponseSink", "encode"]
 
 JOINED_BYTES: Final = 65_536
-"""A body up to this size is copied to leave with its head in one write."""
+"""Maximum size of a body that is copied, for one write together with its head."""
 
 _SHOWN_BYTES: Final = 40
 _VERSIONS: Final = frozenset({"1.0", "1.1"})
@@ -42,7 +42,7 @@ _KEEP_ALIVE: Final = re.compile(
     rb"(?:^|[,; \t])timeout=([0-9]{1,9})(?![0-9])", re.IGNORECASE
 )
 
-# First bytes of what is not an HTTP/1 response.
+# Hints by the first byte, if that is not the first byte of an HTTP/1 response.
 _HINTS: Final = {
     0x15: "the server seems to speak TLS there: try https",
     0x00: "the server seems to speak HTTP/2 only",
@@ -50,24 +50,24 @@ _HINTS: Final = {
 
 
 class ResponseSink(Protocol):
-    """Receives one response. Each method may raise: that ends the response."""
+    """The receiver of one response. An exception of any method ends the response."""
 
     @property
     def is_over(self) -> bool:
-        """Whether it has what it waits for; then nothing that follows is an error."""
+        """Whether the sink needs no more data; a later fault is then not an error."""
 
     def head(self, status: int, fields: dict[bytes, bytes]) -> None:
-        """Take the final head; names in lower case, repeated fields in one."""
+        """Receive the final head; names are lowercase, repeated fields are joined."""
 
     def data(self, chunk: bytes) -> None:
-        """Take the next bytes of the body."""
+        """Receive the next bytes of the body."""
 
     def end(self) -> None:
-        """Take note that the body is complete."""
+        """Receive the end of the body."""
 
 
 def encode(request: Request) -> tuple[bytes, memoryview | None]:
-    """Return the bytes to write first, and the rest of a large body."""
+    """Return the bytes of the first write, and a large body for further writes."""
     body = request.body
     if body is None:
         return request.start + b"\r\n", None
@@ -77,27 +77,27 @@ def encode(request: Request) -> tuple[bytes, memoryview | None]:
 
 
 class ResponseReader:
-    """Reads the responses of one connection, one at a time.
+    """Parser of the responses on one connection, one at a time.
 
-    What `httptools` calls only collects; the sink is called when it has read all that
-    came. `Limits.head` bounds the heads of one response, 1xx included, and its chunk
-    extensions and trailers.
+    Callbacks of `httptools` only collect; the sink is called after all received bytes
+    are parsed. `Limits.head` limits the heads of one response, 1xx included, and its
+    chunk extensions and trailers.
     """
 
     def __init__(self, limits: Limits) -> None:
         self.is_complete = True
-        """Whether the expected response is complete; true before the first too."""
+        """Whether the expected response is complete; also true before the first."""
         self.may_reuse = True
         """Whether another request may follow once the response is complete."""
         self.has_begun = False
-        """Whether any byte came since the response is expected."""
+        """Whether any byte of the expected response was received."""
         self.keep_alive_s = inf
-        """How long the server keeps an idle connection, as far as it says so."""
+        """Idle timeout in seconds by the ``Keep-Alive`` field; infinite without it."""
         self._head_max = limits.head
         self._sink: ResponseSink | None = None
         self._raised: BaseException | None = None
         self._fields: dict[bytes, bytes] = {}
-        self._status = 0  # of a head that the sink has yet to take
+        self._status = 0  # of a head that is not passed to the sink yet
         self._chunks: list[bytes] = []
         self._overhead = 0  # bytes of heads, then of chunk framing since the last data
         self._is_head_done = self._is_muted = False
@@ -105,23 +105,23 @@ class ResponseReader:
         self._parser = HttpResponseParser(self)
 
     def expect(self, sink: ResponseSink) -> None:
-        """Pass the next response to that sink."""
+        """Expect a response, and pass it to a sink."""
         self._sink = sink
         self.is_complete = self.has_begun = self._is_head_done = False
 
     @property
     def place(self) -> str:
-        """Say how far the response has come, for messages."""
+        """The progress of the response, for error messages."""
         if not self.has_begun:
             return "before the response"
         return "within the body" if self._is_head_done else "within the head"
 
     def feed(self, data: bytes | memoryview) -> None:
-        """Take the next bytes, at least one.
+        """Parse the next bytes, at least one.
 
-        What is wrong behind the answer of a sink only ends the reuse.
+        A fault after the sink is over only prevents the reuse of the connection.
         """
-        if self.is_complete:  # not even an empty line is expected
+        if self.is_complete:  # no bytes may follow, not even an empty line
             self.may_reuse = False
             return
         if not self.has_begun:
@@ -149,7 +149,7 @@ class ResponseReader:
     def _begin(self, data: bytes | memoryview) -> None:
         self.has_begun = True
         self._overhead = 0
-        if data[0] != 0x48:  # "H": llhttp also takes RTSP/, ICE/ and empty lines
+        if data[0] != 0x48:  # "H": llhttp also accepts RTSP/, ICE/ and empty lines
             self.may_reuse = False
             raise RemoteProtocolError(
                 f"expected an HTTP/1.1 status line, got {bytes(data[:_SHOWN_BYTES])!r}",
@@ -167,17 +167,17 @@ class ResponseReader:
         self.feed(data[room:])
 
     def _refusal(self, found: HttpParserError) -> BaseException | None:
-        """Return what a callback raised, or what llhttp found; it reads no more now."""
+        """Return the error of a callback or of llhttp; the parser cannot continue."""
         self.may_reuse = False
-        if self.is_complete:  # it is about what follows
+        if self.is_complete:  # the fault is in bytes after the response
             return None
         if isinstance(found, HttpParserCallbackError):
-            # An interrupt is found in the context only.
+            # A `KeyboardInterrupt` is only in the context.
             return self._raised or found.__context__ or found
         return RemoteProtocolError(f"the response is not acceptable HTTP: {found}")
 
     def _pass_on(self, sink: ResponseSink, refusal: BaseException | None) -> None:
-        """Pass on what was read, then raise `refusal`."""
+        """Pass the collected parts to the sink, then raise `refusal`."""
         if self._status:
             status, self._status = self._status, 0
             sink.head(status, self._fields)
@@ -201,9 +201,9 @@ class ResponseReader:
         return MessageTooLarge(f"{what} over the limit of {limit} bytes", limit=limit)
 
     def eof(self) -> bool:
-        """Take note of a clean end of the stream; return whether that ends a response.
+        """Record a clean end of the stream; return whether it completes a response.
 
-        It does where the response has neither a length nor chunks, and nowhere else.
+        It does only if the response has neither Content-Length nor Transfer-Encoding.
         """
         self.may_reuse = False
         if self.is_complete or not self._is_head_done or _FRAMED & self._fields.keys():
@@ -214,16 +214,16 @@ class ResponseReader:
         sink.end()
         return True
 
-    # What llhttp calls.
+    # Callbacks of llhttp
 
     def on_message_begin(self) -> None:
-        """Begin a message: the response, or a 1xx before it."""
+        """Start a message: the response, or an interim response before it."""
         if self.is_complete:
             raise EOFError("no response is expected")
         self._fields = {}
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a field; trailers are dropped (RFC 9110 section 6.5.1)."""
+        """Store a field; discard trailers (RFC 9110 section 6.5.1)."""
         if self._is_head_done:
             return
         name = name.lower()
@@ -232,7 +232,7 @@ class ResponseReader:
         fields[name] = fields[name] + b", " + value if name in fields else value
 
     def on_headers_complete(self) -> None:
-        """Check the head, and keep a final one for the sink."""
+        """Check the head; keep a final head for the sink."""
         try:
             self._take_head(self._fields)
         except RemoteProtocolError as error:
@@ -242,8 +242,8 @@ class ResponseReader:
     def _take_head(self, fields: dict[bytes, bytes]) -> None:
         keeps_alive = self._parser.should_keep_alive()
         version = "1.1"
-        # RFC 9112 section 9.3: no other persists without that field. Reading the
-        # version takes 2 % of a call.
+        # RFC 9112 section 9.3: only HTTP/1.1 persists without that field. Reading the
+        # version costs 2 % of a call.
         if not keeps_alive or b"connection" in fields:
             version = self._parser.get_http_version()
         if version not in _VERSIONS:
@@ -267,7 +267,7 @@ class ResponseReader:
         self._status = status
 
     def on_message_complete(self) -> None:
-        """End the message; only the final response is complete with it."""
+        """Mark the response as complete, unless the message is an interim one."""
         if self._is_head_done:
             self.is_complete = True
 
@@ -287,7 +287,7 @@ def _check_transfer_encoding(encoding: bytes, version: str) -> None:
 
 
 def _is_unreadable(status: int, encoding: bytes) -> bool:
-    """Refuse a body that is encoded; that of an error is only dropped."""
+    """Return whether to discard an encoded body; raise if the response is a success."""
     if encoding.lower() == b"identity":
         return False
     if 200 <= status < 300:

@@ -1,16 +1,16 @@
-"""The engine over httpx: proxies, HTTP/2, and clients that the user brings along.
+"""The engine over httpx: proxies, HTTP/2, and a user's own httpx client.
 
-One task per exchange talks to httpx. It reads on for a while when the reply is over, so
-that the connection can be used again. ::
+One task per exchange calls httpx. After the reply is over, it continues to read for
+some seconds, so that the connection can be reused. ::
 
     exchange() ─► task: send ─► head ─► data … ─┬─► data … ─► end
          ▲                                      │    (for some seconds)
          └──────── over, failed, aborted ◄──────┘
 
-httpx is used as a library; docs/http.md says what it does differently. Without a client
-of the user's the engine talks to a transport of httpx: a client around it would keep
-cookies, add headers, and write each URL with its query into the log. `httpx2` has the
-same interface, so names are looked up in the module that a client comes from.
+docs/http.md lists the differences from `direct`. Without a client of the user the
+engine calls a transport of httpx: a client around the transport would store cookies,
+add headers, and log each URL with its query. `httpx2` has the same interface, so names
+are looked up in the module of the client.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ if TYPE_CHECKING:
 __all__ = ["HttpxEngine"]
 
 CLOSE_S: Final = 2.0
-"""How long exchanges may take to let go of their connections."""
+"""Maximum seconds for the end of all exchanges, and for closing the transport."""
 
 _KEPT_IDLE: Final = 64
-"""httpcore counts busy connections here too, so it is no small number."""
+"""Maximum idle connections; httpcore counts busy ones too, so it is not small."""
 
 _OPENED: Final = frozenset(
     {"connect_tcp.complete", "connect_unix_socket.complete", "start_tls.complete"}
@@ -70,7 +70,7 @@ _current: ContextVar[_Exchange] = ContextVar("_current")
 
 
 class HttpxEngine:
-    """See `Engine`."""
+    """An `Engine` over httpx."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class HttpxEngine:
     async def exchange(
         self, request: Request, reply: ResponseSink, deadline: Deadline | None
     ) -> None:
-        """Send a request and pass its response on; see `Engine.exchange`."""
+        """Send a request and pass its response to `reply`; see `Engine.exchange`."""
         if self._is_closed:
             raise self.closed(sent=False)
         aborted: MCPError | None = getattr(reply, "aborted", None)
@@ -124,7 +124,7 @@ class HttpxEngine:
         if getattr(self.client, "is_closed", False):
             raise LocalProtocolError("http_client is closed")
         for earlier in self.exchanges:
-            if earlier.reply is reply:  # it gets another response now
+            if earlier.reply is reply:  # it gets a new response now
                 earlier.end()
         exchange = _Exchange(self, request, reply)
         try:
@@ -134,7 +134,7 @@ class HttpxEngine:
             raise
 
     def build(self, request: Request, trace: Callable[..., Any]) -> Any:
-        """Return a request of httpx; limits of time other than connecting are ours."""
+        """Return an httpx request; only its connect timeout is enforced by httpx."""
         library, client = self.library, self.client
         return (library.Request if client is None else client.build_request)(
             request.verb,
@@ -145,13 +145,13 @@ class HttpxEngine:
         )
 
     async def send(self, request: Any) -> Any:
-        """Send a request of httpx; return the response, unread."""
+        """Send an httpx request; return the response with its body unread."""
         if self.client is None:
             return await self._transport.handle_async_request(request)
         hooks = self.client.event_hooks["request"]
         check = _check_async if self.is_async else _check
         if check not in hooks[-1:]:
-            # One that stands further ahead stays: a request may be on its way there.
+            # An earlier entry stays: a request may be passing the hooks.
             hooks.append(check)
         options = {"stream": True, "follow_redirects": False}
         if self.is_async:
@@ -159,7 +159,7 @@ class HttpxEngine:
         return await _Thread().send(lambda: self.client.send(request, **options))
 
     def abort(self, reply: ResponseSink, error: MCPError) -> bool:
-        """End the exchange of that reply; see `Engine.abort`."""
+        """End the exchange of a reply; see `Engine.abort`."""
         return any(
             exchange.fail(error)
             for exchange in list(self.exchanges)
@@ -167,7 +167,7 @@ class HttpxEngine:
         )
 
     async def aclose(self) -> None:
-        """Close every connection that is ours; bounded in time."""
+        """Close the connections of the engine, within a time limit."""
         self._stop()
         if self.exchanges:
             tasks = [exchange.task for exchange in self.exchanges]
@@ -183,13 +183,13 @@ class HttpxEngine:
             exchange.fail(self.closed(sent=exchange.may_be_sent))
             if self.client is None:
                 exchange.task.cancel()
-            else:  # others may use the connection
+            else:  # the user's other requests may use the connection
                 exchange.end()
 
     def abandon(self) -> None:
-        """End the connections at once and wait for nothing, from anywhere.
+        """Shut the connections down without waiting, even without a running loop.
 
-        The idle ones of a user's client are the user's.
+        Of a user's client, only connections opened by exchanges of this engine.
         """
         with contextlib.suppress(RuntimeError):  # their loop is closed
             self._stop()
@@ -197,7 +197,7 @@ class HttpxEngine:
             _shut_down(stream)
 
     def forked(self) -> None:
-        """Close our copies of the sockets; the parent keeps its own."""
+        """Close this process's copies of the sockets; the parent's stay open."""
         self._is_closed = True
         nothing = os.open(os.devnull, os.O_RDWR)
         for stream in list(self.streams):
@@ -207,17 +207,17 @@ class HttpxEngine:
         os.close(nothing)
 
     def closed(self, *, sent: bool) -> ConnectionClosed:
-        """Build the error for what is closed by us."""
+        """Return the error for an engine that is closed."""
         return ConnectionClosed(
             f"{self.target}: closed by this side", target=self.target, sent=sent
         )
 
 
 class _Exchange:
-    """One request, and the task that passes on its response.
+    """One request, and the task that passes its response to the reply.
 
-    It `shares` its connection where that is HTTP/2. Only where it `is_traced` the
-    transport tells whether the request `has_begun` to be sent.
+    `shares`: the connection is HTTP/2. `has_begun`: sending has started; only known if
+    the exchange `is_traced`, which means that the transport reports trace events.
     """
 
     def __init__(
@@ -231,38 +231,38 @@ class _Exchange:
         self.is_traced = self.shares = self.has_begun = self.has_head = False
         self._request = request
         self.destination: Destination | None = None
-        self._opening: Any = None  # a connection that no request was written to yet
+        self._opening: Any = None  # a new connection, before its first request
         self._is_ending = self._is_writing = False
         self._end: asyncio.TimerHandle | None = None
-        # Not `create_task`, which may begin at once.
+        # Not `create_task`: an eager task factory would start the task at once.
         self.task = asyncio.Task(self._run(), loop=loop, name="mcpwire-httpx")
         self.task.add_done_callback(self._ended)
         engine.exchanges.add(self)
 
     @property
     def may_be_sent(self) -> bool:
-        """Whether the server may have seen the request."""
+        """Whether the server may have received the request."""
         return self.has_begun or not self.is_traced
 
-    # From outside...
+    # Called by the engine
 
     def fail(self, error: MCPError) -> bool:
-        """End it, with an error unless its reply is over; tell whether it ran."""
+        """End the exchange, with `error` if not over; return whether it was running."""
         if self.over.done():
             return False
         if self.reply.is_over:
             self.over.set_result(None)
         else:
             self.over.set_exception(error)
-            self.over.exception()  # perhaps nobody else asks for it
+            self.over.exception()  # so that asyncio does not log it
         self.end()
         return True
 
     def end(self) -> None:
-        """End the task as soon as that breaks no connection that others use."""
+        """Cancel the task as soon as this does not break a shared connection."""
         self._is_ending = True
-        # httpcore forgets a new connection of HTTP/2, for all that wait for it, when
-        # one of them is cancelled.
+        # If one of several requests that wait for a new HTTP/2 connection is cancelled,
+        # httpcore drops the connection for all of them.
         waits = not self.has_begun and (self.shares or self.engine.http.http2)
         if not (waits or self._is_writing):
             self.task.cancel()
@@ -274,14 +274,14 @@ class _Exchange:
         error = None if task.cancelled() else task.exception()
         if self.over.done():
             return
-        if task.cancelled():  # from inside: by a hook of the user's client
+        if task.cancelled():  # not by `end`: by a hook of the user's client
             error = self.engine.closed(sent=self.may_be_sent)
         if error is not None:
             self.over.set_exception(error)
         else:
             self.over.set_result(None)
 
-    # ... in its task...
+    # Run in the task
 
     async def _run(self) -> None:
         _current.set(self)
@@ -296,14 +296,14 @@ class _Exchange:
             await self._pass_on(response)
         except _failures_of(engine.library) as error:
             ours = translate(engine, self, error)
-            # The error of httpx quotes a header of ours, or the whole URL.
+            # The error of httpx contains one of our headers, or the whole URL.
             is_secret = isinstance(ours, LocalProtocolError | HTTPError)
             raise ours from None if is_secret else error
         finally:
             if response is not None:
                 await response.aclose()
             elif hasattr(self._opening, "aclose"):
-                # Cancelled in the handshake of TLS, httpcore would leave it open.
+                # After a cancellation in the TLS handshake, httpcore leaves it open.
                 await self._opening.aclose()
 
     async def _pass_on(self, response: Any) -> None:
@@ -313,7 +313,7 @@ class _Exchange:
         self.has_head = True
         reply.head(status, fields)
         self._note_over()
-        # The status of an error says enough.
+        # An encoded body of an error is discarded: the status is enough.
         is_dropped = is_encoded and self.engine.client is None
         # A hook of the user's client may have read it already.
         is_read = response.is_stream_consumed
@@ -323,7 +323,7 @@ class _Exchange:
         async for chunk in chunks:
             if self.over.done():
                 tail -= len(chunk)
-                if tail < 0:  # another connection costs less
+                if tail < 0:  # a new connection is cheaper
                     return
             if not is_dropped:
                 reply.data(chunk)
@@ -331,12 +331,12 @@ class _Exchange:
         reply.end()
 
     def _note_over(self) -> None:
-        """Let the caller go on if the reply is over, and read on for a while."""
+        """Resume the caller if the reply is over; limit the time for the rest."""
         if self.reply.is_over and not self.over.done():
             self.over.set_result(None)
             self._end = self.task.get_loop().call_later(TAIL_S, self.end)
 
-    # ... and what httpcore tells (its documented extension "trace").
+    # Trace events of httpcore (its documented extension "trace")
 
     async def _note_async(self, event: str, info: dict[str, Any]) -> None:
         self._note(event, info)
@@ -362,10 +362,10 @@ class _Exchange:
             self.has_begun = True
 
     async def write(self, write: Callable[..., Any], buffer: bytes, *args: Any) -> None:
-        """Write to a connection of HTTP/2; the exchange ends before or behind it.
+        """Write to an HTTP/2 connection; `end` cancels before or after the write only.
 
-        Cancelled within, anyio takes the stream of TLS for broken, and part of a frame
-        would end the connection for all.
+        During a write, anyio would mark the TLS stream as broken, and an incomplete
+        frame would end the connection for all requests.
         """
         self._is_writing = True
         try:
@@ -377,7 +377,7 @@ class _Exchange:
 
 
 def _watch(engine: HttpxEngine, stream: Any) -> None:
-    """Count the bytes of a new connection, and note which exchange writes."""
+    """Count the bytes of a new connection, and record it in the writing exchange."""
     read, write = stream.read, stream.write
     is_async = hasattr(stream, "aclose")
 
@@ -402,11 +402,11 @@ def _watch(engine: HttpxEngine, stream: Any) -> None:
 
 
 class _GivenUpError(Exception):
-    """The exchange was given up before it was sent."""
+    """The exchange was ended before its request was sent."""
 
 
 def _check(request: Any) -> None:
-    """Check the URL of a request behind all hooks of the user's client."""
+    """Check the URL of a request after all hooks of the user's client."""
     exchange = _current.get(None)
     if exchange is not None and exchange.destination is not None:
         exchange.destination.check(request)
@@ -419,7 +419,7 @@ async def _check_async(request: Any) -> None:
 def _read_fields(response: Any, engine: HttpxEngine) -> tuple[dict[bytes, bytes], bool]:
     """Return the fields of a response, and whether its body is encoded.
 
-    A user's client may ask for encoded bodies, which are decoded; we never do.
+    Only a user's client may request encoded bodies; they are decoded.
     """
     raw = response.headers.raw
     if sum(len(name) + len(value) + 4 for name, value in raw) > engine.limits.head:
@@ -431,14 +431,14 @@ def _read_fields(response: Any, engine: HttpxEngine) -> tuple[dict[bytes, bytes]
     status = response.status_code
     if status < 200:
         raise RemoteProtocolError(f"the response has the interim status {status}")
-    # RFC 9112 section 6.3: two lengths may be an attempt to smuggle.
+    # RFC 9112 section 6.3: both fields may be an attempt at request smuggling.
     if b"content-length" in fields and b"transfer-encoding" in fields:
         raise RemoteProtocolError("the response has two lengths")
     encoding = fields.get(b"content-encoding", b"identity")
     if encoding.lower() == b"identity":
         return fields, False
     if engine.client is not None:
-        # They describe the bytes that came, not those that are passed on.
+        # Both describe the encoded bytes, but the decoded ones are passed on.
         del fields[b"content-encoding"]
         fields.pop(b"content-length", None)
     elif status < 300:
@@ -449,10 +449,10 @@ def _read_fields(response: Any, engine: HttpxEngine) -> tuple[dict[bytes, bytes]
 
 
 class _Thread:
-    """Takes the steps of one exchange with a blocking client, and is its response.
+    """A daemon thread for one exchange of a blocking client; also its response.
 
-    The interpreter may exit meanwhile. Where the exchange is given up, the connection
-    is shut down, so that the step under way fails; then the thread closes the response.
+    The interpreter may exit while it runs. If the exchange is cancelled, the connection
+    is shut down, so that the current step fails; then the thread closes the response.
     """
 
     def __init__(self) -> None:
@@ -470,11 +470,11 @@ class _Thread:
         for step in iter(self._steps.get, None):
             step()
         if self._response is not None:
-            with contextlib.suppress(Exception):  # nobody waits any more
+            with contextlib.suppress(Exception):  # no caller waits for the error
                 self._response.close()
 
     async def send(self, send: Callable[[], Any]) -> _Thread:
-        """Have the request sent."""
+        """Send the request in the thread; return this object as the response."""
 
         def step() -> None:
             self._response = send()
@@ -502,11 +502,11 @@ class _Thread:
         return getattr(self._response, name)
 
     def aiter_raw(self) -> AsyncIterator[bytes]:
-        """Read the body as it is."""
+        """Yield the body without decoding."""
         return self._read(self._response.iter_raw())
 
     def aiter_bytes(self) -> AsyncIterator[bytes]:
-        """Read the body decoded."""
+        """Yield the decoded body."""
         return self._read(self._response.iter_bytes())
 
     async def _read(self, chunks: Iterator[bytes]) -> AsyncIterator[bytes]:
@@ -514,30 +514,30 @@ class _Thread:
             yield chunk
 
     async def aclose(self) -> None:
-        """Close the response, unless its thread does so already."""
+        """Close the response, unless its thread already does."""
         if not self._is_ended:
             await self._do(self._response.close)
             self._finish()
 
 
 def _shut_down(stream: Any) -> None:
-    """End a connection for the loop or thread that reads it, which closes it then."""
+    """Shut a socket down, so that the loop or thread that reads it closes it."""
     sock = None if stream is None else stream.get_extra_info("socket")
     if sock is None:
         return
     with contextlib.suppress(OSError):
         if isinstance(sock, socket.socket):
-            # Not the method of `SSLSocket`, which turns it into a plain one.
+            # Not the method of `SSLSocket`, which makes it a plain socket.
             socket.socket.shutdown(sock, socket.SHUT_RDWR)
         else:
             sock.shutdown(socket.SHUT_RDWR)
 
 
-# Libraries and transports.
+# Libraries and transports
 
 
 def _library_of(client: Any) -> ModuleType:
-    """Return the module that a client comes from: httpx, or one like it."""
+    """Return the module of a client: httpx, or one with the same interface."""
     for cls in type(client).__mro__:
         module = sys.modules.get(cls.__module__.partition(".")[0])
         if hasattr(module, "HTTPError") and hasattr(module, "AsyncHTTPTransport"):
@@ -552,7 +552,7 @@ def _kind(client: Any) -> str:
 
 
 def _failures_of(library: ModuleType) -> tuple[type[Exception], ...]:
-    """Return what a library raises on purpose; httpcore lets some others through."""
+    """Return a library's exceptions, and those that httpcore does not translate."""
     h2 = sys.modules.get("h2.exceptions")
     found: tuple[type[Exception], ...] = (library.HTTPError, ssl.SSLError)
     return found if h2 is None else (*found, h2.H2Error)
@@ -560,7 +560,7 @@ def _failures_of(library: ModuleType) -> tuple[type[Exception], ...]:
 
 def _transport(target: Http, proxy: str | None, library: ModuleType) -> Any:
     is_secure_proxy = (proxy or "")[:6].lower() == "https:"
-    context: ssl.SSLContext | bool = False  # never used, and quick to make
+    context: ssl.SSLContext | bool = False  # never used, and cheap to create
     if target.parsed.scheme == "https" or is_secure_proxy:
         context = ssl_context(target)
     try:
@@ -577,7 +577,7 @@ def _transport(target: Http, proxy: str | None, library: ModuleType) -> Any:
             else proxy,
             trust_env=False,
         )
-    except ImportError as error:  # of h2 the target knows that it is there
+    except ImportError as error:  # not of h2: the target has checked it
         raise ValueError(
             "a SOCKS proxy needs the package socksio: install 'httpx[socks]'"
         ) from error

@@ -1,6 +1,6 @@
-"""What the exceptions of httpx mean.
+"""Translation of httpx exceptions to `MCPError`.
 
-Nothing of what they say is passed on that may hold a header, a query or a user name.
+The messages contain no text of httpx that may include a header, query or user name.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _NOT_CONNECTED: Final = frozenset(
     }
 )
 _REFUSED_STREAM: Final = 7
-"""RFC 9113 section 7: the peer did nothing of the request."""
+"""RFC 9113 section 7: the peer did not process the request."""
 
 _TOO_LARGE: Final = 431
 _CLOSED: Final = re.compile(
@@ -55,8 +55,8 @@ _SHOWN: Final = 100
 
 
 def translate(engine: HttpxEngine, exchange: Any, error: Exception) -> MCPError:
-    """Return our error for one of httpx's."""
-    # By name, for `httpx2` has the same.
+    """Return the `MCPError` for an exception of httpx."""
+    # By name, as the classes of `httpx2` have the same names.
     names = {cls.__name__ for cls in type(error).__mro__}
     chain = list(_chain(error))
     if names & _NOT_CONNECTED or not exchange.may_be_sent:
@@ -68,7 +68,7 @@ def translate(engine: HttpxEngine, exchange: Any, error: Exception) -> MCPError:
     cause = _root(chain)
     if frame is None and not exchange.has_head and is_certificate_refusal(cause):
         return _not_connected(engine, error, names)
-    # Not where the whole connection ends: httpcore sends those again itself.
+    # Not if the whole connection ends: then httpcore sends the request again itself.
     is_refused = (
         getattr(frame, "error_code", None) == _REFUSED_STREAM
         and type(frame).__name__ == "StreamReset"
@@ -86,7 +86,7 @@ def translate(engine: HttpxEngine, exchange: Any, error: Exception) -> MCPError:
 def _refusal(
     engine: HttpxEngine, error: Exception, names: set[str], chain: list[BaseException]
 ) -> MCPError | None:
-    """Return the error for what is not the end of a connection."""
+    """Return the error if the cause is not the end of the connection, else ``None``."""
     if any(type(one).__module__.partition(".")[0] == "h2" for one in chain):
         return RemoteProtocolError("the response is not acceptable HTTP/2")
     if "LocalProtocolError" in names:
@@ -100,14 +100,14 @@ def _refusal(
         if any(getattr(one, "error_status_hint", 0) == _TOO_LARGE for one in chain):
             return head_too_large(engine.limits)
         if _http2_frame(chain) is None and not _CLOSED.match(str(error)):
-            # Behind the colon stands what came.
+            # The text after the colon contains received data.
             said = str(error).partition(":")[0][:_SHOWN]
             text = f"the response is not acceptable HTTP: {said}"
     return None if text is None else RemoteProtocolError(text)
 
 
 def head_too_large(limits: Limits) -> MessageTooLarge:
-    """Build the error for a head that is over its limit."""
+    """Return the error for a head that exceeds its limit."""
     return MessageTooLarge(
         f"the head of the response is over the limit of {limits.head} bytes",
         limit=limits.head,
@@ -175,7 +175,7 @@ def _describe_end(frame: Any, cause: Exception | None) -> str:
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """Give an error and all that led to it, outermost first."""
+    """Yield an error and all errors that led to it, outermost first."""
     waiting: list[BaseException] = [error]
     seen: set[int] = set()
     while waiting:
@@ -184,14 +184,14 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
             continue
         seen.add(id(one))
         yield one
-        # httpcore drops causes on its way up, and keeps them as arguments.
+        # httpcore removes causes when it re-raises, and keeps them as arguments.
         related = [one.__cause__, one.__context__, *one.args]
         related += getattr(one, "exceptions", ())
         waiting += [each for each in related if isinstance(each, BaseException)]
 
 
 def _root(chain: list[BaseException]) -> OSError | UnicodeError | None:
-    """Return the error of the system, TLS or the resolver, if there is one."""
+    """Return the error of the resolver, of TLS or of the system, if there is one."""
     for kinds in ((socket.gaierror, UnicodeError), ssl.SSLError):
         for one in chain:
             if isinstance(one, kinds):
@@ -199,13 +199,13 @@ def _root(chain: list[BaseException]) -> OSError | UnicodeError | None:
                 return one
     for one in chain:
         if isinstance(one, OSError) and one.errno is not None:
-            # asyncio has words of its own for some.
+            # asyncio replaces the message of some.
             return OSError(one.errno, os.strerror(one.errno))
     return None
 
 
 def _http2_frame(chain: list[BaseException]) -> Any:
-    """Return the event by which the peer ended a stream, or all of them."""
+    """Return the event with which the peer ended a stream or the connection."""
     for one in chain:
         for argument in one.args:
             if getattr(argument, "error_code", None) is not None:

@@ -1,18 +1,18 @@
-"""MCP over HTTP+SSE, the transport of 2024-11-05: one stream down, POSTs up.
+"""MCP over HTTP+SSE, the transport of 2024-11-05: one event stream, and POSTs.
 
-2026-07-28 basic/transports/streamable-http, "HTTP+SSE Transport (2024-11-05)": nothing
-new should be built on it, and servers that speak nothing else are still met. It is one
-duplex connection like a pipe::
+2026-07-28 basic/transports/streamable-http, "HTTP+SSE Transport (2024-11-05)": new
+software should not use it, but some servers support nothing else. It is one duplex
+connection like a pipe::
 
-    GET ─► endpoint event ─► message event ... message event ─► the end: all is lost
+    GET ─► endpoint event ─► message event ... message event ─► end of the connection
                  │
-                 └─► each message of ours is a POST of its own, answered 202 or the like
+                 └─► each message of the client is a POST with a response such as 202
 
-What belongs together arrives on different connections, so order is ours to keep. Every
-POST is begun in the order of writing and waits for no other, with two exceptions:
-nothing overtakes ``notifications/initialized``, and no cancellation overtakes the
-request it names. A server that does not answer those holds the others up for `ORDER_S`
-and no longer.
+POSTs use different connections, so the client must keep their order. They start in the
+order of writing and do not wait for each other, with two exceptions: no message
+overtakes ``notifications/initialized``, and no cancellation overtakes the request that
+it cancels. If the server does not respond to these, the later message is sent after
+`ORDER_S`.
 """
 
 from __future__ import annotations
@@ -59,34 +59,34 @@ __all__ = ["LegacyChannel"]
 logger = logging.getLogger("mcpwire")
 
 ENDPOINT_S: Final = 10.0
-"""How long a connected server may take to name its endpoint."""
+"""Maximum seconds between the start of the stream and its endpoint event."""
 
 ORDER_S: Final = 5.0
-"""How long one message waits for another that must not come after it."""
+"""Maximum seconds that a message waits for one that must come first."""
 
 ACCEPT_S: Final = 30.0
-"""How long a server may take to accept what nobody waits for an answer to."""
+"""Maximum seconds for the response to a POST without a waiting caller."""
 
 CLOSE_S: Final = 2.0
-"""How long closing waits for exchanges that were cancelled."""
+"""Maximum seconds that closing waits for cancelled exchanges."""
 
 REQUESTS_AT_ONCE: Final = 64
-"""POSTs of requests; each takes a connection for as long as it is not accepted."""
+"""Maximum concurrent POSTs of requests; each uses a connection until its response."""
 
 INITIALIZED: Final = "notifications/initialized"
 
 CANCELLED: Final = "notifications/cancelled"
 
 OWN_FIELDS_KEPT: Final = 1_024
-"""Calls with own fields that are remembered, in case they are cancelled."""
+"""Maximum calls with own header fields that are kept for their cancellation."""
 
 
 class LegacyChannel(Sender, Duplex):
-    """A connection to a server that speaks HTTP+SSE.
+    """A `Channel` over HTTP+SSE.
 
-    Calls may be made at once; `ready` waits for the connection. A message is handed to
-    the engine as soon as the server has named its endpoint. An HTTP error to a request
-    ends that call alone; the end of the stream ends all, and closes the engine.
+    Calls may be made at once; `ready` waits for the connection. Messages are sent as
+    soon as the endpoint event has arrived. An HTTP error to a request fails only its
+    call; the end of the stream fails all calls and closes the engine.
     """
 
     def __init__(
@@ -101,8 +101,8 @@ class LegacyChannel(Sender, Duplex):
         self._pauser: DeadlinePauser | None = getattr(engine, "pauser", None)
         self._heads = RequestHeaders(target.parsed, dict(target.static_headers))
         self._taken = 0
-        # The fields of single messages: of calls by id, for they go with its
-        # cancelling too; of notifications by their line.
+        # Header fields of single messages: of calls by id, as a cancellation uses them
+        # too; of notifications by their line.
         self._call_fields: dict[int, Fields] = {}
         self._line_fields: dict[bytes, Fields] = {}
         self._stream = Stream(self)
@@ -124,14 +124,14 @@ class LegacyChannel(Sender, Duplex):
         )
 
     async def ready(self) -> None:
-        """Wait until the server has named its endpoint; safe to cancel."""
+        """Wait for the endpoint event of the server; safe to cancel."""
         await self._is_settled.wait()
         if self._refused is not None:
             raise self._refused
         if self._dead is not None:
             raise self._closed_error(sent=False)
 
-    # What is sent...
+    # Outgoing messages
 
     async def call(
         self,
@@ -147,7 +147,7 @@ class LegacyChannel(Sender, Duplex):
         id = 0
         if headers:
             fields = self._http.check(headers)
-            # Nothing runs between here and where the peer takes its next id.
+            # No other code runs before the peer assigns its next id.
             id = self._peer.requests_sent + 1
             self._call_fields[id] = fields
             if len(self._call_fields) > OWN_FIELDS_KEPT:
@@ -162,13 +162,13 @@ class LegacyChannel(Sender, Duplex):
                     on_notification=on_notification,
                 )
         finally:
-            if self._peer.requests_sent < id:  # it did not leave: another gets its id
+            if self._peer.requests_sent < id:  # it was not sent: the next gets its id
                 self._call_fields.pop(id, None)
 
     def _pausable(
         self, deadline: Deadline | None
     ) -> contextlib.AbstractContextManager[None]:
-        """Let no time pass for a call in there while a user logs in."""
+        """Pause the deadline of a call in the block while a user logs in."""
         if self._pauser is None:
             return contextlib.nullcontext()
         return self._pauser.deadline(deadline, self._timeouts.arm)
@@ -192,20 +192,20 @@ class LegacyChannel(Sender, Duplex):
             raise
 
     def _write(self, data: bytes) -> None:
-        """Post each of these lines."""
+        """Send each line as a POST."""
         self._taken += len(data)
         for line in data.split(b"\n"):
             if line and not self._is_over:
                 self._post(Post(self, line))
 
     def _left(self, size: int) -> None:
-        """Count bytes that do not wait any more."""
+        """Count bytes that are no longer queued."""
         self._written += size
         if self._written == self._queued:
             self._writing_done()
 
     def _fail(self, id: int, error: Exception) -> None:
-        """End a call, and no other: its request was not accepted."""
+        """Fail one call: its request was not accepted."""
         call = self._peer.outstanding.get(id)
         if call is not None:
             self._peer.forget(id)
@@ -213,10 +213,10 @@ class LegacyChannel(Sender, Duplex):
             if not call.future.done():
                 call.future.set_exception(error)
 
-    # Tracing...
+    # Tracing
 
     def watch(self, trace: Trace) -> None:
-        """Tell a hook from now on, and of the heads that came before it."""
+        """Set the trace hook, and pass the earlier heads to it."""
         super().watch(trace)
         self.is_traced = True
         if self._asked is not None:
@@ -224,7 +224,7 @@ class LegacyChannel(Sender, Duplex):
         if self._stream.status:
             self.trace_head(self._stream)
 
-    # The stream...
+    # The event stream
 
     async def _listen(self) -> None:
         stream = self._stream
@@ -249,12 +249,12 @@ class LegacyChannel(Sender, Duplex):
         self._timer = self._loop.call_later(seconds, self._stream_over, error)
 
     def stream_opened(self, stream: Reply) -> None:
-        """Expect the endpoint on the stream that is open now."""
+        """Start the timeout of the endpoint event when the stream is open."""
         del stream
         self._expect_endpoint(ENDPOINT_S)
 
     def _verdict(self, stream: Stream) -> MCPError:
-        """Say what it means that the answer to the GET is over."""
+        """Return the error for the end of the event stream."""
         target = self.target
         if stream.error is None:
             why = "the server ended its event stream"
@@ -267,17 +267,17 @@ class LegacyChannel(Sender, Duplex):
         return error
 
     def take_event(self, event: str, data: bytes) -> None:
-        """Take an event of the stream."""
+        """Process an event of the stream."""
         if self._is_over:
             return
         if not self._is_known.is_set():
             self._take_endpoint(event, data)
         elif event == "message" and self._dead is None:
-            # Several lines of data may hold it; a newline in it is a space.
+            # The data may have several lines; JSON allows a space for each newline.
             self.receive(data.replace(b"\n", b" ") + b"\n")
 
     def _take_endpoint(self, event: str, data: bytes) -> None:
-        # 2024-11-05 basic/transports, "HTTP with SSE": it is the first event.
+        # 2024-11-05 basic/transports, "HTTP with SSE": the endpoint is the first event.
         if event != "endpoint":
             raise ConnectError(
                 f"{self.target}: no event stream of MCP 2024-11-05: its first event is "
@@ -288,22 +288,22 @@ class LegacyChannel(Sender, Duplex):
         self._endpoint = endpoint
         self._heads = self._heads.with_target(endpoint.target)
         allow = getattr(self._engine, "allow", None)
-        if allow is not None:  # its tokens go to the stream's URL alone
+        if allow is not None:  # otherwise, tokens are sent to the stream's URL only
             allow(endpoint.target)
         if self._timer is not None:
             self._timer.cancel()
         self._is_known.set()
         self._is_settled.set()
 
-    # Messages of ours...
+    # POSTs
 
     def _post(self, post: Post) -> None:
         named = self._requests.get(post.names)
         if named is not None and post.what == CANCELLED:
             if named.begun is None:
-                # The server need not hear of either.
+                # Neither of the two needs to be sent.
                 named.task.cancel()
-                self._end(named)  # its task may not even have begun
+                self._end(named)  # its task may not have started
                 self._left(named.size + post.size)
                 return
             post.after.append(named)
@@ -317,10 +317,10 @@ class LegacyChannel(Sender, Duplex):
         if fields is None and post.names:
             fields = self._call_fields.get(post.names)
         post.own_fields = fields or ()
-        # Not `create_task`, which may begin at once.
+        # Not `create_task`: an eager task factory would start the task at once.
         name = f"mcpwire-sse-{post.what}"
         post.task = asyncio.Task(self._deliver(post), loop=self._loop, name=name)
-        self._posts.add(post)  # not before: an interrupt may let go of all of them
+        self._posts.add(post)  # only now: an interrupt may call `_tasks`
         if not post.id:
             stay_for(post.task)
 
@@ -342,7 +342,7 @@ class LegacyChannel(Sender, Duplex):
             self._end(post)
 
     async def _wait_for(self, other: Post) -> None:
-        """Let another POST go first, for a while."""
+        """Wait for an earlier POST, but no longer than `ORDER_S` after its start."""
         left = ORDER_S
         if other.begun is not None:
             left += other.begun - self._loop.time()
@@ -369,9 +369,9 @@ class LegacyChannel(Sender, Duplex):
         self._posts.discard(post)
 
     def _look_after(self, post: Post) -> None:
-        """End a POST that no caller waits for: the server keeps it open for nothing."""
+        """Abort a POST without a response, unless its caller is still waiting."""
         if post.id and post.id in self._peer.outstanding:
-            # It may answer its POST once the call is done.
+            # The server may respond to the POST after the result of the call.
             post.acceptance = self._loop.call_later(ACCEPT_S, self._look_after, post)
             return
         why = f"{post.what}: not accepted within {ACCEPT_S:g} s"
@@ -383,10 +383,10 @@ class LegacyChannel(Sender, Duplex):
         else:
             logger.debug("%s: %s", post.what, error)
 
-    # The end...
+    # Closing
 
     def _stream_over(self, error: Exception) -> None:
-        """Take note that nothing more will come."""
+        """Handle the end of the event stream: fail all calls and close."""
         if self._is_over:
             return
         self._is_over = True
@@ -411,7 +411,7 @@ class LegacyChannel(Sender, Duplex):
     def _lose(self, error: TransportError, cause: BaseException | None = None) -> None:
         if self._dead is not None:
             return
-        # In what order POSTs leave says nothing about a count of bytes.
+        # POSTs may start out of order, so the byte count does not show the unsent ones.
         unsent = {id for id, post in self._requests.items() if post.begun is None}
         for id, call in list(self._peer.outstanding.items()):
             if id in unsent or call.end > self._taken:
@@ -428,7 +428,7 @@ class LegacyChannel(Sender, Duplex):
         return ConnectionClosed(str(error.args[0]), target=self.target, sent=False)
 
     def _stop(self) -> None:
-        """End every exchange."""
+        """Cancel all exchanges."""
         self._is_over = True
         if self._timer is not None:
             self._timer.cancel()
@@ -439,7 +439,7 @@ class LegacyChannel(Sender, Duplex):
         return {self._listening, *(post.task for post in self._posts)}
 
     async def _close(self) -> None:
-        """Wait for the end of every exchange; bounded in time."""
+        """Wait for the end of all exchanges, within a time limit; close the engine."""
         try:
             await asyncio.wait(self._tasks(), timeout=CLOSE_S)
             await self._engine.aclose()
@@ -448,12 +448,12 @@ class LegacyChannel(Sender, Duplex):
             raise
 
     def forked(self) -> None:
-        """Leave the connections to the parent."""
+        """Refuse every use in a forked process, and close its copies of the sockets."""
         super().forked()
         self._engine.forked()
 
     def abandon(self) -> None:
-        """Let go of the connections now, from anywhere, without a loop to wait on."""
+        """Close the connections at once, even without a running loop."""
         super().abandon()
         if not self._loop.is_closed():
             self._stop()
@@ -461,14 +461,14 @@ class LegacyChannel(Sender, Duplex):
 
 
 class Stream(Reply):
-    """The answer to the GET."""
+    """The response to the GET."""
 
     def __init__(self, channel: Any) -> None:
         super().__init__(channel, "stream", "GET")
         self._channel: LegacyChannel = channel
 
     def _judge_head(self) -> None:
-        """Wait for the body of what is not a stream: it may say why."""
+        """Collect the body of a response that is not a stream, for the error."""
         if 300 <= self.status < 400:
             super()._judge_head()
             return
@@ -476,7 +476,7 @@ class Stream(Reply):
         self._channel.error_body_began(self)
 
     def save_position(self) -> None:
-        """Keep no position: such a stream cannot be resumed."""
+        """Do nothing: the stream cannot be resumed."""
 
     def _take_event(self, event: SSEEvent) -> None:
         self._channel.take_event(event.event, event.data)
@@ -486,30 +486,30 @@ class Stream(Reply):
 
 
 class Post(Reply):
-    """One message of ours and what the server says to its POST."""
+    """The POST of one message, and its response."""
 
-    task: asyncio.Task[None]  # done when it is over
+    task: asyncio.Task[None]  # done when the POST is over
 
     def __init__(self, channel: Any, line: bytes) -> None:
         message = loads(line)
         if type(message) is not dict:
-            message = {}  # the answers to a batch
+            message = {}  # the responses to a batch
         method: str | None = message.get("method")
         id = message.get("id") if method is not None else None
         super().__init__(channel, "notification", method or "an answer")
         self.line = line
         self.size = len(line) + 1
-        self.id = id if type(id) is int else 0  # 0: it is no request
-        self.names = self.id  # the request that it is, or cancels
+        self.id = id if type(id) is int else 0  # 0: not a request
+        self.names = self.id  # id of this request, or of the cancelled one
         if method == CANCELLED:
             named = (message.get("params") or {}).get("requestId")
             self.names = named if type(named) is int else 0
         self.own_fields: Fields = ()
-        self.after: list[Post] = []  # those that it must not overtake
-        self.begun: float | None = None  # when its first byte left
-        self.acceptance: TimerHandle | None = None  # ends it if it is not accepted
+        self.after: list[Post] = []  # the POSTs that it must not overtake
+        self.begun: float | None = None  # the time of its start
+        self.acceptance: TimerHandle | None = None  # aborts a POST that is not accepted
 
     def data(self, chunk: bytes) -> None:
-        """Keep only the body of an error: messages come on the stream."""
+        """Process only the body of an error: messages arrive on the stream."""
         if not self.is_over:
             super().data(chunk)

@@ -1,4 +1,4 @@
-"""What the channels over HTTP share: the user's headers, redirects, aborts, tracing."""
+"""Base of the HTTP channels: the user's headers, redirects, aborts and tracing."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 __all__ = ["Sender", "field"]
 
 ERROR_BODY_S: Final = 0.2
-"""How long the body of an error may take: it can complete nothing."""
+"""Maximum seconds for the body of an error: it only explains the error."""
 
 
 class Sender:
-    """Sends the requests of one channel through its engine."""
+    """Base of a channel that sends its requests through an HTTP engine."""
 
     _error_body_s = ERROR_BODY_S
     is_traced = False
@@ -48,7 +48,7 @@ class Sender:
         self._pauses: dict[Reply, asyncio.Timeout] = {}
 
     def _exchange(self, reply: Reply, request: Request) -> Coroutine[Any, Any, None]:
-        """Send a request; follow redirects where the target allows that."""
+        """Send a request; follow redirects if the target allows them."""
         if self._http.follow_redirects:
             return self._follow(reply, request)
         return self._send_once(reply, request)
@@ -72,7 +72,7 @@ class Sender:
         raise RemoteProtocolError(f"{reply.what}: more than {MAX_REDIRECTS} redirects")
 
     def redirect(self, reply: Reply) -> Url | str:
-        """Return where a redirect leads, or a clause that says why not there."""
+        """Return the target of a redirect, or a clause why it is not followed."""
         return resolve_redirect(
             reply.url or self._http.parsed,
             reply.status,
@@ -81,7 +81,7 @@ class Sender:
         )
 
     async def _own_fields(self, reply: Reply) -> Fields:
-        """Return the user's fields for one request beside those that never change."""
+        """Return the user's fields of one request, without the static ones."""
         own: Fields = ()
         given: Any = self._http.headers
         if callable(given):
@@ -92,7 +92,7 @@ class Sender:
         headers = reply.headers
         return own if not headers else (*own, *self._http.check(headers))
 
-    # Aborts...
+    # Aborts
 
     def _abort(self, reply: Reply, error: MCPError) -> bool:
         if reply.aborted is not None:
@@ -101,17 +101,17 @@ class Sender:
         return self._engine.abort(reply, error) or self._end_pause(reply)
 
     def _end_pause(self, reply: Reply) -> bool:
-        """End the wait of a call that is aborted, if it waits."""
+        """End the pause of an aborted call; return whether it had one."""
         waiting = self._pauses.get(reply)
         if waiting is None or waiting.expired():
             return False
-        with contextlib.suppress(RuntimeError):  # its loop does not run
+        with contextlib.suppress(RuntimeError):  # no loop is running
             waiting.reschedule(0)
         return True
 
     @contextlib.asynccontextmanager
     async def _abortable(self, reply: Reply) -> AsyncIterator[None]:
-        """Raise what the call is aborted with, also while it waits for this."""
+        """Yield; raise the error of an abort, also while the block waits."""
         if reply.aborted is not None:
             raise reply.aborted
         try:
@@ -122,11 +122,11 @@ class Sender:
                 raise
         finally:
             del self._pauses[reply]
-        if reply.aborted is not None:  # in the same turn of the loop
+        if reply.aborted is not None:  # in the same iteration of the loop
             raise reply.aborted
 
     async def _settled(self, reply: Reply, value: Awaitable[Any]) -> Any:
-        """Return what the user's function for headers gives later."""
+        """Await the headers of the user's asynchronous function."""
         async with self._abortable(reply):
             try:
                 return await value
@@ -135,10 +135,10 @@ class Sender:
                     raise
         raise LocalProtocolError(f"{reply.what}: what gives the headers was cancelled")
 
-    # The body of an error...
+    # Bodies of errors
 
     def error_body_began(self, reply: Reply) -> None:
-        """Give the rest of an answer that brings nothing a moment to say why."""
+        """Limit the time for the rest of an error's body."""
         seconds = self._error_body_s
         reply.timer = self._loop.call_later(seconds, self._cut_short, reply)
 
@@ -148,19 +148,19 @@ class Sender:
             assert reply.error is not None
             self._engine.abort(reply, reply.error)
 
-    # Tracing...
+    # Tracing
 
     def _tell_request(self, request: Request) -> None:
         if self._trace is not None:
             self._trace("request", describe_request(request))
 
     def trace_head(self, reply: Reply) -> None:
-        """Tell of the head of an answer."""
+        """Trace the head of a response."""
         if self._trace is not None:
             self._trace("response", describe_response(reply.status, reply.fields))
 
 
 def field(reply: Reply, name: bytes) -> str | None:
-    """Return a field of an answer as text."""
+    """Return a field of a response as text."""
     value = reply.fields.get(name)
     return None if value is None else value.decode("latin-1")

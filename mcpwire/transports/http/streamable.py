@@ -1,17 +1,17 @@
-"""One session with an MCP server over HTTP, or one origin where there are no sessions.
+"""Streamable HTTP: one session with an MCP server, or one origin without sessions.
 
-Each request of MCP is an HTTP request of its own, and its answer comes back on it::
+Each MCP request is an HTTP request, and its response contains the MCP response::
 
     call ─► POST ─► JSON ───────────────────────────────► result
-                 └► stream ─► …events… ─► answer ───────► result
+                 └► stream ─► …events… ─► response ─────► result
                        └► cut off ─► GET with Last-Event-ID ─► …events… ─► result
-                           └► of a listen: asked for again, under a new id
+                           └► of a listen: sent again with a new id
 
-Whether a stream goes on, and from which event, is decided by
-`protocol.retry.Resumption`.
+`protocol.retry.Resumption` decides whether a stream is resumed, and after which event.
 
-A session that the server has forgotten is lost: calls that were open go on until each
-has its own answer, and the owner of the channel opens another for the next.
+If the server has deleted the session, the channel is lost: open calls continue until
+each has its own outcome, and the owner of the channel opens another channel for the
+next call.
 """
 
 from __future__ import annotations
@@ -94,29 +94,29 @@ __all__ = ["HttpChannel"]
 logger = logging.getLogger("mcpwire")
 
 NOTICE_S: Final = 30.0
-"""How long the server may take to accept a notification or an answer of ours."""
+"""Maximum seconds until the server accepts a notification or response of ours."""
 
 CLOSE_S: Final = 2.0
-"""How long closing waits until the server has heard the last, and ended the session."""
+"""Maximum seconds that closing waits for the last messages and the DELETE."""
 
 OUTBOX_LIMIT: Final = 4_096
-"""How many answers and notices wait for a server that is slow to take them."""
+"""Maximum responses and cancellations that are queued for a slow server."""
 
 LEARNED_FROM: Final = frozenset({"initialize", "tools/list"})
-"""Requests with answers that matter for later requests."""
+"""Requests with results that affect later requests."""
 
 OPENING_S: Final = 1.0
-"""How long it is worth waiting whether the server has a stream of its own."""
+"""Maximum seconds to wait for the opening of the server's own stream."""
 
 DECIDING_S: Final = 5.0
-"""How long the body of an error may take where it may tell the era of the server."""
+"""Maximum seconds for the body of an error that may show the era of the server."""
 
 
 class _Background(asyncio.Task[Any]):
-    """A task that a program may leave behind with its loop: nothing is lost with it."""
+    """A task that may be pending when its loop is discarded: it loses no data."""
 
     def __del__(self) -> None:
-        """Do not complain that it is pending, as `Task` does: the client does."""
+        """Suppress the log message of `Task` about a pending task: the client warns."""
 
 
 class HttpChannel(Sender, BaseChannel):
@@ -134,11 +134,11 @@ class HttpChannel(Sender, BaseChannel):
         limits: Limits,
         recovery: Recovery,
     ) -> None:
-        # First what `forked` needs, which may be called from the second one on.
+        # First, as `forked` uses its attributes and may be called after the second.
         Sender.__init__(self, target, engine, asyncio.get_running_loop())
         BaseChannel.__init__(self, inbound, {}, limits, str(target))
         self._time = self._loop.time
-        if hasattr(engine, "rearm"):  # it lets a deadline run again that stood still
+        if hasattr(engine, "rearm"):  # an engine that pauses and resumes deadlines
             engine.rearm = self._timeouts.arm
         self._tasks: set[asyncio.Task[Any]] = set()
         self._quiet: asyncio.Future[None] | None = None
@@ -149,7 +149,7 @@ class HttpChannel(Sender, BaseChannel):
         self._era: Era | None = None
         self._is_over = False
         self._trace: Trace | None = None
-        # Before the agreement the body decides what is tried next.
+        # Before the agreement, the body of an error decides the next attempt.
         self._error_body_s = DECIDING_S
         self._asked: dict[RequestId, Reply] = {}
         self._opening: asyncio.Future[None] | None = None
@@ -161,16 +161,16 @@ class HttpChannel(Sender, BaseChannel):
         self.stats = PeerStats()
         self.requests_sent = 0
 
-    # What is known of it...
+    # State
 
     @property
     def is_busy(self) -> bool:
-        """Whether calls are open on it."""
+        """Whether calls are open on the channel."""
         return bool(self._calls)
 
     @property
     def revision(self) -> Revision | None:
-        """What is spoken; ``None`` until the handshake has decided."""
+        """The agreed revision; ``None`` until the handshake has decided."""
         return self._heads.revision
 
     @revision.setter
@@ -181,20 +181,20 @@ class HttpChannel(Sender, BaseChannel):
 
     @property
     def session_id(self) -> str | None:
-        """What the server calls this session, where it has one."""
+        """The session id of the server, if there is one."""
         return self._heads.session_id
 
     @property
     def bytes_sent(self) -> int:
-        """Bytes that the operating system has taken."""
+        """Number of bytes that the operating system has accepted."""
         return self._engine.bytes_sent
 
     @property
     def bytes_received(self) -> int:
-        """Bytes that came, heads of responses included."""
+        """Number of bytes received, heads of responses included."""
         return self._engine.bytes_received
 
-    # Our calls...
+    # Calls
 
     async def call(
         self,
@@ -241,7 +241,7 @@ class HttpChannel(Sender, BaseChannel):
         return self._learn(reply, result) if method in LEARNED_FROM else result
 
     def _end(self, key: int, reply: Reply) -> None:
-        """Let go of what may be left of an exchange that is over, however it ended."""
+        """Remove an exchange that is over, and cancel its timer."""
         self._calls.pop(key, None)
         if reply.timer is not None:
             reply.timer.cancel()
@@ -249,7 +249,7 @@ class HttpChannel(Sender, BaseChannel):
             self._quiet.set_result(None)
 
     def _learn(self, reply: Reply, result: dict[str, Any]) -> dict[str, Any]:
-        """Take note of what an answer says for the requests to come."""
+        """Store the parts of a result that affect later requests."""
         if reply.what == "initialize":
             self._note_session(reply)
         elif self._era is Era.STATELESS:
@@ -259,11 +259,11 @@ class HttpChannel(Sender, BaseChannel):
     def _start(
         self, method: str, params: Mapping[str, Any] | None, extra: Fields
     ) -> bytes:
-        """Return request line and fields of the POST of a request."""
+        """Return the request line and the fields of the POST of a request."""
         era = self._era
         if era is Era.SESSION:
             return self._heads.post(extra)
-        # 2025-11-25: `initialize` names no version in its head.
+        # 2025-11-25: `initialize` has no protocol version in its head.
         version = _version_in(params) if era is None else None
         start = self._heads.post(extra, version=version)
         if era is not None or version is not None:
@@ -277,10 +277,10 @@ class HttpChannel(Sender, BaseChannel):
     def _note_failure(
         self, reply: Reply, request: Request, error: BaseException
     ) -> None:
-        """Tell the server of a call that ends without its answer, where it may be told.
+        """Send a cancellation for an unanswered call, in the session era.
 
-        2026-07-28 basic/patterns/cancellation: closing the stream says it; before, a
-        notification does, and closing says nothing.
+        2026-07-28 basic/patterns/cancellation: closing the stream cancels the call; in
+        earlier revisions only a notification does.
         """
         if isinstance(error, RPCError):
             return
@@ -304,9 +304,9 @@ class HttpChannel(Sender, BaseChannel):
             self._post_later("cancelling", body, reply.headers)
 
     def cancel_id(self, id: RequestId | None, reason: str = "cancelled") -> bool:
-        """End the call with that id: it raises `CallCancelled`, the server is told."""
+        """End the call with this id, with `CallCancelled`, and notify the server."""
         reply = self._calls.get(id) if type(id) is int else None
-        if reply is None or type(id) is not int or id <= 0:  # what is no call's
+        if reply is None or type(id) is not int or id <= 0:  # not the id of a call
             return False
         return self._abort(reply, CallCancelled(reply.what, reason=reason))
 
@@ -315,7 +315,7 @@ class HttpChannel(Sender, BaseChannel):
 
     def _closed_error(self, *, sent: bool) -> TransportError:
         dead = self._dead
-        if isinstance(dead, SessionExpired) and not sent:  # else it may have run
+        if isinstance(dead, SessionExpired) and not sent:  # else the call may have run
             return SessionExpired(str(dead), target=self.target)
         why = "closed by this side"
         if dead is not None and not self._closed_by_us:
@@ -326,7 +326,7 @@ class HttpChannel(Sender, BaseChannel):
             sent=sent,
         )
 
-    # Notifications and answers of ours...
+    # Notifications and responses of ours
 
     async def notify(
         self,
@@ -335,7 +335,7 @@ class HttpChannel(Sender, BaseChannel):
         *,
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        """Send a notification, and wait until the server accepts it."""
+        """Send a notification; wait until the server has accepted it."""
         if self._dead is not None or asyncio.get_running_loop() is not self._loop:
             raise self._refusal()
         body = encode(jsonrpc.notification(method, params))
@@ -349,7 +349,7 @@ class HttpChannel(Sender, BaseChannel):
         body: bytes,
         headers: Mapping[str, str] | None,
     ) -> MCPError | None:
-        """Post what gets no answer; return why it was not accepted, if it was not."""
+        """Send a message without a response; return the error if it is not accepted."""
         deadline = Deadline(self._time(), NOTICE_S)
         reply = Reply(self, "notification", what, deadline)
         key = -next(self._notices)
@@ -368,10 +368,10 @@ class HttpChannel(Sender, BaseChannel):
     def _post_later(
         self, what: str, body: bytes, headers: Mapping[str, str] | None
     ) -> None:
-        """Post something that nobody waits for: a few at once, the others behind.
+        """Queue a message without a caller; at most `Limits.inbound` are sent at once.
 
-        Of a server that asks faster than it takes the answers, the rest is not
-        answered.
+        If the server sends requests faster than it accepts the responses, further
+        responses are dropped.
         """
         if len(self._outbox) >= OUTBOX_LIMIT:
             logger.debug("%s: dropped, for the server does not listen", what)
@@ -399,7 +399,7 @@ class HttpChannel(Sender, BaseChannel):
     def _answer(
         self, id: RequestId, reply: Reply, answer: dict[str, Any] | RPCError
     ) -> None:
-        """Send the answer to a request of the server's, with that call's own fields."""
+        """Queue the response to a server request, with the fields of its call."""
         try:
             if isinstance(answer, RPCError):
                 body = encode(jsonrpc.failure(id, answer))
@@ -410,29 +410,29 @@ class HttpChannel(Sender, BaseChannel):
             body = encode(jsonrpc.failure(id, refusal))
         self._post_later("answering", body, reply.headers)
 
-    # The end...
+    # Closing
 
     def _lose(self, error: TransportError) -> None:
-        """Take no more calls; those that are open go on."""
+        """Accept no more calls; open calls continue."""
         if self._dead is None:
             self._dead = error
             if not self._closed_by_us:
                 self._inbound.lost(error)
-                # The client answers nothing any more: no deadline waits for that.
+                # No more responses are sent, so deadlines no longer wait for them.
                 for id in list(self._asked):
                     self._release(id)
-                # A new channel opens the subscriptions again.
+                # The next channel opens the subscriptions again.
                 for reply in list(self._calls.values()):
                     if reply.what == LISTEN:
                         self._abort(reply, self._closed_error(sent=True))
 
     def give_up(self, error: TransportError) -> None:
-        """Take the session for lost, though it has not ended by itself."""
+        """Treat the session as lost and end all calls, although it has not ended."""
         self._lose(error)
         self._abort_all()
 
     def _abort_all(self) -> None:
-        """End the calls and the server's own stream; what only tells goes on."""
+        """End calls and the GET stream, but not notifications and `tasks/cancel`."""
         calls = [
             reply
             for id, reply in list(self._calls.items())
@@ -442,7 +442,7 @@ class HttpChannel(Sender, BaseChannel):
             self._abort(reply, self._closed_error(sent=True))
 
     async def drain(self) -> None:
-        """Close it as soon as no call is open on it any more."""
+        """Close the channel as soon as no call is open."""
         try:
             if self._calls:
                 await self._quiet_soon()
@@ -450,7 +450,7 @@ class HttpChannel(Sender, BaseChannel):
             await self.aclose()
 
     async def aclose(self) -> None:
-        """End the session within two seconds; open calls get `ConnectionClosed`."""
+        """End the session within two seconds; open calls raise `ConnectionClosed`."""
         if self._is_over:
             return
         self._is_over = True
@@ -459,7 +459,7 @@ class HttpChannel(Sender, BaseChannel):
         self._lose(TransportError("closed by this side", target=self.target))
         until = self._time() + CLOSE_S
         try:
-            # What was said last, such as that a call is given up, goes out before.
+            # Send the last messages first, such as cancellations of calls.
             self._abort_all()
             await self._settle(until - CLOSE_S / 2)
             if is_live and self._era is Era.SESSION and self.session_id is not None:
@@ -478,12 +478,12 @@ class HttpChannel(Sender, BaseChannel):
             finally:
                 await self._engine.aclose()
 
-    # Work beside the calls, and waiting...
+    # Background tasks, and waiting
 
     def spawn(
         self, work: Callable[..., Coroutine[Any, Any, Any]], *args: Any
     ) -> asyncio.Task[Any]:
-        """Run something beside the calls; it ends by itself, or with the channel."""
+        """Start a background task, which is cancelled when the channel closes."""
         name = f"mcpwire-http-{work.__name__}"
         task = _Background(work(*args), loop=self._loop, name=name)
         self._tasks.add(task)
@@ -493,12 +493,12 @@ class HttpChannel(Sender, BaseChannel):
     def _task_ended(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         error = None if task.cancelled() else task.exception()
-        # An `MCPError` came from closing the channel under it.
+        # An `MCPError` results from closing the channel during the task.
         if error is not None and not isinstance(error, MCPError):
             logger.error("%s failed", task.get_name(), exc_info=error)
 
     async def _settle(self, until: float) -> None:
-        """Wait for the end of what was spawned, and last words, until then at most."""
+        """Wait for background tasks and last requests, at most until `until`."""
         tasks: set[asyncio.Future[Any]] = {*self._tasks}
         tasks.discard(asyncio.current_task())
         if any(reply.what in SENT_WHEN_CLOSING for reply in self._calls.values()):
@@ -507,21 +507,21 @@ class HttpChannel(Sender, BaseChannel):
             await asyncio.wait(tasks, timeout=max(0.0, until - self._time()))
 
     def _quiet_soon(self) -> asyncio.Future[None]:
-        """Return what is done when no call is open any more."""
+        """Return a future that is resolved when no call is open."""
         if self._quiet is None or self._quiet.done():
             self._quiet = self._loop.create_future()
         return self._quiet
 
     async def _pause(self, reply: Reply, seconds: float) -> None:
-        """Let so many seconds pass between two requests of a call."""
+        """Wait between two requests of a call; an abort ends the wait."""
         async with self._abortable(reply):
             await asyncio.sleep(seconds)
 
     async def _delete(self) -> None:
-        """Tell the server that the session is over; whatever it says is fine.
+        """Send the DELETE of the session; any response is accepted.
 
-        2025-11-25 basic/transports, "Session Management": it may answer 405; 404 and
-        501 say as much.
+        2025-11-25 basic/transports, "Session Management": the server may respond with
+        405; 404 and 501 mean the same.
         """
         deadline = Deadline(self._time(), CLOSE_S)
         reply = Reply(self, "notification", "DELETE", deadline)
@@ -537,7 +537,7 @@ class HttpChannel(Sender, BaseChannel):
                 logger.debug("DELETE: %s", reply.error)
 
     def abandon(self) -> None:
-        """Let go of the connections now, from anywhere: a finaliser cannot wait."""
+        """Close the connections at once, even without a running loop (finalizers)."""
         self._closed_by_us = self._is_over = True
         if self._dead is None:
             self._dead = TransportError("abandoned", target=self.target)
@@ -549,12 +549,12 @@ class HttpChannel(Sender, BaseChannel):
             self._end_pause(reply)
 
     def forked(self) -> None:
-        """Refuse every use: this process was forked off the one that connected."""
+        """Refuse every use in a forked process, and close its copies of the sockets."""
         super().forked()
         self._engine.forked()
         self._is_over = True
 
-    # More than one HTTP request for one call...
+    # Calls with more than one HTTP request
 
     async def _go_on(
         self,
@@ -562,7 +562,7 @@ class HttpChannel(Sender, BaseChannel):
         params: Mapping[str, Any] | None,
         broken: ConnectionClosed | None,
     ) -> dict[str, Any]:
-        """Bring a call to its result that one exchange did not bring."""
+        """Return the result of a call that needs further HTTP requests, or raise."""
         while reply.result is None:
             if reply.error is not None and not self._is_declined(reply):
                 raise self._judged(reply, reply.error)
@@ -581,19 +581,19 @@ class HttpChannel(Sender, BaseChannel):
     async def _exchange_again(
         self, reply: Reply, request: Request
     ) -> ConnectionClosed | None:
-        """Send a further request of a call; return a failure that may pass."""
-        reply.url = None  # it may have been redirected before
+        """Send a further request of a call; return an error that may be temporary."""
+        reply.url = None  # the last request may have been redirected
         try:
             await self._exchange(reply, request)
         except (AuthError, ConnectError, ConnectionClosed) as error:
             if isinstance(error, AuthError) and not error.is_passing:
                 raise
-            # Whether this one was sent says nothing of the call.
+            # The call was sent before, whether or not this request was.
             return self._closed_by(str(error), error)
         return None
 
     def _delay(self, reply: Reply, backoff: StreamBackoff) -> float | None:
-        """Return how long to wait until a stream is opened again, if it is."""
+        """Return the seconds until a stream is opened again; ``None``: never."""
         now = self._time()
         backoff.ended(now)
         place = reply.resumption
@@ -605,7 +605,7 @@ class HttpChannel(Sender, BaseChannel):
         )
 
     def _closed_by(self, why: str, cause: BaseException | None) -> ConnectionClosed:
-        """Build the error for a call that was sent and gets no answer."""
+        """Return the error for a call that was sent and gets no response."""
         error = ConnectionClosed(why, target=self.target, sent=True)
         error.__cause__ = cause
         return error
@@ -613,19 +613,19 @@ class HttpChannel(Sender, BaseChannel):
     def _cut_off(
         self, reply: Reply, broken: ConnectionClosed | None
     ) -> ConnectionClosed:
-        """Build the error for a call that can never be answered."""
+        """Return the error for a call that can no longer get a response."""
         if broken is not None and not reply.status:
             return broken
         why = "the stream ended" if broken is None else str(broken)
         return self._closed_by(f"{reply.what}: {why} without the answer", broken)
 
-    # A broken stream of a session...
+    # Resumption in the session era
 
     def _may_resume(self, reply: Reply) -> bool:
-        """Tell whether a broken stream can be gone on with.
+        """Return whether a broken stream can be resumed.
 
         2025-11-25 basic/transports, "Resumability and Redelivery": from an event id.
-        2026-07-28 has no such thing.
+        2026-07-28 has no resumption.
         """
         return (
             reply.can_resume
@@ -637,7 +637,7 @@ class HttpChannel(Sender, BaseChannel):
     async def _resume(
         self, reply: Reply, broken: ConnectionClosed | None
     ) -> ConnectionClosed | None:
-        """Wait as long as the server wishes, and ask for the rest of the stream."""
+        """Wait for the reconnection time, and request the rest of the stream."""
         place = reply.resumption
         assert place is not None
         now = self._time()
@@ -646,7 +646,7 @@ class HttpChannel(Sender, BaseChannel):
         if delay is None:
             raise self._cut_off(reply, broken)
         await self._pause(reply, delay)
-        if reply.what == "initialize":  # the rest of it is of the session it began
+        if reply.what == "initialize":  # the rest is a stream of the new session
             self._note_session(reply)
         reply.restart()
         reply.is_resumed = True
@@ -655,7 +655,7 @@ class HttpChannel(Sender, BaseChannel):
         failure = await self._exchange_again(reply, Request(start))
         error = reply.error
         if failure is not None or error is None or reply.openings > openings:
-            return failure  # an error is what the stream said
+            return failure  # `reply.error`, if any, is an error of the call
         why = f"{reply.what}: the stream broke off and cannot be resumed: {error}"
         failure = self._closed_by(why, error)
         if reply.status in PASSING_STATUSES:
@@ -665,12 +665,12 @@ class HttpChannel(Sender, BaseChannel):
         return None
 
     def _note_session(self, reply: Reply) -> None:
-        """Take the id of a session, which came with the first head of its answer."""
+        """Store the session id of the response; a resumed response may have none."""
         session_id = http_reply.session_id_in(reply.fields)
         if session_id is not None or not reply.is_resumed:
             self._heads.session_id = session_id
 
-    # A broken listen of the stateless era...
+    # Repeated `subscriptions/listen` in the stateless era
 
     def _may_listen_again(self, reply: Reply) -> bool:
         return (
@@ -681,7 +681,7 @@ class HttpChannel(Sender, BaseChannel):
         )
 
     def _is_declined(self, reply: Reply) -> bool:
-        """Tell whether a listen was declined, and may be asked for again."""
+        """Return whether a listen was declined, so that it may be sent again."""
         error = reply.error
         if reply.what != LISTEN or not isinstance(error, HTTPError):
             return False
@@ -694,10 +694,10 @@ class HttpChannel(Sender, BaseChannel):
         params: Mapping[str, Any] | None,
         broken: ConnectionClosed | None,
     ) -> ConnectionClosed | None:
-        """Ask for a broken subscription once more, under a new id.
+        """Send a broken subscription again, with a new id.
 
-        2026-07-28 basic/patterns/subscriptions: a server keeps nothing of it, and what
-        happened meanwhile is not told.
+        2026-07-28 basic/patterns/subscriptions: a server stores nothing of it, and does
+        not report earlier changes.
         """
         if reply.backoff is None:
             reply.backoff = StreamBackoff(self.recovery)
@@ -717,7 +717,7 @@ class HttpChannel(Sender, BaseChannel):
         return await self._exchange_again(reply, Request(start, body))
 
     def stream_opened(self, reply: Reply) -> None:
-        """Take note that a stream is open that is to last."""
+        """Record that a long-lived stream, or a resumed one, is open."""
         if reply.what == LISTEN and reply.openings > 1:
             self._inbound.missed()
         if self._opening is not None and reply.kind == "stream":
@@ -727,10 +727,10 @@ class HttpChannel(Sender, BaseChannel):
             reply.backoff = StreamBackoff(self.recovery)
         reply.backoff.opened(self._time())
 
-    # What an error says of the session...
+    # Errors of the session
 
     def _judged(self, reply: Reply, error: MCPError) -> MCPError:
-        """Return what to raise for an error; the session may be lost with it."""
+        """Return the error to raise; mark the session as lost if the error shows it."""
         if http_reply.is_expired(error, has_session=self._heads.session_id is not None):
             why = f"{self.target} has forgotten the session"
         elif self._era is not None and http_reply.contradicts_era(
@@ -750,15 +750,15 @@ class HttpChannel(Sender, BaseChannel):
         expired.__cause__ = error
         return expired
 
-    # The server's own stream...
+    # The server's own stream
 
     def open_server_stream(self, *, wanted: bool) -> None:
-        """Open the stream for what the server says unasked, where there is one.
+        """Open the GET stream for messages of the server, in the background.
 
-        2025-11-25 basic/transports, "Listening for Messages from the Server". It is
-        opened beside everything else, and stays open or comes back by itself. A server
-        may send requests of its own there, `ping` at least: so it is open although
-        nobody listens, unless this server has answered 405 before.
+        2025-11-25 basic/transports, "Listening for Messages from the Server". A broken
+        stream is opened again. The server may send requests on it, at least `ping`: so
+        the default is to open it even if it is not `wanted` by a handler or
+        subscription, unless this server has answered 405 before.
         """
         if self._opening is not None or self._era is not Era.SESSION:
             return
@@ -781,21 +781,21 @@ class HttpChannel(Sender, BaseChannel):
             reply = Reply(self, "stream", "GET")
             reply.resumption, reply.backoff = place, backoff
             self._streams = {reply}  # closing ends its pause, too
-            if self._dead is not None:  # a later close finds the stream
+            if self._dead is not None:  # after this, closing finds the stream
                 _wake(opening)
                 return
             await self._hold_server_stream(reply, backoff)
             _wake(opening)
             has_opened = has_opened or reply.openings > 0
             if has_opened and reply.error is not None:
-                # Where there was a stream, its 404 tells of the session: nobody else
-                # may ask the server anything.
+                # After a stream was open, a 404 means a lost session; there may be no
+                # other request that would show it.
                 self._judged(reply, reply.error)
             if reply.openings and not reply.can_resume:
-                self._inbound.missed()  # what the server says until it is open again
+                self._inbound.missed()  # messages until the stream is open again
             place = reply.resumption
             if place is not None:
-                # The id it goes on from is no event's of the next.
+                # Events of the next response do not inherit the last event id.
                 place.ended(self._time())
             delay = self._delay(reply, backoff)
             if delay is None:
@@ -803,7 +803,7 @@ class HttpChannel(Sender, BaseChannel):
             await self._pause(reply, delay)
 
     async def _hold_server_stream(self, reply: Reply, backoff: StreamBackoff) -> None:
-        """Hold the stream open until it ends."""
+        """Open the stream and wait for its end."""
         place = reply.resumption
         try:
             extra = await self._own_fields(reply)
@@ -813,7 +813,7 @@ class HttpChannel(Sender, BaseChannel):
             reply.save_position()
         except MCPError as error:
             logger.debug("the server's stream: %s", error)
-            # It lasted until what it brought went wrong, or there is no token just now.
+            # Retry if the stream was open before the error, or the error is temporary.
             if not (reply.openings or getattr(error, "is_passing", False)):
                 backoff.refused()
         except Exception:  # a function for headers may raise anything
@@ -821,18 +821,18 @@ class HttpChannel(Sender, BaseChannel):
         if reply.messages:
             backoff.delivered()
         if reply.error is not None and _is_final(reply.error):
-            # A server without such a stream says so once, and is not asked again.
+            # The server has no such stream: do not request it again.
             backoff.refused()
             if reply.status == 405:
                 self._http.memory.streamless = True
 
-    # What the server starts...
+    # Messages of the server
 
     def when_server_stream_known(self, tell: Callable[[], object]) -> float:
-        """Have `tell` called when it is known whether the server can speak unasked.
+        """Call `tell` when the server's own stream is open, or known not to exist.
 
-        Returns how many seconds that is worth waiting for. None at all: it is known,
-        nobody has asked for the server's own stream, or it has been asked for long ago.
+        Returns the maximum seconds to wait for that. 0: this is known, the stream was
+        not requested, or the request was too long ago.
         """
         opening, left = self._opening, self._opening_until - self._time()
         if self._dead is not None or opening is None or opening.done() or left <= 0.0:
@@ -840,12 +840,12 @@ class HttpChannel(Sender, BaseChannel):
         opening.add_done_callback(lambda _: tell())
         return left
 
-    # Notifications...
+    # Notifications
 
     def notified(
         self, reply: Reply, method: str, params: dict[str, Any] | None
     ) -> None:
-        """Hand a notification to its call, or else to the `Inbound`."""
+        """Pass a notification to its call, otherwise to the `Inbound`."""
         if method == "notifications/cancelled":
             self._withdraw((params or {}).get("requestId"))
             return
@@ -865,23 +865,23 @@ class HttpChannel(Sender, BaseChannel):
             token = params.get("progressToken")
             call = self._calls.get(token) if type(token) is int else None
             return call if call is not None and call.kind == "call" else None
-        # 2026-07-28 basic/patterns/subscriptions: its stream is the subscription.
+        # 2026-07-28 basic/patterns/subscriptions: the stream is the subscription.
         if reply.what == LISTEN:
-            # That it is acknowledged does not prove that it lasts.
+            # An acknowledgement does not prove that the stream is stable.
             if reply.backoff is not None and method != ACKNOWLEDGED:
                 reply.backoff.delivered()
             return reply
         return None
 
-    # Requests...
+    # Requests
 
     def requested(
         self, reply: Reply, id: RequestId, method: str, params: dict[str, Any] | None
     ) -> None:
-        """Hand a request of the server's on, with the function that answers it."""
-        # 2026-07-28: a server sends none; and one with an id that is in use would get
-        # another's answer (2025-11-25 basic, Requests). To a session that is forgotten
-        # no answer can be sent, and the next one may use the same id.
+        """Pass a server request to the `Inbound`, with a function for the response."""
+        # 2026-07-28: servers send no requests. An id in use would get the response to
+        # another request (2025-11-25 basic, Requests). A lost session cannot receive
+        # a response, and the next session may use the same id.
         if self._era is Era.STATELESS or id in self._asked or self._dead is not None:
             self.stats.invalid += 1
             return
@@ -894,12 +894,12 @@ class HttpChannel(Sender, BaseChannel):
         )
 
     def _calls_of(self, reply: Reply) -> list[Reply]:
-        """Return the call of this stream, or all open calls."""
+        """Return the call of a stream; all open calls for the server's own stream."""
         replies = [reply] if reply.kind == "call" else list(self._calls.values())
         return [each for each in replies if each.kind == "call"]
 
     def _admit(self, id: RequestId, reply: Reply) -> bool:
-        """Tell whether a request of the server is answered, and end spent calls."""
+        """Return whether a server request is processed; end calls over the limit."""
         limit = self.limits.questions
         spent, is_admitted = admit_request(self._calls_of(reply), limit)
         for call in spent:
@@ -911,27 +911,27 @@ class HttpChannel(Sender, BaseChannel):
     def _reply_to(
         self, id: RequestId, reply: Reply, answer: dict[str, Any] | RPCError
     ) -> None:
-        """Answer a request of the server's, once, if it still waits for that."""
+        """Send the response to a server request, unless it was sent or cancelled."""
         if self._asked.get(id) is not reply:
             return
         self._release(id)
         self._answer(id, reply, answer)
 
     def _withdraw(self, id: Any) -> None:
-        """Drop a request that the server gave up; what names none is ignored."""
+        """Cancel a server request on its notification; ignore an unknown id."""
         if jsonrpc.is_request_id(id) and id in self._asked:
             self._release(id)
             self._inbound.cancelled(id)
 
     def _release(self, id: RequestId) -> None:
-        """Take note that a request of the server waits for no answer any more."""
+        """Remove a server request, and resume the deadlines that it paused."""
         if self._asked.pop(id, None) is not None:
             self._timeouts.resume(id)
 
-    # Tracing...
+    # Tracing
 
     def watch(self, trace: Trace) -> None:
-        """Tell a hook of heads and messages from now on."""
+        """Set the hook that traces heads and messages."""
         self._trace = trace
         self.is_traced = True
 
@@ -941,20 +941,20 @@ class HttpChannel(Sender, BaseChannel):
             self._trace("send", request.body)
 
     def trace_message(self, data: bytes) -> None:
-        """Tell of a message."""
+        """Trace a received message."""
         if self._trace is not None:
             self._trace("receive", data)
 
 
 def _version_in(params: Mapping[str, Any] | None) -> str | None:
-    """Return the revision that a request of the handshake names for itself."""
+    """Return the protocol version in the ``_meta`` of a handshake request, if any."""
     meta = params.get("_meta") if params is not None else None
     version = meta.get(META + "protocolVersion") if type(meta) is dict else None
     return version if type(version) is str else None
 
 
 def encode_call(reply: Reply, params: Mapping[str, Any] | None) -> bytes:
-    """Return the body of a request."""
+    """Return the JSON body of a request."""
     if reply.on_notification is not None:
         params = dict(params or {})
         params["_meta"] = {**(params.get("_meta") or {}), "progressToken": reply.id}

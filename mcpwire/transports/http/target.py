@@ -1,8 +1,8 @@
-"""The target `Http`: which URL, with what headers, over what TLS.
+"""The target `Http`: a URL and the options of its connections.
 
-Everything that can be wrong with an option is said where it is written, not at the
-first request. Credentials go to https and to this machine only (2025-11-25
-basic/authorization, "Communication Security"), unless `allow_insecure` says otherwise.
+The options are checked when an `Http` is created, not at the first request. Credentials
+are sent over https, or to this machine, only (2025-11-25 basic/authorization,
+"Communication Security"), unless `allow_insecure` is set.
 """
 
 from __future__ import annotations
@@ -39,22 +39,22 @@ _CREDENTIAL: Final = re.compile(
 
 
 def is_credential(name: str) -> bool:
-    """Tell whether a header of that name is likely to carry a secret."""
+    """Return whether a header with this name is likely to contain a secret."""
     return _CREDENTIAL.search(name) is not None
 
 
 @attrs.define(eq=False)
 class Memory:
-    """What was learned of a server, kept for the next connection to it."""
+    """Properties of a server that are remembered for the next connection to it."""
 
     era: Era | None = None
-    """The era that it speaks; a contradiction makes us ask again."""
+    """The era that the server supports; a contradiction resets it."""
 
     legacy: bool = False
-    """Whether it speaks HTTP+SSE, the transport of 2024-11-05."""
+    """Whether the server uses HTTP+SSE, the transport of 2024-11-05."""
 
     streamless: bool = False
-    """Whether it has answered 405 to the GET of its own stream."""
+    """Whether the server has answered 405 to the GET for its stream."""
 
 
 def _path(value: str | os.PathLike[str] | None) -> Any:
@@ -92,58 +92,58 @@ def _switch(default: bool) -> bool:  # noqa: FBT001 - the default of a public op
 
 @attrs.frozen(repr=False)
 class Http:
-    """A server at a URL, over Streamable HTTP or the HTTP+SSE before it.
+    """A server at a URL, over Streamable HTTP or the older HTTP+SSE.
 
-    The same object may serve many connections; what one of them learned of the server
-    is remembered in it.
+    One object may be used for many connections; properties of the server that one
+    connection finds are kept in `memory` for the next.
     """
 
     url: str
-    """An absolute http or https URL, without user name and fragment. Its query may hold
-    secrets: messages and reprs show none of it."""
+    """An absolute http or https URL, without user name and fragment. Its query may
+    contain secrets: messages and reprs never show it."""
 
     headers: Headers | None = attrs.field(
         default=None, kw_only=True, converter=_copied, hash=False
     )
-    """What goes with every request: a mapping, or a function, plain or async, that is
-    asked for one before each. It may raise, and nothing is sent."""
+    """Header fields of every request: a mapping, or a function, plain or async, that
+    returns one and is called before each request. If it raises, nothing is sent."""
 
     auth: str | Grant | None = attrs.field(default=None, kw_only=True)
-    """How to log in: ``"oauth"`` with the user's browser; another text is a bearer
-    token, sent as it is. `OAuth`, `ClientCredentials`, `WorkloadIdentity` and
-    `EnterpriseManaged` say more."""
+    """Authorization: ``"oauth"`` with the user's browser; any other string is a bearer
+    token, sent unchanged; or a grant with options: `OAuth`, `ClientCredentials`,
+    `WorkloadIdentity` or `EnterpriseManaged`."""
 
     server_stream: Literal["auto", "always", "never"] = attrs.field(
         default="auto", kw_only=True, validator=_one_of("auto", "always", "never")
     )
-    """Whether to hold the GET stream open by which a server of the session era speaks
-    unasked: ``"auto"``, unless it has answered 405 and nobody listens; ``"always"``:
-    each session asks for it anew; ``"never"``."""
+    """Whether each session keeps a GET stream open for messages from the server:
+    ``"always"``, ``"never"``, or ``"auto"``: always, unless the server has answered 405
+    and no handler or subscription needs the stream."""
 
     follow_redirects: bool = _switch(default=False)
-    """Whether to follow a 307 or 308 that stays at this very origin; one with
-    credentials only to this very URL."""
+    """Whether to follow a 307 or 308 within the same origin; a request with credentials
+    is only redirected to the same URL."""
 
     ssl: SSLContext | None = attrs.field(default=None, kw_only=True)
-    """A context of your own, used as it is."""
+    """An SSL context of your own, used unchanged."""
 
     ca_file: str | None = attrs.field(default=None, kw_only=True, converter=_path)
-    """A PEM file with the authorities to trust, instead of the system's."""
+    """A PEM file with the trusted authorities, instead of the system's."""
 
     client_cert: ClientCert | None = attrs.field(
         default=None, kw_only=True, converter=_cert
     )
-    """Our own certificate: a PEM file with its key, ``(certificate, key)`` or
-    ``(certificate, key, password)``."""
+    """The client certificate: a PEM file that includes the key, ``(certificate, key)``
+    or ``(certificate, key, password)``."""
 
     proxy: str | None = attrs.field(default=None, kw_only=True)
-    """The URL of a proxy; it may hold a user name and a password."""
+    """The URL of a proxy; it may contain a user name and a password."""
 
     trust_env: bool = _switch(default=True)
-    """Whether ``HTTPS_PROXY``, ``NO_PROXY``, ``SSL_CERT_FILE`` and the like count."""
+    """Whether to use ``HTTPS_PROXY``, ``NO_PROXY``, ``SSL_CERT_FILE`` and the like."""
 
     http_client: Any = attrs.field(default=None, kw_only=True)
-    """An `httpx` client of your own, left open; it brings its own TLS and proxy."""
+    """An `httpx` client of your own, with its TLS and proxy; it is not closed."""
 
     http2: bool = _switch(default=False)
     """Whether to offer HTTP/2; needs the package h2."""
@@ -151,31 +151,31 @@ class Http:
     engine: Literal["auto", "direct", "httpx"] = attrs.field(
         default="auto", kw_only=True, validator=_one_of("auto", "direct", "httpx")
     )
-    """The engine: ``"auto"`` is our own one wherever it can do the job."""
+    """The HTTP engine: ``"auto"`` is ``"direct"`` if possible, else ``"httpx"``."""
 
     connect_timeout: float | None = attrs.field(
         default=10.0, kw_only=True, converter=_timeout
     )
-    """How long one connection may take to come about, TLS included, in seconds."""
+    """Maximum seconds to open one connection, TLS included; ``None``: no limit."""
 
     allow_insecure: bool = _switch(default=False)
-    """Whether credentials may travel unencrypted to another machine."""
+    """Whether credentials may be sent unencrypted to another machine."""
 
     public_only: bool = _switch(default=False)
-    """Whether to connect to public addresses only, whatever a name resolves to. A proxy
-    or an `http_client` connects by itself, and decides by itself."""
+    """Whether to connect to public addresses only, also after name resolution. A proxy
+    or an `http_client` opens its own connections, without this check."""
 
     parsed: Url = attrs.field(init=False, eq=False)
     """The parts of the URL."""
 
     static_headers: tuple[tuple[str, str], ...] = attrs.field(init=False, eq=False)
-    """The headers as pairs; none where a function is asked for them."""
+    """The constant headers as pairs: `headers` as a mapping, and a bearer token."""
 
     grant: Grant | None = attrs.field(init=False, eq=False, default=None)
-    """What gets the tokens, where they are not simply given."""
+    """The grant that obtains tokens; ``None`` with a constant token or none."""
 
     memory: Memory = attrs.field(init=False, eq=False, factory=Memory)
-    """What was learned of the server."""
+    """Properties of the server, found by earlier connections."""
 
     def __attrs_post_init__(self) -> None:
         if not isinstance(self.url, str):
@@ -194,11 +194,11 @@ class Http:
         return not callable(self.headers)
 
     def check(self, headers: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-        """Return headers as pairs with names in lower case, if they may be sent here.
+        """Return checked headers as pairs with names in lower case.
 
         Raises:
-            LocalProtocolError: One is no header, or a secret that would travel
-                unencrypted to another machine.
+            LocalProtocolError: A header is invalid, conflicts with `auth`, or is a
+                secret that would be sent unencrypted to another machine.
         """
         pairs = check_headers(headers)
         if self.grant is not None and any(name in _TOKENS for name, _ in pairs):
@@ -216,7 +216,7 @@ class Http:
         return pairs
 
     def __str__(self) -> str:
-        """Return the URL without its secrets, its variables as they were written."""
+        """Return the URL without secrets and with its variables unexpanded."""
         is_filled = hasattr(self.url, "written")
         return mask_url(self.url) if is_filled else str(self.parsed)
 
@@ -250,11 +250,11 @@ _SHOWN: Final[dict[str, Callable[[Any], str]]] = {
     "ssl": _show_kind,
     "http_client": _show_kind,
 }
-"""How options are shown that may hold secrets, or have no readable repr."""
+"""Formatters of options that may contain secrets, or have no readable repr."""
 
 
 def _static_headers(target: Http) -> tuple[tuple[str, str], ...]:
-    """Return the headers of every request; a token that is simply given is one."""
+    """Return the constant headers of every request, a bearer token included."""
     headers: Any = target.headers
     if not (headers is None or callable(headers) or isinstance(headers, Mapping)):
         kind = type(headers).__name__
@@ -266,7 +266,7 @@ def _static_headers(target: Http) -> tuple[tuple[str, str], ...]:
             raise ValueError("auth= and an authorization header exclude each other")
         if not isinstance(auth, str) or auth == "oauth":
             return own
-        # RFC 6750, 2.1; whatever is wrong with it, it is not shown.
+        # RFC 6750, 2.1; an invalid token is not shown either.
         if _TOKEN.fullmatch(auth) is None or auth.lower() == "oauth":
             raise ValueError(
                 "auth must be 'oauth', a token (without 'Bearer') or a grant such as "
@@ -279,11 +279,11 @@ def _static_headers(target: Http) -> tuple[tuple[str, str], ...]:
 
 
 def _grant(target: Http) -> Grant | None:
-    """Return what gets the tokens, if anything does."""
+    """Return the grant that obtains tokens, if there is one."""
     auth: Any = target.auth
     if auth is None or (isinstance(auth, str) and auth != "oauth"):
         return None
-    # OAuth is imported where it is used, not with each URL.
+    # Imported here, as only targets with OAuth need these modules.
     from mcpwire.auth.config import Grant, OAuth
     from mcpwire.auth.errors import UrlRefused
     from mcpwire.auth.url_policy import check_server_url
@@ -302,7 +302,7 @@ def _grant(target: Http) -> Grant | None:
 
 
 _TOKENS: Final = frozenset({"authorization", "dpop"})
-"""The fields in which a token travels."""
+"""The header fields that contain tokens."""
 
 _TOKEN: Final = re.compile(r"[A-Za-z0-9\-._~+/]+=*")
 
@@ -313,7 +313,7 @@ _EXCLUDED: Final[tuple[tuple[str, tuple[str, ...], str], ...]] = (
     ("ssl", ("ca_file", "client_cert"), "load it into that context"),
     ("http_client", (*_TLS, "proxy", "http2"), "configure that client"),
 )
-"""Options, what they exclude, and what to do instead."""
+"""Options, the options that they exclude, and the advice in the error message."""
 
 
 def _given(target: Http, *names: str) -> list[str]:
@@ -321,7 +321,7 @@ def _given(target: Http, *names: str) -> list[str]:
 
 
 def _check_options(target: Http) -> None:
-    """Check what excludes each other, and what only one of the engines can do."""
+    """Check options that exclude each other, or that only one engine supports."""
     _check_types(target)
     given = _given(target, *_TLS, "http2")
     if given and target.parsed.scheme == "http":
@@ -343,7 +343,7 @@ def _check_options(target: Http) -> None:
     given = _given(target, "http_client", "proxy", "http2")
     if given and target.engine == "direct":
         raise ValueError(f"engine='direct' cannot do {given[0]}=: leave engine out")
-    # What connects neither by our own exchange nor through somebody else.
+    # An httpx transport of ours would connect to any address.
     is_by_httpx = target.engine == "httpx" or target.http2
     if target.public_only and is_by_httpx and client is None and target.proxy is None:
         raise ValueError(
@@ -389,7 +389,7 @@ def _check_types(target: Any) -> None:
 def _check_proxy(proxy: Any) -> None:
     if not isinstance(proxy, str):
         raise ValueError(f"proxy must be a URL, got {type(proxy).__name__}")
-    # Only the scheme of a SOCKS proxy differs.
+    # A SOCKS URL differs from an HTTP URL in its scheme only.
     match = re.match(r"socks5h?(?=://)", proxy, flags=re.IGNORECASE)
     text = proxy if match is None else f"http{proxy[match.end() :]}"
     try:

@@ -1,8 +1,8 @@
-"""The TLS context of a target: trusted authorities, and our own certificate.
+"""The TLS context of a target: trusted authorities and the client certificate.
 
-The first of these counts: the context in `ssl`, the target's `ca_file`,
-``SSL_CERT_FILE`` and ``SSL_CERT_DIR``, the system's store, and certifi's list where the
-system has none. Our own certificate goes with each of them.
+The first available source is used: the context in `ssl`, the target's `ca_file`,
+``SSL_CERT_FILE`` and ``SSL_CERT_DIR``, the system's store, and certifi's list if the
+system has none. The client certificate is added to each but the context in `ssl`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["check_files", "ssl_context"]
 
 
 def ssl_context(target: Http) -> ssl.SSLContext:
-    """Return the context for connections to a target, its files read anew."""
+    """Return the context for connections to a target; read its files again."""
     if target.ssl is not None:
         return target.ssl
     try:
@@ -31,7 +31,7 @@ def ssl_context(target: Http) -> ssl.SSLContext:
 
 
 def check_files(target: Http) -> None:
-    """Read the files that the target names."""
+    """Load the target's certificate files; raise a `ValueError` if one is unusable."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if target.ca_file is not None:
         _trust_file(context, target.ca_file, "ca_file")
@@ -40,7 +40,7 @@ def check_files(target: Http) -> None:
 
 
 def _make(target: Http) -> ssl.SSLContext:
-    # Not `ssl.create_default_context`: its rules differ between versions of Python.
+    # Not `ssl.create_default_context`: its settings depend on the Python version.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if not target.http2:
@@ -67,7 +67,7 @@ def _trust_file(context: ssl.SSLContext, path: str, option: str) -> None:
 
 
 def _trust_environment(context: ssl.SSLContext) -> bool:
-    """Trust what the two variables of OpenSSL name; return whether one is set."""
+    """Trust the paths in OpenSSL's two variables; return whether one is set."""
     file, folder = os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
     if file:
         _trust_file(context, file, "SSL_CERT_FILE")
@@ -77,15 +77,15 @@ def _trust_environment(context: ssl.SSLContext) -> bool:
 
 
 def _trust_folders(context: ssl.SSLContext, folders: str) -> None:
-    # OpenSSL takes several; it looks into them at the handshake, and misses none.
+    # OpenSSL accepts several, reads them at the handshake, and ignores missing ones.
     if not any(Path(folder).is_dir() for folder in folders.split(os.pathsep)):
         raise ValueError(f"cannot read SSL_CERT_DIR {folders!r}: no such folder")
     context.load_verify_locations(capath=folders)
 
 
 def _trust_system(context: ssl.SSLContext) -> None:
-    """Trust the system's store whatever the environment says; certifi's without one."""
-    if os.name == "nt":  # its store is no file
+    """Trust the system's store, not the environment's; without a store, certifi's."""
+    if os.name == "nt":  # its store is not a file
         context.load_default_certs()
         return
     paths = ssl.get_default_verify_paths()
@@ -101,7 +101,7 @@ def _trust_system(context: ssl.SSLContext) -> None:
 
 
 def _present(context: ssl.SSLContext, cert: ClientCert) -> None:
-    """Load our own certificate, without asking for the password of its key."""
+    """Load the client certificate, without a prompt for the password of its key."""
     parts = (cert,) if isinstance(cert, str) else cert
     paths = [str(part) for part in parts[:2]]
     for path in paths:
@@ -120,7 +120,7 @@ class _NoPassword(Exception):
 
 
 def _no_password() -> str:
-    # Without this, OpenSSL asks at the terminal.
+    # Without this function, OpenSSL prompts at the terminal.
     raise _NoPassword("its key needs a password")
 
 
@@ -134,8 +134,8 @@ def _check_readable(path: str) -> None:
 
 
 def _reason(error: Exception) -> str:
-    """Return what an error says, without its number and path."""
+    """Return the message of an error, without its number and path."""
     said: str = getattr(error, "strerror", None) or str(error)
-    if "PEM lib" in said:  # OpenSSL's word for all of these
+    if "PEM lib" in said:  # OpenSSL's text for all these cases
         return "it holds no certificate and key as PEM, or not with that password"
     return said.partition(" (_ssl.c")[0]
