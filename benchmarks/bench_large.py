@@ -6,7 +6,7 @@ null servers in C; and from servers with a tool that returns such a text.
 
 The growth is the cost per byte at 32 MiB divided by the cost per byte at 1 MiB; its
 ratio is to the floor's. The floor's grows, too: memory blocks of this size are mapped
-anew for each call, and the kernel faults them in page by page.
+for each call, and the kernel faults them in page by page.
 """
 
 from __future__ import annotations

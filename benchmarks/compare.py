@@ -5,7 +5,7 @@
 Ratios to the floor are compared, so that the machine's state matters little, with the
 intervals of `mcpwire bench compare`; with fewer than five rounds on a side there is no
 verdict. A variant that is its own baseline and no floor is compared by its values. A
-counted figure needs no number of rounds, but a change of at least 5 %.
+counted figure needs no minimum of rounds, but a change of at least 5 %.
 """
 
 from __future__ import annotations

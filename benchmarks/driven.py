@@ -28,7 +28,7 @@ async def pipes(command: Sequence[str]) -> AsyncIterator[floor.Floor]:
 
 
 def session_head(port: int) -> bytes:
-    """Open a session; return the request head for it, without its end."""
+    """Open a session; return the head of its requests up to the Content-Length."""
     field = "mcp-session-id: "
     session_id = open_session(port)
     lines = floor_http.head(port, modern=False).decode().split("\r\n")

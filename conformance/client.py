@@ -1,8 +1,8 @@
 """Client under test by the official conformance suite: one function per scenario.
 
 The suite starts `client.py URL` with the scenario in the environment. It also passes
-the protocol version of its server, which this client ignores and negotiates. Exit code
-0 means that the scenario succeeded. If a scenario provokes an error, the client must
+the protocol version of its server; this client ignores that and negotiates. Exit code 0
+means that the scenario succeeded. If a scenario provokes an error, the client must
 raise that error: to ignore the fault is a failure, too.
 """
 
@@ -95,7 +95,7 @@ async def declare_everything() -> None:
     async with mcpwire.Client(
         URL, sampling=_nobody, elicitation=_nobody, roots=[]
     ) as client:
-        await client.request("tools/list")  # despite missing capability `tools`
+        await client.request("tools/list")  # served, though not declared
         await client.ping()
 
 

@@ -93,7 +93,7 @@ async def run_server(
 
 
 async def pin(leg: Leg, scenarios: Collection[str] | None) -> bool:
-    """Pin the successful checks of each run that fails by its old pins at most."""
+    """Pin the checks of runs without failures; return whether all have pins."""
     offered = await list_scenarios(leg)
     old = leg.pinned() if leg.pins.exists() else {}
     new = {scenario: old.get(scenario) for scenario in offered}

@@ -10,6 +10,6 @@
 ``endings``      SIGTERM under load
 ``gateways``     processes behind a gateway
 ``outcome``      the verdict and the tables
-``servers/``     the programs that are attacked
+``servers/``     the servers under attack
 ===============  ===========================================================
 """

@@ -352,7 +352,7 @@ class Scene:
         return post(self.port, body, in_session(session))
 
     async def honest_session(self) -> Callable[[], Awaitable[bool]]:
-        """Open a session from the honest address; return a check that it works."""
+        """Open a session from the honest address; return a function that checks it."""
         peer = await self.connect(HONEST)
         session = await self.open_session(peer)
         peer.close()

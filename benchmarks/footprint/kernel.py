@@ -2,7 +2,7 @@
 
     python -m footprint.kernel MODULE:FUNCTION ARGUMENT CALLS     (makes the calls)
 
-The program marks the begin and the end of the calls by two system calls that no other
+The program marks the first and the last call by two system calls that no other
 code makes. The system calls of the null server in between are counted, too.
 """
 

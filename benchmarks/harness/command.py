@@ -104,8 +104,8 @@ def run(
         widths: The numbers of calls in flight; by default `WIDTHS`, or none for
             blocking variants.
         slices: The default number of slices in a round.
-        pairs: Variants to divide by one another, beside the baselines; a peer comes
-            before mcpwire.
+        pairs: Pairs of variants to divide, in addition to the baselines; the peer
+            comes first.
         is_blocking: Whether the variants block.
         is_placed: Whether the variants choose their cores themselves.
         derive: Adds derived figures to the rounds.

@@ -53,7 +53,7 @@ class Served:
     """Programs of the same leg are measured in alternating slices."""
     revision: str
     opened: Callable[[], AbstractContextManager[Stdio | Http]]
-    """Starts the program and those it needs, and yields the target to call."""
+    """Starts the program and servers that it needs, and yields the target to call."""
 
 
 async def check_answer(client: Client) -> None:

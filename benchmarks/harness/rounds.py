@@ -161,7 +161,7 @@ def opened(variant: Variant, prefix: Sequence[str]) -> Iterator[Child]:
 def open_all(variants: Sequence[Variant], plan: Plan, stack: ExitStack) -> list[Child]:
     """Open the variants of a leg: concurrently, or one by one if the plan is unpinned.
 
-    Unpinned variants may take a free port, which another one could take first.
+    Unpinned variants bind a port that was found free; two must not find the same.
     """
     if not plan.pinned:
         return [stack.enter_context(opened(each, ())) for each in variants]

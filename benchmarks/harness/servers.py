@@ -91,7 +91,7 @@ def version_of(environment: str, package: str) -> str | None:
 
 
 def versions(packages: Mapping[str, tuple[str, str]]) -> dict[str, str]:
-    """Return the versions of the packages, by name, that are installed."""
+    """Return the versions of the packages by name, without missing packages."""
     found = {name: version_of(*where) for name, where in packages.items()}
     return {name: version for name, version in found.items() if version}
 

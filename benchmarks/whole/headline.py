@@ -101,7 +101,7 @@ def spread_of(result: Result, budget: Mapping[str, Any]) -> Spread:
 
 
 def is_kept(budget: Mapping[str, Any], spread: Spread) -> str:
-    """Return whether the limit holds, in every round or in the median only."""
+    """Return as text whether the limit holds: in every round or in the median."""
     worst, best = spread["max"], spread["min"]
     if budget["at_least"]:
         worst, best = best, worst

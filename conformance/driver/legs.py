@@ -197,7 +197,7 @@ SERVER_LEGS = (
 )
 
 
-# --- the gateway: the same server, behind it -----------------------------------------
+# --- the gateway, with the same server behind it -------------------------------------
 
 
 def _through_gateway(name: str, revision: str, upstream: str) -> Leg:
