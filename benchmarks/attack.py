@@ -1,12 +1,12 @@
-"""What does an attack on a server over HTTP do to an honest client, and what stays?
+"""Measure attacks on HTTP servers: resources kept, and harm to an honest client.
 
-    python benchmarks/attack.py              all attacks, on all servers: half an hour
-    python benchmarks/attack.py --small      all of them small, on mcpwire alone
+    python benchmarks/attack.py              all attacks on all servers: half an hour
+    python benchmarks/attack.py --small      all attacks, small, on mcpwire only
     python benchmarks/attack.py --only trailer --server mcpwire
-    python benchmarks/attack.py --write      and docs/contributing/attacks.md
+    python benchmarks/attack.py --write      also write docs/contributing/attacks.md
 
-The exit code is 1 where mcpwire's memory or descriptors do not come back, an honest
-call fails, the log grows without bound, or an attack sees what it should not see.
+The exit code is 1 if mcpwire does not release memory or descriptors, fails an honest
+call, logs without bound, or if an attack has an outcome other than the expected one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from attacks.scene import Attack, Figures
 
 MODULES = (framing, silence, pools, endings, gateways)
-"""They register their attacks."""
+"""The modules that register attacks."""
 
 ROOT = FOLDER.parent
 DOCUMENT = ROOT / "docs" / "contributing" / "attacks.md"
@@ -39,7 +39,7 @@ SERVERS = (OURS, FASTMCP, SDK)
 
 
 def read(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Read the command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(prog="attack.py", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     add = parser.add_argument
@@ -51,7 +51,7 @@ def read(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def chosen(only: Sequence[str]) -> list[Attack]:
-    """Return the attacks with one of these texts in their names, or all."""
+    """Return the attacks whose names contain one of the texts; all without texts."""
     found = [
         each for each in ATTACKS if not only or any(text in each.name for text in only)
     ]
@@ -62,7 +62,7 @@ def chosen(only: Sequence[str]) -> list[Attack]:
 
 
 def measure(attacks: Sequence[Attack], servers: Sequence[str], size: Size) -> Measured:
-    """Run each attack on each server that is there; say how far it is."""
+    """Run each attack on each installed server, and report progress to stderr."""
     measured: Measured = {name: {} for name in servers}
     for attack in attacks:
         for name, program in programs(attack).items():
@@ -81,13 +81,13 @@ def measure(attacks: Sequence[Attack], servers: Sequence[str], size: Size) -> Me
 
 
 def more_descriptors() -> None:
-    """Have as many descriptors as this process may."""
+    """Raise this process's soft limit of descriptors to its hard limit."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def described() -> str:
-    """Return when and where it was measured."""
+    """Return the date, commit and machine of the measurement."""
     found = machine.describe()
     return (
         f"Measured on {found['date']} at {found['commit']}: {found['cpu']}, "
@@ -96,7 +96,7 @@ def described() -> str:
 
 
 def is_good(figures: Sequence[Figures]) -> bool:
-    """Tell whether all of these attacks did no harm."""
+    """Return whether none of the attacks did harm."""
     return not any(failures(each) for each in figures)
 
 

@@ -1,10 +1,10 @@
-"""What does a call cost in each client that a user might choose?
+"""Benchmark of calls by mcpwire's client and by other Python and TypeScript clients.
 
-The same `tools/call` to the same null server in C, over stdio and over HTTP, which
-answers in JSON or with an event stream: by mcpwire's typed `call_tool`, and by the
-usual call of the official Python SDK, FastMCP, the official TypeScript SDK, mcp-use and
-chuk-mcp, each in its own environment, in both eras where a client knows both. What is
-not installed is named and left out; `make bench-peers` installs it.
+The same `tools/call` to the same null server in C, over stdio and over HTTP with
+JSON or event-stream responses: by mcpwire's typed `call_tool`, and by the usual call of
+the official Python SDK, FastMCP, the official TypeScript SDK, mcp-use and chuk-mcp,
+each in its own environment, in both eras if the client supports both. Clients that are
+not installed are reported and skipped; `make bench-peers` installs them.
 """
 
 from __future__ import annotations
@@ -49,34 +49,34 @@ LEGS = {
 
 
 def shape_of(leg: str) -> str:
-    """Return ``stdio``, ``json`` or ``sse``."""
+    """Return the transport of a leg: ``stdio``, ``json`` or ``sse``."""
     return LEGS[leg].partition(" ")[0]
 
 
 @dataclass(frozen=True)
 class Peer:
-    """Somebody else's client: how it is started, and what it can be asked for."""
+    """A client of another project: how to start it, and its capabilities."""
 
     interpreter: tuple[str, ...]
     target: str
     needs: Path
     portions: Mapping[str, int]
-    """By what the calls of a slice are divided, by shape."""
+    """The divisor of the number of calls in a slice, by shape."""
     environment: Mapping[str, str] = field(default_factory=dict)
     is_later: bool = True
-    """Whether it knows 2026-07-28."""
+    """Whether the client supports 2026-07-28."""
     widths: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """How many calls in flight it can take, by shape, where not all of them."""
+    """The supported numbers of calls in flight, by shape, if not all of `WIDTHS`."""
     remark: str = ""
-    """What is to be known about its figures."""
+    """A remark printed below the figures."""
 
     def takes(self, leg: str) -> bool:
-        """Tell whether it can be measured there."""
+        """Return whether the client is installed and supports the leg."""
         return self.needs.exists() and (self.is_later or LATER not in leg)
 
 
 def foreign(where: str, module: str, **others: Any) -> Peer:
-    """Return a client of a Python environment of its own."""
+    """Return a client that runs in its own Python environment."""
     target = f"clients.{module}:connected"
     return Peer(interpreter(where), target, python_of(where), **others)
 
@@ -90,7 +90,7 @@ CLIENTS = {
         "fastmcp_client",
         portions=SLOW,
         remark=HANGS_UP,
-        # Unless told not to, it asks the network for a newer version at each start.
+        # By default FastMCP looks for a newer version over the network at each start.
         environment={"FASTMCP_CHECK_FOR_UPDATES": "off"},
     ),
     "TypeScript SDK": Peer(
@@ -104,7 +104,7 @@ CLIENTS = {
         "mcp-use",
         "mcp_use_client",
         portions=SLOW,
-        # It reports to its makers unless told not to.
+        # By default mcp-use sends telemetry.
         environment={"MCP_USE_ANONYMIZED_TELEMETRY": "false"},
         is_later=False,
         widths={"json": MANY, "sse": MANY},
@@ -130,11 +130,11 @@ CLIENTS = {
 }
 
 
-# What is measured...
+# Variants...
 
 
 def variants() -> Iterator[Variant]:
-    """Yield the floor, mcpwire and each client that is installed, leg by leg."""
+    """Yield the floor, mcpwire and each installed client, leg by leg."""
     for leg, words in LEGS.items():
         argument, shape = build.leg(words), shape_of(leg)
         base = f"{leg}: floor"
@@ -169,7 +169,7 @@ PACKAGES = {
 TYPESCRIPT = "@modelcontextprotocol/client"
 
 
-# What is wanted...
+# Budgets...
 
 
 PAIRS = [
@@ -179,12 +179,12 @@ PAIRS = [
     if peer.is_later or LATER not in leg
 ]
 LIMITS = {"stdio": (10, 20), "json": (15, 20), "sse": (20, 25)}
-"""How many times less CPU per call than the Python SDK's, and how many times its calls
-per second with 32 in flight, by shape."""
+"""By shape: the required ratios to the Python SDK, less CPU per call and more calls
+per second with 32 in flight."""
 
 
 def budgets() -> Iterator[Budget]:
-    """Yield the lines to keep."""
+    """Yield the budgets to check."""
     for leg in LEGS:
         cpu, calls = LIMITS[shape_of(leg)]
         mine, sdk = f"{leg}: mcpwire", f"{leg}: Python SDK"

@@ -1,8 +1,8 @@
-"""How near is the floor of `mcpwire.bench` to what C can do?
+"""Benchmark of the floor of `mcpwire.bench` against the same loop in C.
 
-The same octets over two pipes, one call at a time, by the loop of `mcpwire.bench.floor`
-and by the same loop in C. Both sides share a core, as `mcpwire bench floor` measures,
-or have one each, where most of a call is the time to wake the other side.
+The same bytes over two pipes, one call at a time, by the loop of `mcpwire.bench.floor`
+and by the same loop in C. Both sides share a core, as in `mcpwire bench floor`, or have
+a core each: most of the time of a call is then the wake-up of the other side.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ BUDGETS = [
 
 
 def measured(place: str, program: str, plan: Plan) -> tuple[Values, Values]:
-    """Return the figures of both loops, which take slices in turn."""
+    """Return the figures of both loops, measured in alternating slices."""
     variant = Variant(f"C, {place}", "-", "-", "", interpreter=(program,))
     with ExitStack() as stack:
         with place_server(PLACES[place]):
@@ -60,7 +60,7 @@ def measured(place: str, program: str, plan: Plan) -> tuple[Values, Values]:
 
 
 def one_round(program: str, plan: Plan) -> Round:
-    """Return the figures of both places, and their ratios to C."""
+    """Return the figures of both placements, and their ratios to C."""
     found: Round = {}
     for place in PLACES:
         ours, in_c = measured(place, program, plan)

@@ -1,9 +1,9 @@
-"""What does a client weigh: to install, to import, to keep, to call?
+"""Benchmark of client footprints: installation, import, memory, first call.
 
-mcpwire, with a loop and without, beside the official Python SDK, FastMCP, chuk-mcp and
-mcp-use, each in its own environment, and the TypeScript SDK, which has another language
-to carry. Fresh interpreters are timed in turn; all else is counted. What is not
-installed is named and left out; `make bench-peers` installs it.
+mcpwire's asyncio and blocking clients beside the official Python SDK, FastMCP, chuk-mcp
+and mcp-use, each in its own environment, and the TypeScript SDK on Node. Starts of
+fresh interpreters are timed in turn; all other figures are counted. Clients that are
+not installed are reported and skipped; `make bench-peers` installs them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 PROGRAMS = FOLDER / "footprint" / "programs"
 PATHS = {"stdio": "stdio --legacy", "http": "json --legacy"}
-"""On which sessions and calls are weighed."""
+"""The legs on which the memory of sessions and calls is measured."""
 
 CALLS = 1_000
 ROUNDS, SLICES = 3, 1
@@ -54,18 +54,18 @@ PLAIN = "Python itself"
 
 @dataclass(frozen=True)
 class Client:
-    """A client that is weighed, and where it lives."""
+    """A measured client and its environment."""
 
     command: tuple[str, ...]
-    """What runs its smallest program."""
+    """The command of its smallest program."""
 
     distribution: str = ""
     weighed: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    """What is opened to be weighed: a variant and its argument, by path."""
+    """The variant whose memory is measured, and its argument, by path."""
 
     environment: Mapping[str, str] = field(default_factory=dict)
     imports: str = ""
-    """What imports its client alone, timed within the process."""
+    """The statement that imports the client alone, timed within the process."""
 
     is_node: bool = False
 
@@ -74,12 +74,12 @@ class Client:
         return self.command[0]
 
     def missing(self) -> bool:
-        """Tell whether it is not installed."""
+        """Return whether the client is not installed."""
         modules = NODE_MODULES / self.distribution
         return not (modules if self.is_node else Path(self.interpreter)).exists()
 
     def installed(self) -> Values:
-        """Return what an installation of it is."""
+        """Return the size of the installation and its number of distributions."""
         if not self.distribution:
             return {}
         if self.is_node:
@@ -90,7 +90,7 @@ class Client:
 
 
 def foreign(place: str, name: str, **others: str) -> Client:
-    """Return a client of a Python environment of its own."""
+    """Return a client that runs in its own Python environment."""
     module = f"clients.{name}:connected"
     script = name if name.endswith("_client") else f"{name}_client"
     return Client(
@@ -102,7 +102,7 @@ def foreign(place: str, name: str, **others: str) -> Client:
 
 
 def clients() -> dict[str, Client]:
-    """Return the clients that are weighed."""
+    """Return the clients to measure, by name."""
 
     def own(
         script: str,
@@ -114,7 +114,7 @@ def clients() -> dict[str, Client]:
         return Client(command, distribution, weighed, imports=imports)
 
     chuk = foreign("chuk-mcp", "chuk_mcp_client")
-    # Over HTTP it makes one call after the other, so none are under way together.
+    # Over HTTP chuk-mcp makes one call after the other: none are in flight together.
     chuk = replace(chuk, weighed={"stdio": chuk.weighed["stdio"]})
     return {
         PLAIN: Client((sys.executable, "-c", "pass")),
@@ -145,11 +145,11 @@ def clients() -> dict[str, Client]:
     }
 
 
-# What is taken of each...
+# Figures of one client...
 
 
 def timed(client: Client, server: str) -> Values:
-    """Return how long an import takes, and an import with a connect and a call."""
+    """Return the times of an import, and of an import with a connection and a call."""
     took, told = starts.run(client.command, client.environment)
     values = {"import_ms": took, **told}
     if client.imports:
@@ -163,7 +163,7 @@ def timed(client: Client, server: str) -> Values:
 
 
 def counted(client: Client, server: str, calls: int) -> Values:
-    """Return what does not change from one time to the next."""
+    """Return the counted figures, which do not vary between runs."""
     values = client.installed()
     if client.command[1] != "-c":
         command = (*client.command, server, str(calls))
@@ -172,7 +172,7 @@ def counted(client: Client, server: str, calls: int) -> Values:
 
 
 def weighed(client: Client) -> Values:
-    """Return what its sessions and calls under way weigh."""
+    """Return the memory of a session and of a call in flight, on Linux."""
     if not client.weighed or sys.platform != "linux":
         return {}
     words = [word for path, of in client.weighed.items() for word in (path, *of)]
@@ -189,11 +189,11 @@ KERNEL_PATHS = {
     "mcpwire.sync, stdio": ("ours:blocking", "stdio --legacy apart"),
     "mcpwire.sync, HTTP JSON": ("ours:blocking", "json --legacy apart"),
 }
-"""The paths on which the kernel is asked for memory, or not."""
+"""The paths whose system calls for memory are counted."""
 
 
 def asked(calls: int) -> dict[str, Values]:
-    """Return how often calls ask the kernel for memory, on each path."""
+    """Return the number of system calls for memory on each path."""
     if not kernel.is_there():
         tell("what calls ask of the kernel is left out: no strace")
         return {}
@@ -204,7 +204,7 @@ def asked(calls: int) -> dict[str, Values]:
     return found
 
 
-# The question...
+# All clients...
 
 BUDGETS = [
     Budget(OURS, "import_ms", 0.25, against=SDK),
@@ -217,7 +217,7 @@ BUDGETS = [
 def rounds_of(
     times: Sequence[dict[str, list[Values]]], constant: Mapping[str, Values]
 ) -> list[Round]:
-    """Return each round's figures, divided by ours as far as ours is not nothing."""
+    """Return each round's figures, divided by mcpwire's unless that is 0."""
     found = []
     for taken in times:
         medians = {
@@ -242,7 +242,7 @@ def rounds_of(
 
 
 def versions(chosen: Mapping[str, Client]) -> dict[str, str]:
-    """Return the versions of the clients that are compared."""
+    """Return the versions of the compared clients."""
     found = {}
     for name, client in chosen.items():
         if client.distribution in {"", DISTRIBUTION}:
@@ -257,7 +257,7 @@ def versions(chosen: Mapping[str, Client]) -> dict[str, str]:
 
 
 def there(only: Sequence[str]) -> dict[str, Client]:
-    """Return the clients that are wanted and installed."""
+    """Return the selected clients that are installed."""
     found = {}
     for name, client in clients().items():
         if only and not any(text in name for text in only):
@@ -270,7 +270,7 @@ def there(only: Sequence[str]) -> dict[str, Client]:
 
 
 def count_all(chosen: dict[str, Client], server: str, calls: int) -> dict[str, Values]:
-    """Return what does not change; a client that fails is named and then left out."""
+    """Return the counted figures; a client that fails is reported and removed."""
     found = {}
     for name, client in list(chosen.items()):
         tell(f"{name}: counted")
@@ -287,7 +287,7 @@ def count_all(chosen: dict[str, Client], server: str, calls: int) -> dict[str, V
 def time_all(
     chosen: Mapping[str, Client], server: str, rounds: int, slices: int
 ) -> list[dict[str, list[Values]]]:
-    """Return how long the starts of all took, in turn."""
+    """Return the start times of all clients, measured in turn."""
     found = []
     for number in range(rounds):
         tell(f"round {number + 1} of {rounds}")

@@ -1,9 +1,9 @@
-"""What does a gateway add to a call, and how many calls go through it?
+"""Benchmark of gateways: latency added to a call, and calls per second.
 
 The same `tools/call` to the same null server in C: directly, and through mcpwire's
-`Gateway`, FastMCP's proxy and mcp-proxy, each in its own environment, in the ways that
-they have: HTTP before a child, in both eras, and stdio before a server over HTTP.
-What is not installed is named and left out; `make bench-peers` installs it.
+`Gateway`, FastMCP's proxy and mcp-proxy, each in its own environment, in the directions
+that it supports: HTTP to a stdio server, in both eras, and stdio to an HTTP server.
+Gateways that are not installed are reported and skipped; `make bench-peers`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ DIRECT, OURS = "direct", "mcpwire"
 
 
 def foreign(name: str, script: str, **environment: str) -> Program:
-    """Return a program of an environment of its own."""
+    """Return a gateway program that runs in its own Python environment."""
     python = python_of(name)
     command = (str(python), str(FOLDER / script))
     return Program(command, (python,), environment)
@@ -56,7 +56,7 @@ def foreign(name: str, script: str, **environment: str) -> Program:
 
 PROGRAMS = {
     OURS: Program((sys.executable, str(FOLDER / "mcpwire_gateway.py"))),
-    # Unless told not to, it asks the network for a newer version at each start.
+    # By default FastMCP looks for a newer version over the network at each start.
     "FastMCP": foreign(
         "fastmcp", "fastmcp_gateway.py", FASTMCP_CHECK_FOR_UPDATES="off"
     ),
@@ -71,23 +71,23 @@ REMARKS = {
 
 TO_STDIO, TO_HTTP = "HTTP to stdio", "stdio to HTTP"
 LEGS = {TO_STDIO: SESSION, TO_STDIO + LATER: STATELESS, TO_HTTP: SESSION}
-"""The protocol version of each way."""
+"""The protocol version of each direction."""
 
 ERAS = {SESSION: "--legacy", STATELESS: "--modern"}
-"""What the null servers are told."""
+"""The era option of the null servers."""
 
 
 def takes(name: str, leg: str) -> bool:
-    """Tell whether that one goes that way."""
+    """Return whether a gateway supports a leg."""
     return name != "mcp-proxy" or LATER not in leg
 
 
-# How it is called...
+# Targets...
 
 
 @contextmanager
 def before_stdio(name: str, revision: str) -> Iterator[Stdio | Http]:
-    """Call the null server over HTTP by way of a gateway; directly, over its pipes."""
+    """Yield the HTTP target of a gateway for the stdio null server, or its pipes."""
     command, option = str(build.build("stdio_null")), ERAS[revision]
     if name == DIRECT:
         yield Program((command, option)).target()
@@ -98,7 +98,7 @@ def before_stdio(name: str, revision: str) -> Iterator[Stdio | Http]:
 
 @contextmanager
 def before_http(name: str, revision: str) -> Iterator[Stdio | Http]:
-    """Call the null server over stdio by way of a gateway; directly, over HTTP."""
+    """Yield the stdio target of a gateway for the HTTP null server, or its URL."""
     server = str(build.build("http_null"))
     with ExitStack() as stack:
         with on_the_servers_core():
@@ -110,16 +110,16 @@ def before_http(name: str, revision: str) -> Iterator[Stdio | Http]:
 
 
 def before(program: Program, upstream: object) -> Program:
-    """Return a gateway before that server."""
+    """Return a gateway program with its upstream server set."""
     told = {**program.environment, "UPSTREAM": json.dumps(upstream)}
     return replace(program, environment=told)
 
 
-# The question...
+# Variants...
 
 
 def variants() -> list[Served]:
-    """Return the server itself and all that are installed, leg by leg."""
+    """Return the server itself and all installed gateways, leg by leg."""
     return [
         Served(
             name=f"{leg}: {name}",
@@ -137,9 +137,9 @@ def variants() -> list[Served]:
 
 
 def add_what_is_added(rounds: list[Round]) -> None:
-    """Add what each call takes longer than a direct one, in each round.
+    """Add to each round the latency that a gateway adds to a direct call.
 
-    Its ratio is to the direct call, too: 2 is twice a direct call more.
+    The ratio is to the latency of a direct call: 2 means three times as long in all.
     """
     for measured in rounds:
         for name, figures in measured.items():

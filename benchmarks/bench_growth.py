@@ -1,9 +1,9 @@
-"""Does a call cost more after a million others, beside 511, or among 1,000 sessions?
+"""Benchmark of growth: cost of a call by calls made, calls in flight and sessions.
 
-CPU time per call of mcpwire's client and server over stdio and HTTP, at more and more
-calls on one session, calls in flight, and open sessions, of which one is called, or all
-in turn; and the memory beside calls and sessions. Each point is divided by the first.
-Where all are called in turn the floor gets slower, too: no cache holds all of them.
+CPU time per call of mcpwire's client and server over stdio and HTTP, at growing numbers
+of calls on one session, calls in flight, and open sessions, of which one is called or
+all in turn; and memory by calls and sessions. Each point is divided by the first. With
+all sessions in turn the floor slows down, too: the CPU caches do not hold them all.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ MOST_CALLS = 10_000
 MOST_SESSIONS = 100
 MOST_IN_FLIGHT = 512
 LIMIT = 1.25
-"""How many times the first point the last one may cost."""
+"""The limit of the last point's CPU time, as a multiple of the first point's."""
 
 FLAT = 1.05
-"""How many times its first memory a process may have after all calls."""
+"""The limit of memory after all calls, as a multiple of the first point's."""
 
 FIRST = "its first point"
 ROUNDS, SLICES, CALLS = 3, 2, 200
 
 
 def paths() -> list[Path]:
-    """Return what is looked at."""
+    """Return the measured paths."""
     stdio, http = str(build.build("stdio_null")), str(build.build("http_null"))
     core = tuple(pinning())
 
@@ -68,7 +68,7 @@ def paths() -> list[Path]:
 
 
 def budgets(calls: int, sessions: int, in_flight: int) -> list[Budget]:
-    """Return a line for the last point of each axis of each path."""
+    """Return a budget for the last point of each axis of each path."""
     found = []
     for path in paths():
         ends = [f"cpu_us@calls={min(calls, path.most_calls)}", f"cpu_us@{in_flight}"]
@@ -83,8 +83,8 @@ def budgets(calls: int, sessions: int, in_flight: int) -> list[Budget]:
 def looked_at(
     path: Path, effort: Effort, options: argparse.Namespace
 ) -> dict[str, list[dict[str, Point]]]:
-    """Return each round's figures of one path, and of its floor."""
-    # Less where slices of one process are compared, and where all is for comparison.
+    """Return each round's figures of one path and of its floor."""
+    # One slice suffices within one process, and for the floor.
     brief = replace(effort, slices=1)
     tell(f"{path.name}: calls")
     mine = [aged(path, effort, options.most_calls)]

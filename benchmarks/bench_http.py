@@ -1,8 +1,8 @@
-"""What does a call over Streamable HTTP cost above the least loop?
+"""Benchmark of the client over Streamable HTTP: cost above the least loop.
 
-The same `tools/call` to the same null server in C, which answers in JSON or with an
-event stream: by the floor loop, and by mcpwire's typed `call_tool` in both eras, over
-its own connections and over httpx.
+The same `tools/call` to the same null server in C, with JSON or event-stream responses:
+by the floor loop, and by mcpwire's typed `call_tool` in both eras, over its own
+connections and over httpx.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 HTTPX_PORTION = 20
-"""httpx takes so much longer that fewer calls must do."""
+"""The divisor of the number of calls with httpx, which takes much longer."""
 
 LEGS = {
     "JSON": "json --legacy",
@@ -29,7 +29,7 @@ LEGS = {
 }
 VARIANTS = {
     **{f"floor, {leg}": ("floor_http:connected", leg) for leg in LEGS},
-    # The same thing twice: how far its ratio strays from 1 is the machine's noise.
+    # Measured twice: the deviation of the ratio from 1 is the machine's noise.
     "floor, again": ("floor_http:connected", "JSON"),
     **{leg: ("ours:typed", leg) for leg in LEGS},
     "JSON by httpx": ("ours:httpx", "JSON"),
@@ -46,7 +46,7 @@ BUDGETS = [
 def over_http(
     table: Mapping[str, tuple[str, str]], legs: Mapping[str, str], httpx_portion: int
 ) -> list[Variant]:
-    """Return the variants of a table, each beside the floor of its leg."""
+    """Return the variants of a table, with the floor of the leg as baseline."""
     return [
         Variant(
             name,

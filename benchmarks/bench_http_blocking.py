@@ -1,9 +1,9 @@
-"""What does a call of the blocking client over HTTP cost above a bare loop?
+"""Benchmark of the blocking client over HTTP: cost above a bare loop.
 
-The same `tools/call` to the same null server in C: by a bare loop of `sendall` and
-`recv`, and by `mcpwire.sync`'s typed `call_tool`, in both eras, answered in JSON or
-with an event stream. Client and server have a core each; `bench_stdio_blocking.py` says
-why. Beside them the client of the official SDK on its event loop.
+The same `tools/call` to the same null server in C, with JSON or event-stream responses:
+by a bare loop of `sendall` and `recv`, by `mcpwire.sync`'s typed `call_tool` in both
+eras, and by the official SDK's asyncio client. Client and server have a core each;
+`bench_stdio_blocking.py` explains why.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ LEGS = {
 HTTPX_PORTION = 10
 VARIANTS = {
     **{f"floor, {leg}": ("floor_blocking:connected", leg) for leg in LEGS},
-    # The same thing twice: how far its ratio strays from 1 is the machine's noise.
+    # Measured twice: the deviation of the ratio from 1 is the machine's noise.
     "floor, again": ("floor_blocking:connected", "JSON"),
     **{leg: ("ours:blocking", leg) for leg in LEGS},
     "JSON by httpx": ("ours:blocking_httpx", "JSON"),
 }
 PEER_PORTION = 10
 PEERS = {f"Python SDK, asyncio, {leg}": leg for leg in ("JSON", "SSE")}
-"""The leg of each, which is what it stands beside."""
+"""The leg of each peer, also the name of mcpwire's variant to compare with."""
 
 BUDGETS = [
     Budget(peer, "p50_us", 6, at_least=True, against=ours)
@@ -42,7 +42,7 @@ BUDGETS = [
 
 
 def peers() -> list[Variant]:
-    """Return the official SDK's client, where it is installed."""
+    """Return the official SDK's client if it is installed."""
     if not python_of("python-sdk").exists():
         print("the Python SDK is left out: `make peers`", file=sys.stderr)
         return []

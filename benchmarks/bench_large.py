@@ -1,12 +1,12 @@
-"""What does a large result cost, and does each of its bytes cost the same?
+"""Benchmark of large results: cost per call, and growth of the cost per byte.
 
-Texts of a kibibyte to 32 MiB and 10,000 tools on one page and on a hundred, over each
-way there is: by the least code for it, by mcpwire and by the official Python SDK, from
+Texts of 1 KiB to 32 MiB, and 10,000 tools on one page and on a hundred, over each
+transport: by the least code for it, by mcpwire and by the official Python SDK, from
 null servers in C; and from servers with a tool that returns such a text.
 
-Beside the cost of a call there is its growth: what a byte costs at 32 MiB, divided by
-what it costs at 1 MiB, and that divided by the floor's. The floor grows too: memory of
-such a size is new to the process each time, and the kernel brings it page by page.
+The growth is the cost per byte at 32 MiB divided by the cost per byte at 1 MiB; its
+ratio is to the floor's. The floor's grows, too: memory blocks of this size are mapped
+for each call, and the kernel faults them in page by page.
 """
 
 from __future__ import annotations
@@ -42,36 +42,36 @@ if TYPE_CHECKING:
 NAME = "large"
 SLICES = 3
 BYTES_PER_CALL = 64 * 1024
-"""By so much the calls of a slice are counted where results are larger."""
+"""The size of a result above which a slice has fewer calls, in proportion."""
 
 PEER_PORTION = 10
-"""By what its calls are divided, which take so much longer."""
+"""The divisor of the number of the peer's calls, which take much longer."""
 
 GROWTH = "growth"
 GROWTH_LIMIT = 1.5
 CPU_LIMIT = 1.5
-"""Times the floor's CPU at 32 MiB."""
+"""The limit of CPU time at 32 MiB, as a multiple of the floor's."""
 
 
 class Way(NamedTuple):
-    """How results come, and which programs get them."""
+    """A transport, and the programs that receive results over it."""
 
     name: str
     targets: dict[str, str]
-    """Of clients; none where servers are measured."""
+    """The clients' functions by program; empty if servers are measured."""
     server: str = ""
-    """The null server, where there is one."""
+    """The name of the null server, if one is used."""
     points: tuple[Point, ...] = (*TEXTS, *LISTS)
 
 
 FLOOR, OURS, PEER = "floor", "mcpwire", "Python SDK"
 MOST_KIB = {
-    # Its cost grows with the square of the size there: 32 MiB take half a minute.
+    # Its cost grows with the square of the size: 32 MiB take half a minute.
     f"stdio: {PEER}": 2 * 1024,
-    # It refuses events of more than a mebibyte.
+    # It refuses events of more than 1 MiB.
     f"SSE: {PEER}": 64,
 }
-"""The largest results that are asked for with a program that cannot do all, in KiB."""
+"""The largest result in KiB for a variant that cannot receive all sizes."""
 
 WAYS = [
     Way(
@@ -108,11 +108,11 @@ PROGRAMS = {
     PEER: Program((str(SDK), str(FOLDER / "sdk_server.py")), (SDK,)),
 }
 SERVED_S = 0.2
-"""For how long a server is asked at each point, times the slices of a round."""
+"""The time of load on a server at each point, for each slice of a round."""
 
 
 def variants() -> list[Variant | Served]:
-    """Return what is measured on each way."""
+    """Return the variants of each transport."""
     found: list[Variant | Served] = []
     for way in WAYS:
         if not way.targets:
@@ -138,7 +138,7 @@ def variants() -> list[Variant | Served]:
 
 
 def served(way: Way) -> list[Served]:
-    """Return the servers of a way that are installed."""
+    """Return the installed servers of a transport."""
     return [
         Served(
             name=f"{way.name}: {name}",
@@ -153,13 +153,13 @@ def served(way: Way) -> list[Served]:
 
 
 def points_of(name: str, way: Way) -> list[Point]:
-    """Return what a variant is asked for."""
+    """Return the points that a variant can be measured at."""
     most = MOST_KIB.get(name, BY_NAME[LARGE].kib)
     return [point for point in way.points if point.kib <= most]
 
 
 def wanted(name: str, points: Sequence[Point], calls: int) -> dict[str, int]:
-    """Return how many calls a slice has at each point; one at least."""
+    """Return the number of calls in a slice at each point, at least one."""
     if name.endswith(PEER):
         calls //= PEER_PORTION
     return {
@@ -169,7 +169,7 @@ def wanted(name: str, points: Sequence[Point], calls: int) -> dict[str, int]:
 
 
 def measure(way: Way, those: Sequence[Variant], plan: Plan) -> Round:
-    """Return the figures of one way: slices of all its variants, in turn."""
+    """Return the figures of one transport: slices of all its variants, in turn."""
     slices: Slices = {variant.name: {} for variant in those}
     points = {variant.name: points_of(variant.name, way) for variant in those}
     with ExitStack() as stack:
@@ -186,14 +186,14 @@ def measure(way: Way, those: Sequence[Variant], plan: Plan) -> Round:
 
 
 async def check_texts(client: Client) -> None:
-    """Fail when a text is not as long as it is to be."""
+    """Check that the server returns texts of the expected lengths."""
     for point in TEXTS:
         result = await client.call_tool(TOOL, {"kib": point.kib})
         point.check(len(result.text))
 
 
 def measure_served(those: Sequence[Served], plan: Plan) -> Round:
-    """Return the figures of servers: of all of them, at all points, in turn."""
+    """Return the figures of the servers, measured in turn at all points."""
     slices: Slices = {each.name: {} for each in those}
     with opened_programs(those, check_texts) as targets:
         found = in_turns(
@@ -213,7 +213,7 @@ def measure_served(those: Sequence[Served], plan: Plan) -> Round:
 
 
 def load_of(point: Point, plan: Plan) -> Load:
-    """Return the load of one user with calls for such a text."""
+    """Return the load of one user whose calls return a text of this size."""
     return Load(
         calls=(Call.tool(TOOL, {"kib": point.kib}),),
         seconds=SERVED_S * plan.slices,
@@ -224,12 +224,12 @@ def load_of(point: Point, plan: Plan) -> Load:
 
 
 def take(child: Child, slices: Slices, do: str, what: Any) -> None:
-    """Add what a variant measures of itself."""
+    """Add the figures that a variant's own method returns."""
     add(slices[child.variant.name], child.ask(**{"do": do, "with": what}))
 
 
 def with_growth(those: Sequence[Variant | Served], found: Round) -> Round:
-    """Add by how much a byte costs more at the largest size than at a middling one."""
+    """Add the growth: cost per byte at the largest size divided by that at 1 MiB."""
     times = BY_NAME[LARGE].kib / BY_NAME[SMALL].kib
     small, large = f"cpu_us@{SMALL}", f"cpu_us@{LARGE}"
     growths = {
@@ -246,7 +246,7 @@ def with_growth(those: Sequence[Variant | Served], found: Round) -> Round:
 
 
 def budgets() -> list[Budget]:
-    """Return the lines to keep: linear, and near the floor, on each way."""
+    """Return the budgets of each transport: linear growth, and CPU near the floor."""
     return [
         budget
         for way in WAYS
@@ -258,7 +258,7 @@ def budgets() -> list[Budget]:
 
 
 def run(options: Any) -> int:
-    """Measure all ways, print, save; return the exit code."""
+    """Measure all transports, print and save the result; return the exit code."""
     plan = Plan(options.rounds, options.slices, options.calls, (), pinned=False)
     with build.compiling(NAME) as notes:
         those = chosen(variants(), options.only)

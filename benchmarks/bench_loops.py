@@ -1,9 +1,9 @@
-"""What does uvloop change?
+"""Benchmark of uvloop against asyncio's own event loop.
 
-The same calls on asyncio's own loop and on uvloop: by the asyncio client and by the
-floor over stdio, HTTP with JSON and with event streams; and to the server over stdio
-and HTTP. Every ratio is to the same thing on asyncio's loop. Without uvloop, which
-mcpwire neither needs nor brings along, nothing is measured.
+The same calls on both loops: by the asyncio client and by the floor over stdio, HTTP
+with JSON and with event streams; and to the server over stdio and HTTP. Each ratio is
+to the same variant on asyncio's loop. Nothing is measured unless uvloop is installed;
+it is not a dependency of mcpwire.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SERVERS = {
     "server, stdio": ("floor", "mcpwire"),
     "server, HTTP": ("floor, HTTP", "mcpwire"),
 }
-"""Programs of `bench_server` by leg: the floor, and ours."""
+"""Programs of `bench_server` by leg: the floor and mcpwire."""
 
 WIDTHS = (32,)
 SLICES = 5
@@ -44,7 +44,7 @@ PLACED = (
 
 
 def on_uvloop(name: str) -> Program:
-    """Return one of the programs of `bench_server`, run on uvloop."""
+    """Return a program of `bench_server` that runs on uvloop."""
     program = bench_server.PROGRAMS[name]
     python, *words = program.command
     under = str(bench_server.HERE / "loops/under_uvloop.py")
@@ -52,7 +52,7 @@ def on_uvloop(name: str) -> Program:
 
 
 def client_variants() -> list[Variant]:
-    """Return floor and client of each leg, on both loops."""
+    """Return floor and client of each leg on both loops."""
     interpreter = (sys.executable, "-m", UNDER, "harness.child")
     found = []
     for leg, words in CLIENTS.items():
@@ -78,7 +78,7 @@ def client_variants() -> list[Variant]:
 
 
 def server_variants() -> list[Served]:
-    """Return floor and server of each leg, on both loops; the load is asyncio's."""
+    """Return floor and server of each leg, on both loops, with a load on asyncio."""
     return [
         Served(
             name=f"{leg}: {what}{loop}",

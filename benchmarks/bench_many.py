@@ -1,9 +1,9 @@
-"""What does each of a thousand servers in a group cost, and each session at a gateway?
+"""Benchmark of 1,000 servers in a group and of 1,000 sessions at a gateway.
 
-Memory, open files, time to open and CPU time per call, where all are called in turn: of
-`Group` with a child for each server beside a loop written by hand, and of a gateway
-over HTTP, with a child for each session or one for all, beside a server with as many
-sessions. Memory is that of our process alone, without the children.
+Memory, open files, opening time and CPU time per call, with calls to all in turn: of
+`Group` with a child for each server beside a hand-written loop, and of a gateway over
+HTTP, with a child for each session or one for all, beside a server with as many
+sessions. Memory is that of the measured process alone, without its children.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ def variants() -> list[Variant]:
 
 
 def held(child: Child) -> dict[str, float]:
-    """Return what its process has."""
+    """Return the memory and the open files of a variant's process."""
     return child.ask(**{"do": "memory", "with": 0}) | child.ask(
         **{"do": "files", "with": 0}
     )
 
 
 def looked_at(variant: Variant, many: int) -> dict[str, float]:
-    """Return what each of so many costs, the first one aside."""
+    """Return the cost of each server or session after the first."""
     more = many - 1
     with opened(variant, ()) as child:
         before = held(child)
@@ -64,7 +64,7 @@ def looked_at(variant: Variant, many: int) -> dict[str, float]:
 
 
 def reckoned(variants: list[Variant], many: int) -> Round:
-    """Return one round, each variant divided by its baseline."""
+    """Return the figures of one round, with ratios to the baselines."""
     found = {each.name: looked_at(each, many) for each in variants}
     return {
         each.name: {

@@ -1,10 +1,10 @@
-"""What does a call cost where client and server live in one process?
+"""Benchmark of calls with client and server in one process.
 
-The same tool, `echo(text: str) -> str`, in both eras: by mcpwire's client given its
-server, and through its ASGI application; by the official Python SDK and FastMCP, each
-its client given its server, in its own environment. mcpwire's two ends share no object:
-each message is encoded and decoded as on any wire, and so it is at the floor. What is
-not installed is named and left out; `make peers` installs it.
+The same tool, `echo(text: str) -> str`, in both eras: by mcpwire's client connected to
+its server in memory, and through the ASGI application; by the official Python SDK and
+FastMCP in memory, each in its own environment. mcpwire's client and server, and the
+floor's, share no object: each message is encoded and decoded as on a wire. Peers that
+are not installed are reported and skipped; `make peers` installs them.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from harness.rounds import Variant
 from harness.servers import PEERS, ROOT
 
 ERAS = {"session": "", "stateless": ", 2026-07-28"}
-"""What is added to a variant's name, by era."""
+"""The suffix of a variant's name, by era."""
 
 OURS = {
     "floor": "memory.floor:through_bytes",
-    # The same thing twice: how far its ratio strays from 1 is the machine's noise.
+    # Measured twice: the deviation of the ratio from 1 is the machine's noise.
     "floor, again": "memory.floor:through_bytes",
-    # What is left where nothing is encoded, checked or kept apart.
+    # The minimum without encoding, validation and isolation of objects.
     "bare task": "memory.floor:bare_task",
     "call_tool": "memory.ours:typed",
     "request": "memory.ours:raw",
@@ -34,24 +34,24 @@ FOREIGN = {
     "Python SDK": ("python-sdk", "memory.python_sdk:typed"),
     "FastMCP": ("fastmcp", "memory.fastmcp_client:typed"),
 }
-"""Environment and function by the names of variants."""
+"""The environment and the function, by name of variant."""
 
 ONCE = frozenset({"floor, again", "bare task", "request"})
-"""What is measured in one era only."""
+"""The variants that are measured in the session era only."""
 
 SLOW_PORTION = 10
-"""By what the calls are divided for what takes much longer."""
+"""The divisor of the number of calls of much slower variants."""
 
 WIDTHS = (1, 8, 32, 64, 512)
 SLICES = 5
 PLACED = "client and server in one thread, unpinned"
 
-# Unless told not to, FastMCP asks the network for a newer version at each start.
+# By default FastMCP looks for a newer version over the network at each start.
 ENVIRONMENT = {"FASTMCP_CHECK_FOR_UPDATES": "off"}
 
 
 def variants() -> list[Variant]:
-    """Return a variant for each era and each library that is installed."""
+    """Return a variant for each era and each installed library."""
     found = []
     for era, after in ERAS.items():
         floor = f"floor{after}"
@@ -88,7 +88,7 @@ BUDGETS = [
         *(Budget(peer, f"calls_per_s@{width}", 1.0, against=mine) for width in WIDTHS),
     )
 ]
-"""Ahead of every peer, in every figure."""
+"""mcpwire must be at least as good as every peer in every figure."""
 
 
 def main() -> int:

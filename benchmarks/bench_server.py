@@ -1,9 +1,9 @@
-"""What does a call cost the server, and how many can it answer?
+"""Benchmark of servers: CPU time per call, and calls per second.
 
 The same tool, `echo(text: str) -> str`, over stdio and over HTTP, in both eras: on a
 bare loop, on mcpwire's `Server` and bare `Dispatcher`, on the official SDKs for Python
-and TypeScript and on FastMCP, each in its own environment. What is not installed is
-named and left out; `make peers` installs it.
+and TypeScript and on FastMCP, each in its own environment. Servers that are not
+installed are reported and skipped; `make peers` installs them.
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ SLICES = 2
 
 
 def peers() -> dict[str, str]:
-    """Return the versions of the peers that are installed."""
+    """Return the versions of the installed peers."""
     packages = {"mcp": ("python-sdk", "mcp"), "fastmcp": ("fastmcp", "fastmcp")}
     return versions({**packages, TYPESCRIPT: ("node", TYPESCRIPT)})
 
 
-# What is compared...
+# Programs...
 
 
 def own(path: Path, *words: str, **environment: str) -> Program:
-    """Return a program of this environment."""
+    """Return a program that runs in this environment."""
     return Program((sys.executable, str(path), *words), environment=environment)
 
 
 def foreign(name: str, script: str, **environment: str) -> Program:
-    """Return a program of an environment of its own."""
+    """Return a server program that runs in its own Python environment."""
     python = python_of(name)
     command = (str(python), str(SERVERS / script))
     return Program(command, (python,), environment)
@@ -69,7 +69,7 @@ PROGRAMS = {
     "mcpwire": own(SERVERS / "mcpwire_server.py"),
     "mcpwire, bare": own(SERVERS / "mcpwire_dispatcher.py"),
     "Python SDK": foreign("python-sdk", "python_sdk_server.py"),
-    # Unless told not to, it asks the network for a newer version at each start.
+    # By default FastMCP looks for a newer version over the network at each start.
     "FastMCP": foreign("fastmcp", "fastmcp_server.py", FASTMCP_CHECK_FOR_UPDATES="off"),
     "TypeScript SDK": Program(
         (node(), str(SERVERS / "typescript_server.cjs")),
@@ -92,14 +92,14 @@ STDIO = {
 HTTP = {
     "floor": "floor, HTTP",
     AGAIN: "floor, HTTP",
-    # The SDKs' own environments have no httptools, so uvicorn parses with h11 there.
+    # The SDKs' environments have no httptools, so uvicorn parses with h11 there.
     "floor, h11": "floor, HTTP by h11",
     "mcpwire": "mcpwire",
     "Python SDK": "Python SDK",
     "FastMCP": "FastMCP",
     "TypeScript SDK": "TypeScript SDK",
 }
-"""Programs by the names of variants."""
+"""Programs by name of variant."""
 
 SESSION, STATELESS = "2025-11-25", "2026-07-28"
 LATER_STDIO, LATER_HTTP = (f"{way}, {STATELESS}" for way in ("stdio", "HTTP"))
@@ -113,12 +113,12 @@ LEGS = {
 
 
 def opener(program: Program, leg: str) -> AbstractContextManager[Stdio | Http]:
-    """Return what has a program called as a leg has it."""
+    """Return a context manager for the target of a program on a leg."""
     return program.at_url() if "HTTP" in leg else nullcontext(program.target())
 
 
 def variants() -> list[Served]:
-    """Return a variant for each leg and each program that is installed."""
+    """Return a variant for each leg and each installed program."""
     return [
         Served(
             name=f"{leg}: {name}",

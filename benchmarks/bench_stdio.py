@@ -1,4 +1,4 @@
-"""What does a call over stdio cost above the least loop?
+"""Benchmark of the client over stdio: cost above the least loop.
 
 The same `tools/call` to the same null server in C: by the floor loop, by mcpwire's
 typed `call_tool` in both eras, and by its raw `request`.
@@ -16,7 +16,7 @@ from null import build
 SESSION, LATER = "stdio --legacy", "stdio --modern"
 VARIANTS = {
     "floor": ("floor:connected", SESSION, "floor"),
-    # The same thing twice: how far its ratio strays from 1 is the machine's noise.
+    # Measured twice: the deviation of the ratio from 1 is the machine's noise.
     "floor, again": ("floor:connected", SESSION, "floor"),
     "floor, 2026-07-28": ("floor:connected", LATER, "floor, 2026-07-28"),
     "call_tool": ("ours:typed", SESSION, "floor"),

@@ -1,11 +1,11 @@
-"""What does a call of the blocking client over stdio cost above a bare loop?
+"""Benchmark of the blocking client over stdio: cost above a bare loop.
 
 The same `tools/call` to the same null server in C: by a bare loop of `os.write` and
 `os.read`, by `mcpwire.sync`'s typed `call_tool` in both eras, and by its raw `request`.
-Client and server have a core each, as on a machine with time to spare: a process that
-waits in a system call has to be woken, and that is a part of what a user waits for. On
-one core nothing is woken, and what is left to see is Python alone. Beside them the
-client of the official SDK, which has an event loop only, on its loop.
+Client and server have a core each, as on an idle machine: the wake-up of a process that
+waits in a system call is part of the latency that a user sees. On one core there is no
+wake-up, and the figures show the cost of Python alone. Beside them the asyncio client
+of the official SDK, which has no blocking one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ APART, LATER = "stdio --legacy apart", "stdio --modern apart"
 TOGETHER = "stdio --legacy together"
 VARIANTS = {
     "floor": ("floor_blocking:connected", APART, "floor"),
-    # The same thing twice: how far its ratio strays from 1 is the machine's noise.
+    # Measured twice: the deviation of the ratio from 1 is the machine's noise.
     "floor, again": ("floor_blocking:connected", APART, "floor"),
     "floor, 2026-07-28": ("floor_blocking:connected", LATER, "floor, 2026-07-28"),
     "call_tool": ("ours:blocking", APART, "floor"),
@@ -36,7 +36,7 @@ BUDGETS = [Budget(PEER, "p50_us", 1.6, at_least=True, against="call_tool")]
 
 
 def peers() -> list[Variant]:
-    """Return the official SDK's client, where it is installed."""
+    """Return the official SDK's client if it is installed."""
     if not python_of("python-sdk").exists():
         print(f"{PEER} is left out: `make peers`", file=sys.stderr)
         return []

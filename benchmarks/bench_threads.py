@@ -1,14 +1,14 @@
-"""What happens when many threads call on one session of the blocking client?
+"""Benchmark of many threads that call on one session of the blocking client.
 
-The same `tools/call` to the same null servers in C, over stdio and over HTTP, by one,
-two, eight and thirty-two threads at once: by bare loops, by `mcpwire.sync.Client`, and
-by what there is where a library has an event loop only, a thread pool in front of a
-loop in a thread (`asyncio.run_coroutine_threadsafe`): the official SDK and FastMCP.
-Beside them the asyncio client of mcpwire with as many calls in flight.
+The same `tools/call` to the same null servers in C, over stdio and over HTTP, by 1, 2,
+8 and 32 concurrent threads: by bare loops, by `mcpwire.sync.Client`, and by the asyncio
+clients of the official SDK and FastMCP, called from a thread pool on a loop in another
+thread (`asyncio.run_coroutine_threadsafe`). Beside them mcpwire's asyncio client with
+as many calls in flight.
 
-The client's threads have a core and the server another: of one interpreter's threads
-only one runs at a time, and over two cores the figures are those of the kernel's mood.
-On one core nobody has to be woken, and what is left to see is what threads cost.
+The client's threads share one core and the server has another: only one thread of an
+interpreter runs at a time, and on two cores the figures vary with the scheduler. With
+client and server on one core there is no wake-up, and the cost of threads remains.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ LEGS = {
     "SSE": "sse --legacy apart",
 }
 
-# What a slice of many threads is to be held against, measured beside it.
+# The reference for many threads, measured in adjacent slices.
 ALONE = "mcpwire, one thread"
 OURS = {
     "mcpwire": ("ours:blocking", tuple(LEGS)),
@@ -52,24 +52,24 @@ OURS = {
         ("stdio", "stdio, one core", "JSON", "SSE"),
     ),
 }
-"""What measures it, and on which legs."""
+"""The function that measures a variant, and its legs."""
 
 PEER_LEGS = ("stdio", "JSON", "SSE")
 FOREIGN = {
     "Python SDK": ("portal:python_sdk", "python-sdk"),
     "FastMCP": ("portal:fastmcp", "fastmcp"),
 }
-"""What measures it, and the environment that it needs."""
+"""The function that measures a peer, and its environment."""
 
 
 def missing() -> dict[str, Path]:
-    """Return the peers that are not installed, and what each would need."""
+    """Return the missing interpreters of the peers that are not installed."""
     needed = {who: python_of(environment) for who, (_, environment) in FOREIGN.items()}
     return {who: python for who, python in needed.items() if not python.exists()}
 
 
 def foreign(leg: str, argument: str) -> list[Variant]:
-    """Return the peers that are installed, measured in their own environments."""
+    """Return the installed peers, measured in their own environments."""
     left_out = missing()
     return [
         Variant(
@@ -86,7 +86,7 @@ def foreign(leg: str, argument: str) -> list[Variant]:
 
 
 def variants() -> list[Variant]:
-    """Return everything that is measured and installed."""
+    """Return all installed variants."""
     found = []
     for leg, words in LEGS.items():
         argument = build.leg(words)
@@ -110,13 +110,13 @@ PAIRS = [
 
 
 def at_least(limit: float, leg: str, other: str) -> Budget:
-    """Return a line for eight threads, held against what is measured beside them."""
+    """Return a budget for eight threads against another variant of the leg."""
     figure, against = "calls_per_s@8", f"{leg}: {other}"
     return Budget(f"{leg}: mcpwire", figure, limit, at_least=True, against=against)
 
 
 BUDGETS = [
-    # On one core nothing is gained by threads, which the table shows as it is.
+    # No budget on one core, where threads gain nothing.
     *(at_least(1, leg, ALONE) for leg in ("stdio", "JSON")),
     *(at_least(3, leg, "Python SDK") for leg in PEER_LEGS),
 ]

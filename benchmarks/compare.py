@@ -1,11 +1,11 @@
-"""Did something become slower between two result files?
+"""Comparison of two result files: figures that became slower or faster.
 
     python benchmarks/compare.py BEFORE.json AFTER.json
 
-Ratios to the floor are compared, so that the machine's mood does not matter much, with
-the intervals of `mcpwire bench compare`; with fewer than five rounds on a side nothing
-is said. What is its own measure and no floor is compared as measured. What is counted
-and not timed needs no rounds, but a change of a twentieth.
+Ratios to the floor are compared, so that the machine's state matters little, with the
+intervals of `mcpwire bench compare`; with fewer than five rounds on a side there is no
+verdict. A variant that is its own baseline and no floor is compared by its values. A
+counted figure needs no minimum of rounds, but a change of at least 5 %.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from harness.figures import digits, is_counted, more_is_better, slices, spread
 from mcpwire.bench.compare import interval, verdict
 
 MIN_ROUNDS = 5
-"""Of three rounds with a value each, one pair in ten lies apart by chance."""
+"""With three rounds on a side, one pair in ten is disjoint by chance."""
 
 SAME_FACTS = ("cpu", "cores", "system", "python", "event_loop", "packages", "pinned")
 LEAST_CHANGE = 0.05
 
 
 def judged(figure: str, before: list[float], after: list[float], change: float) -> str:
-    """Say whether a figure went up or down, where that can be said."""
+    """Return "WORSE", "better", "" for no difference, or "?" for too few rounds."""
     if is_counted(figure):
         said = "WORSE" if change > 0 else "better"
         return "" if abs(change) < LEAST_CHANGE else said
@@ -40,14 +40,14 @@ def judged(figure: str, before: list[float], after: list[float], change: float) 
 
 
 def kind_of(name: str, result: dict[str, Any]) -> str:
-    """Return what of a variant is compared; nothing of a floor."""
+    """Return what to compare of a variant: "ratio", "value", or "" for a floor."""
     if name != result["baselines"][name]:
         return "ratio"
     return "" if "floor" in name else "value"
 
 
 def compare(before: dict[str, Any], after: dict[str, Any]) -> list[list[str]]:
-    """Return a row for each figure that both results hold and that can be compared."""
+    """Return a row for each comparable figure that both results contain."""
     fewest = min((before["plan"], after["plan"]), key=slices)
     rows = [["variant", "figure", "before", "after", "change", ""]]
     for name, figures in after["summary"].items():
@@ -59,7 +59,7 @@ def compare(before: dict[str, Any], after: dict[str, Any]) -> list[list[str]]:
                 for result in (before, after)
             ]
             old, new = map(spread, values)
-            # What was nothing grew by what it is.
+            # From 0 the change is the new value itself.
             change = new["median"] / (old["median"] or 1) - bool(old["median"])
             shown = digits(figure, fewest)
             rows.append(

@@ -1,10 +1,10 @@
-"""Does `mcpwire bench --against` find a slowdown, and none where there is none?
+"""Test of `mcpwire bench --against`: rates of detected and of false slowdowns.
 
     python benchmarks/detection.py --trials 100
 
-Each trial starts two null servers that take 200 us of CPU a call, and measures them in
-turns as a user would. In half of the trials the second one's call costs 15 % more. Of
-these 95 in 100 must be found, of the others at most 5 in 100 be called different.
+Each trial starts two null servers that take 200 us of CPU per call, and measures them
+in turn. In half of the trials a call of the second server costs 15 % more: at least
+95 % of these must be detected, and at most 5 % of the others reported as different.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def null(cost: float) -> Stdio:
 
 
 async def trial(factor: float) -> dict[str, str]:
-    """Compare the server with one that is slower by a factor."""
+    """Return the verdicts on a server whose calls cost a multiple of the other's."""
     result = await run(
         null(COST_S),
         LOAD,

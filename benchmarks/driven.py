@@ -1,4 +1,4 @@
-"""Sessions with servers that are called by the floors of the clients."""
+"""Sessions of the client floors with servers under measurement."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ INITIALIZED = b'{"jsonrpc":"2.0","method":"notifications/initialized"}\n'
 
 @asynccontextmanager
 async def pipes(command: Sequence[str]) -> AsyncIterator[floor.Floor]:
-    """Open a session with a program over its pipes."""
+    """Yield a floor client with an open session to a program over its pipes."""
     with on_the_servers_core():
         one = floor.Floor(list(command))
     with closing(one):
@@ -28,7 +28,7 @@ async def pipes(command: Sequence[str]) -> AsyncIterator[floor.Floor]:
 
 
 def session_head(port: int) -> bytes:
-    """Return what requests of a new session begin with."""
+    """Open a session; return the head of its requests up to the Content-Length."""
     field = "mcp-session-id: "
     session_id = open_session(port)
     lines = floor_http.head(port, modern=False).decode().split("\r\n")

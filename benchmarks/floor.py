@@ -1,10 +1,10 @@
-"""The floor: the least loop for calls over stdio that a careful programmer writes.
+"""Floor of stdio clients: the least loop that a careful programmer writes.
 
-Free of mcpwire: `Popen`, `add_reader`, `os.read` of 64 KiB, orjson, one future a call.
-No call is a task. One timer serves all deadlines. A request is written at once if no
-other is in flight; otherwise all requests of one turn of the loop go in one write. It
-checks nothing, survives nothing and cannot be cancelled. A client's cost above it is
-what the client adds.
+Without mcpwire: `Popen`, `add_reader`, `os.read` of 64 KiB, orjson, one future per call
+and no task. One timer serves all deadlines. A request is written immediately if no
+other is in flight; otherwise one write carries all requests of one loop iteration.
+There is no validation, error recovery or cancellation. The difference to a client's
+cost is the client's own cost.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ STAMP = {
 class Pending:
     """The calls in flight, and one timer for all of them.
 
-    All have the same time, so the one that began first is due first.
+    All calls have the same timeout, so the call that began first is due first.
     """
 
     def __init__(self) -> None:
@@ -65,7 +65,7 @@ class Pending:
 
 
 class Floor:
-    """One child and the calls that it has not answered yet."""
+    """A child process and its pending calls."""
 
     def __init__(self, command: list[str]) -> None:
         self.loop = asyncio.get_running_loop()
@@ -122,13 +122,13 @@ class Floor:
 
 
 def check(result: dict[str, Any]) -> None:
-    """Fail before anything is measured when the call does not do its work."""
+    """Assert before the measurement that a call returns the expected result."""
     assert result["content"][0]["type"] == "text", result
 
 
 @asynccontextmanager
 async def connected(argument: str) -> AsyncIterator[Call]:
-    """Call a tool as the era of a leg does: the newer one sends metadata each time."""
+    """Yield a function that calls the tool; 2026-07-28 sends metadata each time."""
     leg = parse(argument)
     stamp = {"_meta": STAMP} if leg.is_modern else {}
     with closing(Floor([leg.server, leg.era])) as floor:

@@ -1,10 +1,10 @@
-"""The blocking floor: the least code for a call in Python that waits in the kernel.
+"""Floor of blocking clients: the least code for a blocking call in Python.
 
-Free of mcpwire and without a loop. Over stdio `Popen`, `os.write` and `os.read` of 64
-KiB; over HTTP one socket, `sendall` and a `recv` of 64 KiB. It has no deadline, no HTTP
-parser, no threads, no second answer in one read and no answer in two; a client's cost
-above it is what the client adds. What many threads need stands apart from it: a lock
-costs a call on one core a twelfth of its time.
+Without mcpwire and without an event loop. Over stdio `Popen`, `os.write` and `os.read`
+of 64 KiB; over HTTP one socket, `sendall` and a `recv` of 64 KiB. There are no timeout,
+HTTP parser and threads, and each read must return exactly one response. The difference
+to a client's cost is the client's own cost. The variants for threads are separate: a
+lock takes a twelfth of the time of a call on one core.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
 
 def connected(argument: str) -> Any:
-    """Call the tool of the null server of a leg, over and over, by one thread."""
+    """Return a context manager for calls on a leg by one thread."""
     leg = parse(argument)
     return on_pipes(leg) if leg.is_stdio else on_socket(leg)
 
 
 @contextmanager
 def on_pipes(leg: Leg) -> Iterator[Call]:
-    """Write a request and read its answer."""
+    """Yield a function that writes a request to a child and reads the response."""
     wanted = params(modern=leg.is_modern)
     with subprocess.Popen(
         [leg.server, leg.era], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
@@ -68,7 +68,7 @@ def on_pipes(leg: Leg) -> Iterator[Call]:
 
 @contextmanager
 def on_socket(leg: Leg) -> Iterator[Call]:
-    """Serve, and call on one connection."""
+    """Start a null server; yield a function that calls it on one connection."""
     with serving(leg.server, leg.era, f"--{leg.shape}") as null:
         place(null.pid, leg.placement)
         with connection(leg, null.port) as call:
@@ -78,7 +78,7 @@ def on_socket(leg: Leg) -> Iterator[Call]:
 
 @contextmanager
 def connection(leg: Leg, port: int) -> Iterator[Call]:
-    """Connect; the answer stands between the first brace and the last, in one piece."""
+    """Connect; yield a call whose response is the first to the last brace of a read."""
     modern = leg.is_modern
     with socket.create_connection(("127.0.0.1", port)) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -103,18 +103,18 @@ def connection(leg: Leg, port: int) -> Iterator[Call]:
         yield call
 
 
-# By many threads...
+# Variants for threads...
 
 
 def shared(argument: str) -> Any:
-    """Do the same by many threads, which costs what they need beside it."""
+    """Return a context manager for calls on a leg by many threads."""
     leg = parse(argument)
     return locked(leg) if leg.is_stdio else pooled(leg)
 
 
 @contextmanager
 def locked(leg: Leg) -> Iterator[Call]:
-    """Have one thread at a time use the pipes."""
+    """Yield a call that holds a lock while it uses the pipes."""
     lock = Lock()
     with on_pipes(leg) as alone:
 
@@ -127,7 +127,7 @@ def locked(leg: Leg) -> Iterator[Call]:
 
 @contextmanager
 def pooled(leg: Leg) -> Iterator[Call]:
-    """Take an idle connection or a new one for each call."""
+    """Yield a call that uses an idle connection or opens a new one."""
     with (
         serving(leg.server, leg.era, f"--{leg.shape}") as null,
         ExitStack() as stack,

@@ -1,10 +1,10 @@
-"""The floor: the least loop for calls over HTTP that a careful programmer writes.
+"""Floor of HTTP clients: the least loop that a careful programmer writes.
 
-Free of mcpwire: a `BufferedProtocol` with 64 KiB, httptools, orjson, one future and one
-write per call, since each call in flight has a connection of its own; connections wait
-in a list for the next call. No call is a task. One timer serves all deadlines. It looks
-at no status and no header field, survives nothing and cannot be cancelled. A client's
-cost above it is what the client adds.
+Without mcpwire: a `BufferedProtocol` with 64 KiB, httptools, orjson, one future and one
+write per call and no task. Each call in flight has its own connection; idle connections
+wait in a list. One timer serves all deadlines. Status and header fields are ignored;
+there is no error recovery or cancellation. The difference to a client's cost is the
+client's own cost.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ STATELESS_FIELDS = (
 
 
 def head(port: int, *, modern: bool) -> bytes:
-    """Return the fields that the client beside it sends, up to the length's number."""
+    """Return mcpwire's request head up to the number of the Content-Length."""
     return (
         "POST /mcp HTTP/1.1\r\n"
         f"host: 127.0.0.1:{port}\r\n"
@@ -47,13 +47,13 @@ def head(port: int, *, modern: bool) -> bytes:
 
 
 def params(*, modern: bool) -> dict[str, Any]:
-    """Return what a call of the tool says, in either era."""
+    """Return the parameters of a `tools/call` in an era."""
     stamp = {"_meta": STAMP} if modern else {}
     return {"name": "echo", "arguments": ARGUMENTS, **stamp}
 
 
 class Connection(asyncio.BufferedProtocol):
-    """One connection and the call that waits on it."""
+    """A connection with at most one call in flight."""
 
     body: bytes
 
@@ -79,14 +79,14 @@ class Connection(asyncio.BufferedProtocol):
 
     def on_message_complete(self) -> None:
         body = self.body
-        if body[0] != BRACE:  # an event: its data begins there and ends in white space
+        if body[0] != BRACE:  # an SSE event: JSON data, then white space
             body = body[body.index(BRACE) :]
         self.owner.idle.append(self)
         self.owner.pending.finish(self, orjson.loads(body)["result"])
 
 
 class Floor:
-    """One server and the connections to it."""
+    """The connections to a server, and the pending calls."""
 
     def __init__(self, port: int, *, modern: bool) -> None:
         self.loop = asyncio.get_running_loop()
@@ -124,7 +124,7 @@ class Floor:
 
 @asynccontextmanager
 async def connected(argument: str) -> AsyncIterator[Call]:
-    """Call a tool of a server of that era, which answers in that shape."""
+    """Start a null server; yield a function that calls its tool."""
     leg = parse(argument)
     with serving(leg.server, leg.era, f"--{leg.shape}") as null:
         one = Floor(null.port, modern=leg.is_modern)
@@ -135,4 +135,4 @@ async def connected(argument: str) -> AsyncIterator[Call]:
         check(await call())
         yield call
         one.close()
-        await asyncio.sleep(0)  # where asyncio closes what was aborted
+        await asyncio.sleep(0)  # asyncio closes the aborted sockets

@@ -1,13 +1,13 @@
-"""The floor: the least loop for a server over stdio that a careful programmer writes.
+"""Floor of stdio servers: the least loop that a careful programmer writes.
 
-Free of mcpwire: `add_reader`, `os.read` of 64 KiB, orjson, one coroutine per call and
-one write per read. No call is a task and none has a deadline. It looks at nothing but
-the method, the id and the argument, survives nothing and stops when its input ends.
+Without mcpwire: `add_reader`, `os.read` of 64 KiB, orjson, one coroutine per call and
+one write per read, no tasks and no deadlines. Only the method, the id and the arguments
+of a message are read; there is no error recovery. The server exits at the end of stdin.
 
     python floor_server.py [task]
 
-With ``task`` each call is a task and has a write of its own, as in any server with
-handlers that may wait.
+With ``task`` each call has a task and a write of its own, as in any server whose
+handlers may wait.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ INFO = {"name": "floor", "version": "1"}
 STAMP = {"io.modelcontextprotocol/serverInfo": INFO}
 BEGUN = {
     "capabilities": {"tools": {}},
-    # What `initialize` is answered with,
+    # The result of `initialize`,
     "protocolVersion": "2025-11-25",
     "serverInfo": INFO,
-    # and `server/discover`, and `tools/list`: each ignores what is the others'.
+    # of `server/discover` and of `tools/list`: each ignores the other members.
     "supportedVersions": ["2026-07-28"],
     "resultType": "complete",
     "ttlMs": 0,
@@ -39,12 +39,12 @@ BEGUN = {
 
 
 async def echo(text: str) -> str:
-    """Answer with the text."""
+    """Return the text."""
     return text
 
 
 async def answer(message: dict[str, Any]) -> dict[str, Any]:
-    """Return what a request is answered with, in either era."""
+    """Return the response to a request of either era."""
     if message["method"] != "tools/call":
         return {"jsonrpc": "2.0", "id": message["id"], "result": BEGUN}
     params = message["params"]
@@ -60,7 +60,7 @@ async def answer(message: dict[str, Any]) -> dict[str, Any]:
 
 
 class Pipes:
-    """Reads requests from standard input and writes the answers."""
+    """A reader of requests from stdin and writer of responses to stdout."""
 
     def __init__(self) -> None:
         self.ended = asyncio.Event()
@@ -81,7 +81,7 @@ class Pipes:
 
 
 class Tasks(Pipes):
-    """Answers each request in a task."""
+    """A variant with a task for each request."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -99,7 +99,7 @@ class Tasks(Pipes):
 
 
 def at_once(coroutine: Any) -> bytes:
-    """Run what waits for nothing without a task, and encode what it returns."""
+    """Run a coroutine that never waits, without a task; return its encoded result."""
     try:
         coroutine.send(None)
     except StopIteration as done:

@@ -1,8 +1,8 @@
-"""The floor of a server over HTTP: uvicorn and a bare ASGI callable.
+"""Floor of HTTP servers: uvicorn and a bare ASGI callable.
 
-Free of mcpwire: the body in one piece, orjson, an answer of two events. It looks at no
-path and no header field. uvicorn is set up as `mcpwire.Server` sets it up, so the
-difference is what a server adds to uvicorn, which is not the least HTTP server itself.
+Without mcpwire: the whole body, orjson, a response of two ASGI events. Path and header
+fields are ignored. uvicorn is configured as by `mcpwire.Server`, so the difference is
+the cost that a server adds to uvicorn, which is not the least HTTP server itself.
 
     PORT=8000 python floor_server_http.py [h11]
 """
@@ -22,7 +22,7 @@ HEAD = (b"content-type", b"application/json")
 
 
 async def app(scope: Any, receive: Any, send: Any) -> None:
-    if scope["method"] != "POST":  # a client that opens the session's stream
+    if scope["method"] != "POST":  # a client opens the session's stream
         await send({"type": "http.response.start", "status": 405, "headers": []})
         await send({"type": "http.response.body"})
         return

@@ -1,9 +1,9 @@
-"""One way to call a null server, as every variant that does so is told it.
+"""The argument of variants that call a null server: shape, era, placement, program.
 
     stdio --legacy anywhere /path/of/stdio_null
     json --modern apart /path/of/http_null
 
-Standard library only, for it runs in every client's own environment.
+Standard library only, because it runs in every client's environment.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ VERSIONS = {"--legacy": "2025-11-25", "--modern": "2026-07-28"}
 
 
 class Leg(NamedTuple):
-    """One way of three to call a null server, in one era of two."""
+    """Transport, era and placement of calls to a null server."""
 
     shape: str
-    """``stdio``; or over HTTP what the answers are: ``json`` or ``sse``."""
+    """``stdio``, or over HTTP the form of the responses: ``json`` or ``sse``."""
     era: str
-    """The null server's option."""
+    """The era as an option of the null server."""
     placement: str
-    """On which cores: one of `harness.blocking`, or ``anywhere``."""
+    """The placement on cores: one of `harness.blocking`, or ``anywhere``."""
     server: str
-    """Its program."""
+    """The path of the null server."""
 
     @property
     def is_stdio(self) -> bool:
@@ -46,21 +46,21 @@ class Leg(NamedTuple):
 
     @contextmanager
     def url(self) -> Iterator[str]:
-        """Serve over HTTP meanwhile, both sides on their cores."""
+        """Run the HTTP null server, client and server on their cores; yield its URL."""
         with serving(self.server, self.era, f"--{self.shape}") as null:
             place(null.pid, self.placement)
             yield null.url
 
     def starting(self) -> AbstractContextManager[None]:
-        """Have a server that is started meanwhile run on its core."""
+        """Return a context manager within which servers start on their core."""
         return place_server(self.placement)
 
     def check(self, text: str, version: str | None = None) -> None:
-        """Fail before anything is measured when a call does not do its work."""
+        """Assert before the measurement that text and version are as expected."""
         assert text == ANSWER, text
         assert version in (None, VERSIONS[self.era]), version
 
 
 def parse(argument: str) -> Leg:
-    """Return the leg of a variant's argument."""
+    """Parse a variant's argument."""
     return Leg(*argument.split(" ", 3))

@@ -1,4 +1,4 @@
-"""mcpwire's clients, each calling the tool of the null server of a leg."""
+"""Variants of mcpwire's clients that call a null server's tool."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 
 def target(leg: Leg, stack: ExitStack, engine: str) -> mcpwire.Stdio | mcpwire.Http:
-    """Return what a client connects to; what serves it lasts as long as the stack."""
+    """Return the target of a leg's null server, which runs until the stack closes."""
     if leg.is_stdio:
         return mcpwire.Stdio(leg.server, [leg.era])
     return mcpwire.Http(stack.enter_context(leg.url()), engine=engine)
 
 
-# By the asyncio client...
+# The asyncio client...
 
 
 @asynccontextmanager
 async def typed(argument: str, engine: str = "direct") -> AsyncIterator[measure.Call]:
-    """Call the tool as a program does."""
+    """Yield a function that calls the tool by `call_tool`."""
     leg = parse(argument)
     with ExitStack() as stack:
         async with mcpwire.Client(target(leg, stack, engine)) as client:
@@ -45,13 +45,13 @@ async def typed(argument: str, engine: str = "direct") -> AsyncIterator[measure.
 
 
 def httpx(argument: str) -> Any:
-    """Do the same over httpx."""
+    """Return the variant with `call_tool` over httpx."""
     return typed(argument, "httpx")
 
 
 @asynccontextmanager
 async def raw(argument: str) -> AsyncIterator[measure.Call]:
-    """Call the tool by its method and plain dicts."""
+    """Yield a function that calls the tool by `request` with plain dicts."""
     leg = parse(argument)
     with ExitStack() as stack:
         async with mcpwire.Client(target(leg, stack, "direct")) as client:
@@ -66,12 +66,12 @@ async def raw(argument: str) -> AsyncIterator[measure.Call]:
             yield call
 
 
-# By the blocking client...
+# The blocking client...
 
 
 @contextmanager
 def connected(leg: Leg, engine: str) -> Iterator[Any]:
-    """Give a client, both sides on their cores."""
+    """Yield a blocking client, client and server on their cores."""
     import mcpwire.sync
 
     with ExitStack() as stack:
@@ -83,7 +83,7 @@ def connected(leg: Leg, engine: str) -> Iterator[Any]:
 
 @contextmanager
 def blocking(argument: str, engine: str = "direct") -> Iterator[threads.Call]:
-    """Call the tool as a program does."""
+    """Yield a function that calls the tool by the blocking `call_tool`."""
     leg = parse(argument)
     with connected(leg, engine) as client:
 
@@ -95,13 +95,13 @@ def blocking(argument: str, engine: str = "direct") -> Iterator[threads.Call]:
 
 
 def blocking_httpx(argument: str) -> Any:
-    """Do the same over httpx."""
+    """Return the variant with `call_tool` over httpx."""
     return blocking(argument, "httpx")
 
 
 @contextmanager
 def raw_blocking(argument: str) -> Iterator[threads.Call]:
-    """Call the tool by its method and plain dicts."""
+    """Yield a function that calls the tool by `request` with plain dicts."""
     leg = parse(argument)
     with connected(leg, "direct") as client:
 
@@ -115,7 +115,7 @@ def raw_blocking(argument: str) -> Iterator[threads.Call]:
 
 @contextmanager
 def one_thread(argument: str) -> Iterator[threads.Call]:
-    """Call the tool by one thread alone, however many are asked for."""
+    """Yield a call for one thread only, for any number of calls in flight."""
     with blocking(argument) as call:
 
         def alone() -> Any:
@@ -125,11 +125,11 @@ def one_thread(argument: str) -> Iterator[threads.Call]:
         yield alone
 
 
-# By the asyncio client, among threads...
+# The asyncio client compared with threads...
 
 
 class OnLoop:
-    """Calls of an asyncio client, as many in flight as there are threads elsewhere."""
+    """Calls of an asyncio client, with tasks in place of threads."""
 
     def __init__(self, runner: asyncio.Runner, client: Any) -> None:
         self.runner = runner
@@ -139,7 +139,7 @@ class OnLoop:
         return self.runner.run(self.client.call_tool(NAME, ARGUMENTS))
 
     def in_flight(self, calls: int, width: int, taken: list[int]) -> measure.Figures:
-        """Measure as `harness.blocking.in_threads` does."""
+        """Measure like `harness.blocking.in_threads`, with tasks."""
         return self.runner.run(self._in_flight(calls, width, taken))
 
     async def _in_flight(
@@ -169,7 +169,7 @@ class OnLoop:
 
 @contextmanager
 def on_loop(argument: str) -> Iterator[threads.Call]:
-    """Call the tool by `mcpwire.Client` on one event loop."""
+    """Yield calls by `mcpwire.Client` on one event loop."""
     leg = parse(argument)
     with ExitStack() as stack, asyncio.Runner() as runner:
         client = mcpwire.Client(target(leg, stack, "direct"))

@@ -1,9 +1,9 @@
-"""How do the published figures look?
+"""Draw the plots of the published figures.
 
     python benchmarks/plot.py [FOLDER]
 
-Draws `plots/*.svg` from `results/*.json`, or from those of another folder: what is
-missing there is not drawn. The same figures make the same files, to the byte.
+Draws `plots/*.svg` from `results/*.json`, or from the results of another folder; plots
+without results are skipped. The same figures make byte-identical files.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ HERE = Path(__file__).resolve().parent
 PLOTS = HERE / "plots"
 
 GREY = "#7d8590"
-"""What can be read on white as well as on black, as all colours here."""
+"""Like all colours here, legible on white and on black."""
 
 COLOURS = {
     "mcpwire": "#2f81f7",
@@ -59,21 +59,21 @@ polyline {{ fill: none; stroke-width: 2; stroke-linejoin: round; }}
 """
 WIDTH, GAP, HEAD = 480, 24, 24
 LIMIT = 1.25
-"""How many times its first point the last one may cost, as `bench_growth` has it."""
+"""The limit of the last point as a multiple of the first, as in `bench_growth`."""
 
 
 def style(name: str) -> str:
-    """Return the class of a name."""
+    """Return the CSS class of a name."""
     return re.sub(r"\W", "-", name)
 
 
 def text_at(x: float, y: float, text: str, more: str) -> str:
-    """Return a text at a place."""
+    """Return an SVG text element."""
     return f'<text x="{x}" y="{y}" {more}>{escape(text)}</text>'
 
 
 def page(charts: Mapping[str, str], names: Sequence[str] = ()) -> str:
-    """Lay charts out in two columns under their titles, and explain the colours."""
+    """Return an SVG page with titled charts in two columns and a legend."""
     parts, top = [], 0
     for number, (title, chart) in enumerate(charts.items()):
         if number % 2 == 0:
@@ -113,7 +113,7 @@ def page(charts: Mapping[str, str], names: Sequence[str] = ()) -> str:
 
 
 def peers(results: Mapping[str, Result]) -> str | None:
-    """Draw how many times the CPU of mcpwire's a call takes elsewhere."""
+    """Draw the CPU per call of peers as multiples of mcpwire's."""
     charts = {}
     for who, question in (("client", "clients"), ("server", "server")):
         for path, of in curves.bars(results.get(question, {})).items():
@@ -146,7 +146,7 @@ def widths(results: Mapping[str, Result]) -> str | None:
 
 
 def growth(results: Mapping[str, Result]) -> str | None:
-    """Draw CPU per call as times that of the first point."""
+    """Draw CPU per call as multiples of the first point's."""
     charts, names = {}, {}
     for title, lines in curves.growth(results.get("growth", {})).items():
         points = [point for line in lines.values() for point in line]
@@ -163,7 +163,7 @@ def growth(results: Mapping[str, Result]) -> str | None:
 
 
 def grown(name: str, line: curves.Line) -> Line:
-    """Return the line of one variant; that of its floor is dotted."""
+    """Return the line of a variant, dotted for a floor."""
     own = name.removeprefix("floor, ")
     kind = " dotted" if own != name else ""
     return Line(name, line, style(own) + kind, has_dots=own == name)

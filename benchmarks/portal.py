@@ -1,7 +1,7 @@
-"""What stands in for a blocking client elsewhere: an event loop in a thread.
+"""Substitute for a blocking client: an asyncio client on an event loop in a thread.
 
-Calls are handed to it from threads (`asyncio.run_coroutine_threadsafe`). Runs in the
-environments of the peers: nothing beside them and the standard library is imported.
+Other threads call it by `asyncio.run_coroutine_threadsafe`. Runs in the environments of
+the peers: imports only these and the standard library.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ OPEN_TIMEOUT_S = 60.0
 
 
 class Portal:
-    """A variant that lives on a loop in a thread of its own."""
+    """A variant that runs on an event loop in its own thread."""
 
     def __init__(self, variant: Any) -> None:
         self.variant = variant
@@ -31,7 +31,7 @@ class Portal:
         self.thread = Thread(target=self.loop.run_forever)
 
     async def hold(self) -> None:
-        """Keep the variant open; one task opens and closes it, as anyio wants it."""
+        """Keep the variant open; anyio requires that one task opens and closes it."""
         async with self.variant as self.perform:
             self.opened.set()
             await self.closing.wait()
@@ -69,20 +69,20 @@ class Portal:
 
 
 def portal(connected: Any, argument: str) -> Any:
-    """Call from threads what one of `clients` gives."""
-    settle(0, parse(argument).placement, 0)  # this thread, and those that it starts
+    """Return a context manager for calls to a variant of `clients` from threads."""
+    settle(0, parse(argument).placement, 0)  # this thread and its new threads
     return Portal(connected(argument)).running()
 
 
 def python_sdk(argument: str) -> Any:
-    """Call by the official SDK's client."""
+    """Return the portal of the official SDK's client."""
     from clients.python_sdk import connected
 
     return portal(connected, argument)
 
 
 def fastmcp(argument: str) -> Any:
-    """Call by FastMCP's client."""
+    """Return the portal of FastMCP's client."""
     from clients.fastmcp_client import connected
 
     return portal(connected, argument)

@@ -1,12 +1,12 @@
-"""What do all benchmarks say, in under twenty minutes?
+"""Run all benchmarks, in less than twenty minutes.
 
-    python benchmarks/run.py                 everything, into results/local/
-    python benchmarks/run.py --publish       into results/, and the tables of the texts
-    python benchmarks/run.py --short         that all of it runs and measures
-    python benchmarks/run.py --summary       the last tables of what is published
-    python benchmarks/run.py --tables        write the tables of the texts anew
+    python benchmarks/run.py                 all, results in results/local/
+    python benchmarks/run.py --publish       results in results/, and update the tables
+    python benchmarks/run.py --short         only test that all scripts run
+    python benchmarks/run.py --summary       print the summary of the published results
+    python benchmarks/run.py --tables        update the tables in the texts
 
-One script that fails loses none of the others; the exit code says so at the end.
+A script that fails does not stop the others; the exit code is then 1.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ PARTS = [
     Part("floor", "--rounds 5 --slices 10", 7),
     Part("many", "--rounds 1 --many 100", 7, "--only Group --many 5"),
 ]
-"""In the order in which they run; together under twenty minutes."""
+"""In order of execution; all together take less than twenty minutes."""
 
 ROOT = FOLDER.parent
 PUBLISHED = FOLDER / "results"
@@ -76,7 +76,7 @@ SHORT = ROOT / ".build" / "short"
 
 
 def named(folder: Path) -> list[Part]:
-    """Return all parts, those too that no row of the table names."""
+    """Return a part for each script of a folder, in the order of `PARTS`."""
     known = {part.name for part in PARTS}
     found = sorted(path.stem[len("bench_") :] for path in folder.glob("bench_*.py"))
     return [
@@ -86,7 +86,7 @@ def named(folder: Path) -> list[Part]:
 
 
 def chosen(parts: Sequence[Part], only: Sequence[str]) -> list[Part]:
-    """Return the parts with one of these names, or all."""
+    """Return the parts named in `only`; all if it is empty."""
     return [part for part in parts if not only or part.name in only]
 
 
@@ -97,7 +97,7 @@ def measure(
     folder: Path = FOLDER,
     is_short: bool = False,
 ) -> list[Outcome]:
-    """Run the parts one after the other, whatever becomes of each."""
+    """Run the parts one after the other, even if some fail."""
     outcomes = []
     for part in parts:
         print(f"\n== bench_{part.name}.py", flush=True)
@@ -112,13 +112,13 @@ def measure(
 
 
 def results(parts: Sequence[Part], folder: Path) -> list[report.Result]:
-    """Return the results that there are, in the order of the parts."""
+    """Return the existing results, in the order of the parts."""
     files = [folder / f"{part.name}.json" for part in parts]
     return [report.load(file) for file in files if file.exists()]
 
 
 def times(outcomes: Sequence[Outcome]) -> str:
-    """Return how long each part took, and what went wrong."""
+    """Return the time and the failure of each part, and the total time."""
     lines = [
         f"{each.seconds:7.1f} s  bench_{each.name}.py  {each.trouble}".rstrip()
         for each in outcomes
@@ -127,7 +127,7 @@ def times(outcomes: Sequence[Outcome]) -> str:
 
 
 def read(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Read the command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
     add("--publish", action="store_true", help="write results/ and the tables")
@@ -153,10 +153,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.summary:
         print(report.everything(results(parts, PUBLISHED)))
         return 0
-    # A benchmark that is told to stop stops its children on the way out.
+    # At SIGTERM, exit through the cleanup that stops the children.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     output = SHORT if options.short else LOCAL
-    for part in parts:  # what fails is to leave no figures of another day
+    for part in parts:  # a failed part must not leave old figures
         (output / f"{part.name}.json").unlink(missing_ok=True)
     outcomes = measure(parts, output, is_short=options.short)
     found = results(parts, output)

@@ -1,9 +1,9 @@
-"""The client that the official conformance suite tests: one function per scenario.
+"""Client under test by the official conformance suite: one function per scenario.
 
-The suite starts `client.py URL` and names the scenario in the environment. It also says
-which revision its server speaks, which this client does not read: it finds out. Exit
-code 0 says that the scenario went as it should. Where one provokes an error, that error
-has to come: a client that shrugs is no better than one that falls for it.
+The suite starts `client.py URL` with the scenario in the environment. It also passes
+the protocol version of its server; this client ignores that and negotiates. Exit code 0
+means that the scenario succeeded. If a scenario provokes an error, the client must
+raise that error: to ignore the fault is a failure, too.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ PLAYS: dict[str, Callable[[], Awaitable[None]]] = {}
 
 
 def plays(*scenarios: str) -> Callable[..., Any]:
-    """Register a function as what this client does in these scenarios."""
+    """Return a decorator that registers a function for scenarios."""
 
     def register(play: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
         PLAYS.update(dict.fromkeys(scenarios, play))
@@ -44,12 +44,12 @@ def plays(*scenarios: str) -> Callable[..., Any]:
 
 
 class NothingRaisedError(Exception):
-    """A scenario provoked an error that did not come."""
+    """An expected error was not raised."""
 
 
 @asynccontextmanager
 async def expecting(error: type[Exception]) -> AsyncIterator[None]:
-    """Hold that the block raises this error, and show it on stderr."""
+    """Require that the block raises the error, and print it to stderr."""
     try:
         yield
     except error as raised:
@@ -82,7 +82,7 @@ async def reconnect() -> None:
 
 @plays("elicitation-sep1034-client-defaults")
 async def accept_defaults() -> None:
-    """Fill in nothing: what is missing comes from the form's defaults."""
+    """Return an empty form: the client fills in the defaults."""
     async with mcpwire.Client(URL, elicitation=lambda _form: {}) as client:
         await client.call_tool("test_client_elicitation_defaults", check=True)
 
@@ -95,7 +95,7 @@ async def declare_everything() -> None:
     async with mcpwire.Client(
         URL, sampling=_nobody, elicitation=_nobody, roots=[]
     ) as client:
-        await client.request("tools/list")  # it declares no tools, and serves the list
+        await client.request("tools/list")  # served, though not declared
         await client.ping()
 
 
@@ -183,7 +183,7 @@ async def load_spoilt_skill() -> None:
 
 
 async def browse(url: str) -> str:
-    """Be the browser and the user who says yes; return where that leads to."""
+    """Act as a browser whose user consents; return the redirect's URL."""
     import httpx
 
     async with httpx.AsyncClient() as browser:
@@ -191,7 +191,7 @@ async def browse(url: str) -> str:
 
 
 def oauth(**options: Any) -> mcpwire.OAuth:
-    """Return the authorization of a program with `browse` as its user."""
+    """Return an OAuth authorization with `browse` as the browser."""
     return mcpwire.OAuth(
         redirect_uri=REDIRECT_URI,
         ask=browse,
@@ -201,7 +201,7 @@ def oauth(**options: Any) -> mcpwire.OAuth:
 
 
 async def use(auth: object, *, calls: int = 1) -> None:
-    """Do what needs a token: list the tools, and call the first of them."""
+    """List the tools and call the first one, which requires a token."""
     target = mcpwire.Http(URL, auth=auth)
     async with mcpwire.Client(target) as client:
         tools = await client.list_tools()
@@ -306,7 +306,7 @@ async def use_enterprise_login() -> None:
 
 
 def _credentials(*names: str) -> dict[str, Any]:
-    """Return what the suite hands out; it does not say for which issuer."""
+    """Return the suite's credentials; the suite does not name their issuer."""
     return {"issuer": "discovered"} | {name: CONTEXT[name] for name in names}
 
 

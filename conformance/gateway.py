@@ -1,7 +1,7 @@
-"""The gateway before the server that the official conformance suite tests.
+"""Gateway to the server under test by the official conformance suite.
 
-What the suite asks of `server.py` it asks of the gateway here; the server behind it is
-a process of its own, over stdio or HTTP, and keeps its names.
+The suite runs the scenarios of `server.py` against the gateway; the server behind it is
+a process of its own, over stdio or HTTP, and its names are unchanged.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def main() -> None:
 
 
 def serve(target: mcpwire.Stdio | mcpwire.Http, port: int) -> None:
-    """Serve the gateway before that one server until somebody ends it."""
+    """Serve a gateway to the one server until the process is stopped."""
     names = mcpwire.NamePolicy.bare()
     gateway = mcpwire.Gateway({"fixture": target}, names=names, on_error="raise")
     gateway.run(http=f"{HOST}:{port}")
@@ -47,7 +47,7 @@ def serve(target: mcpwire.Stdio | mcpwire.Http, port: int) -> None:
 
 @contextmanager
 def server_over_http() -> Iterator[str]:
-    """Run the server on a port of its own."""
+    """Run the server on a free port; yield its URL."""
     with socket.socket() as keeper:
         keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         keeper.bind((HOST, 0))
@@ -62,17 +62,17 @@ def server_over_http() -> Iterator[str]:
 
 
 def await_port(process: subprocess.Popen[bytes], port: int) -> None:
-    """Return when somebody answers on the port.
+    """Wait until the port accepts a connection.
 
     Raises:
-        RuntimeError: Nobody does, or the process ended.
+        RuntimeError: The port did not open in time, or the process ended.
     """
     until = time.monotonic() + START_TIMEOUT
     while process.poll() is None and time.monotonic() < until:
         try:
             socket.create_connection((HOST, port)).close()
         except OSError:
-            time.sleep(POLL)  # nothing says when a port opens
+            time.sleep(POLL)  # no event reports that a port is open
         else:
             return
     raise RuntimeError(f"the server did not come up on port {port}")

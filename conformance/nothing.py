@@ -1,7 +1,7 @@
-"""Does nothing: as a server it answers with errors, as a client it says it is done.
+"""Control program: a server that returns only errors, a client that reports success.
 
-`run.py --control` puts it to the suite in place of `server.py` and `client.py`, to see
-how much of the suite passes without any knowledge of the protocol.
+`run.py --control` runs it in place of `server.py` and `client.py`, to count the
+scenarios that pass without an implementation of the protocol.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import sys
 
 
 class Refusal(http.server.BaseHTTPRequestHandler):
-    """Answers each request with the same JSON-RPC error."""
+    """A handler that returns the same JSON-RPC error to each request."""
 
     protocol_version = "HTTP/1.1"
 
     def refuse(self) -> None:
-        """Answer with an error, and with the request's id where that is to be found."""
+        """Return an error, with the request's id if it can be parsed."""
         text = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         try:
             id = json.loads(text)["id"]
@@ -33,10 +33,10 @@ class Refusal(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    do_GET = do_POST = do_DELETE = refuse  # noqa: N815 - the names http.server wants
+    do_GET = do_POST = do_DELETE = refuse  # noqa: N815 - names of http.server
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing of it."""
+        """Suppress the log."""
 
 
 if __name__ == "__main__":

@@ -1,13 +1,13 @@
-"""Put `client.py` and `server.py` to the official conformance suite, leg by leg.
+"""Run the official conformance suite on client, server and gateway, leg by leg.
 
     python conformance/run.py                          # every leg
     python conformance/run.py --leg C4 --scenario auth/dpop --verbose
-    python conformance/run.py --unshared               # nothing counts for two legs
-    python conformance/run.py --pin                    # write down what has to succeed
-    python conformance/run.py --write                  # the table in README.md
-    python conformance/run.py --control                # how far one gets doing nothing
+    python conformance/run.py --unshared               # share no results between legs
+    python conformance/run.py --pin                    # write the pins
+    python conformance/run.py --write                  # write the table in README.md
+    python conformance/run.py --control                # score of doing nothing
 
-`make conformance` installs the suite and runs this. Exit code 1: something is red.
+`make conformance` installs the suite and runs this. Exit code 1: a scenario failed.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def arguments() -> argparse.Namespace:
 async def run_clients(
     leg: Leg, wanted: Collection[str], *, control: bool = False
 ) -> list[Run]:
-    """Run scenarios, two at a time, and those with a stopwatch by themselves."""
+    """Run scenarios two at a time, and those that measure time alone."""
     slots = asyncio.Semaphore(AT_ONCE)
     program = NOTHING if control else CLIENT
 
@@ -81,7 +81,7 @@ async def run_clients(
 async def run_server(
     leg: Leg, wanted: Collection[str] | None, *, control: bool = False
 ) -> tuple[list[Run], Stand]:
-    """Put a server to a leg, and leave out what is run beside what it is about."""
+    """Run a server through a leg; drop scenarios that do not belong to the leg."""
     runs, ended = await stand(leg, wanted, NOTHING if control else None)
     if leg.runs_unscored:
         scored = await list_scenarios(leg)
@@ -93,7 +93,7 @@ async def run_server(
 
 
 async def pin(leg: Leg, scenarios: Collection[str] | None) -> bool:
-    """Write down what succeeds now where nothing is red but the pins themselves."""
+    """Pin the checks of runs without failures; return whether all have pins."""
     offered = await list_scenarios(leg)
     old = leg.pinned() if leg.pins.exists() else {}
     new = {scenario: old.get(scenario) for scenario in offered}
@@ -118,7 +118,7 @@ async def pin(leg: Leg, scenarios: Collection[str] | None) -> bool:
 
 
 class Proof:
-    """Runs legs against their pins; what one has run counts for those that share it."""
+    """Runs of legs against their pins; legs share results of equal scenarios."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.scenarios: Collection[str] | None = options.scenario
@@ -127,7 +127,7 @@ class Proof:
         self.known: dict[tuple[str, str], Run] = {}
 
     async def prove(self, leg: Leg) -> report.LegResult:
-        """Run a leg."""
+        """Run a leg and return its result."""
         begin = time.monotonic()
         pins = leg.pinned()
         wanted = [name for name in pins if name in (self.scenarios or pins)]
@@ -171,7 +171,7 @@ def _judged(
 async def prove_all(
     proof: Proof, legs: Sequence[Leg], *, verbose: bool
 ) -> list[report.LegResult]:
-    """Run legs of clients one by one, and two of servers at a time."""
+    """Run client legs one by one, then server legs two at a time."""
     done: list[report.LegResult] = []
 
     def tell(result: report.LegResult) -> None:

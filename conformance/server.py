@@ -1,7 +1,7 @@
-"""The server that the official conformance suite tests.
+"""Server under test by the official conformance suite.
 
-It is written with nothing but the public names of mcpwire, one function for each tool,
-resource and prompt that the suite asks for by name, all of them in `fixture/`.
+It uses only public names of mcpwire: one function for each tool, resource and prompt
+that the suite requests by name, all in `fixture/`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import argparse
 from fixture import contents, documents, jobs, questions
 from fixture.app import server
 
-# In this order they are listed.
+# The features are listed in this order.
 PARTS = (contents, questions, documents, jobs)
 
 

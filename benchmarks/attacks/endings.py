@@ -1,4 +1,4 @@
-"""SIGTERM under load: bodies half sent, and calls that are lost."""
+"""SIGTERM under load: incomplete request bodies, and lost calls."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from attacks.scene import Scene
 
 LONGEST_S = 5.0
-"""The drain's three seconds, one for what is left on connections, and one to end."""
+"""The drain timeout of 3 s, 1 s for connections that remain, and 1 s to exit."""
 
 
 @attack("half-sent bodies at SIGTERM", "X10", "the drain's timeout", stops=True)
 async def half_bodies(scene: Scene) -> Outcome:
-    """20 connections have sent half of a body when the server is told to end."""
+    """20 connections have sent half of a body when the server receives SIGTERM."""
     begin = f"{head(scene.port)}content-length: 1000\r\n\r\n{{".encode()
     for peer in await scene.connect_many(scene.many(20)):
         with suppress(*FAILURES):
@@ -36,7 +36,7 @@ async def half_bodies(scene: Scene) -> Outcome:
 
 @attack("a flood of calls at SIGTERM", "X10", "half-closed, then read", stops=True)
 async def flood(scene: Scene) -> Outcome:
-    """32 connections call without a pause when the server is told to end."""
+    """32 connections make calls without a pause when the server receives SIGTERM."""
     first = await scene.connect()
     session = await scene.open_session(first)
     came: Counter[str] = Counter()

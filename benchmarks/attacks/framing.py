@@ -1,4 +1,4 @@
-"""What `initialize`, trailers, an upgrade and malformed requests cost."""
+"""Attacks by `initialize`, trailers, an upgrade and malformed requests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EVERY = ("x-field: value\r\n" * (PIECE // 16)).encode()
 
 
 async def initialized_with(scene: Scene, experimental: Any) -> Outcome:
-    """Open 60 sessions with such capabilities, and keep them."""
+    """Open 60 sessions with the experimental capabilities, and keep them open."""
     wanted = scene.many(60)
     request = post(scene.port, initialize({"experimental": experimental}))
     answers = [await scene.ask(request) for _ in range(wanted)]
@@ -45,7 +45,7 @@ async def initialize_of_objects(scene: Scene) -> Outcome:
 
 
 async def trailed(scene: Scene, begin: bytes, piece: bytes, most: int) -> Outcome:
-    """Send trailers until the server ends the connection, or there were enough."""
+    """Send trailers until the server closes, `most` bytes are sent, or time is up."""
     peer = await scene.connect()
     sent = 0
     deadline = time.monotonic() + 3 * scene.size.hold
@@ -78,7 +78,7 @@ async def many_trailers(scene: Scene) -> Outcome:
 
 @attack("trailers as header fields", "X03", "trailers are dropped", token=GOOD)
 async def trailers_taken(scene: Scene) -> Outcome:
-    """`Authorization`, `Host` and `Mcp-Method` that only a trailer has."""
+    """Valid `Authorization`, `Host` and `Mcp-Method` fields sent in a trailer only."""
     good = f"Bearer {GOOD}"
     right = f"127.0.0.1:{scene.port}"
     taken = []
@@ -89,7 +89,7 @@ async def trailers_taken(scene: Scene) -> Outcome:
         request = chunked(scene.port, body, fields.items())
         without = await scene.ask(request + b"\r\n")
         if without is not None and without.status < 300:
-            return  # it is not needed here
+            return  # the server does not require the field
         answer = await scene.ask(request + f"{name}: {trailer}\r\n\r\n".encode())
         if answer is not None and answer.status < 300:
             taken.append(name)
@@ -107,7 +107,7 @@ async def trailers_taken(scene: Scene) -> Outcome:
 
 @attack("upgrade to h2c", "X11", "`Upgrade` is ignored")
 async def upgraded(scene: Scene) -> Outcome:
-    """A POST that offers to go on with HTTP/2."""
+    """200 POST requests that offer an upgrade to HTTP/2."""
     fields = {
         "connection": "Upgrade, HTTP2-Settings",
         "upgrade": "h2c",
@@ -148,7 +148,7 @@ def malformed(port: int) -> list[bytes]:
 
 @attack("malformed requests", "X13", "one log line of each kind a second")
 async def flood_of_malformed(scene: Scene) -> Outcome:
-    """18 kinds of malformed requests, over and over."""
+    """18 kinds of malformed requests, repeated by 4 concurrent senders."""
     requests = malformed(scene.port)
     deadline = time.monotonic() + scene.size.hold
     sent = 0

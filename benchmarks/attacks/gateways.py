@@ -1,4 +1,4 @@
-"""Processes behind a gateway."""
+"""An attack on the number of upstream processes of a gateway."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ UPSTREAMS = 2
 
 
 def gateway_options(size: Size) -> dict[str, Any]:
-    """Return the bound on sets at a size that is not the whole one."""
+    """Return the limit of upstream sets; the default one at full size."""
     return {} if size.scale == 1 else {"sets": size.many(SETS)}
 
 
@@ -29,7 +29,7 @@ def gateway_options(size: Size) -> dict[str, Any]:
     has_peers=False,
 )
 async def gateway_sessions(scene: Scene) -> Outcome:
-    """120 sessions at a gateway before two servers on stdio; then each lists tools."""
+    """120 sessions at a gateway for two stdio servers; each then lists the tools."""
     pid = scene.running.process.pid
 
     def processes() -> int:

@@ -1,11 +1,11 @@
-"""The honest client: a process of its own, which reports each call as a line of JSON.
+"""Honest client: a process that reports each of its calls as a line of JSON.
 
     python -m attacks.honest PORT TOOL
 
-One kept connection calls a tool of its session every 50 ms; once a second another
-connection is opened for a session of its own, one call in it, and its end. The end of
-stdin ends it. With TOKEN in the environment both show a bearer token, the second one a
-fresh one each time.
+One persistent connection calls a tool in its session every 50 ms. Once a second a new
+connection opens a session, makes one call and deletes the session. The process exits
+at the end of stdin. With TOKEN in the environment both send a bearer token; each new
+connection sends a different one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ writing = threading.Lock()
 
 
 def tell(**said: Any) -> None:
-    """Write one line."""
+    """Write one line of JSON to stdout."""
     with writing:
         print(json.dumps(said), flush=True)
 
@@ -48,11 +48,11 @@ class Client:
             self.fields["authorization"] = f"Bearer {token}"
 
     def send(self, body: bytes | None, verb: str = "POST") -> wire.Answer:
-        """Return the answer to a request, which was taken.
+        """Send a request; return its successful response.
 
         Raises:
             OSError: The connection failed.
-            ConnectionError: It was refused with a status.
+            ConnectionError: The response has a status of 300 or above.
         """
         self.connection.request(verb, "/mcp", body, self.fields)
         response = self.connection.getresponse()
@@ -70,7 +70,7 @@ class Client:
         self.send(wire.message("notifications/initialized", is_request=False))
 
     def call(self, tool: str) -> None:
-        """Call the tool."""
+        """Call the tool; raise `ConnectionError` unless it returns a result."""
         if not self.send(wire.call(tool, text="hi")).is_result:
             raise ConnectionError("the call failed")
 
@@ -80,12 +80,12 @@ class Client:
 
 
 def reason(error: Exception) -> str:
-    """Return a failure in short."""
+    """Return the status in an error's text, or else the name of its type."""
     return str(error) if "status" in str(error) else type(error).__name__
 
 
 def keep_calling(port: int, tool: str, token: str) -> None:
-    """Call on the kept connection, and go on with another one where that fails."""
+    """Call on the persistent connection until the end; reconnect after a failure."""
     client, is_open = Client(port, token), False
     due = time.monotonic()
     while not ended.wait(max(0.0, due - time.monotonic())):
@@ -105,7 +105,7 @@ def keep_calling(port: int, tool: str, token: str) -> None:
 
 
 def keep_coming(port: int, tool: str, token: str) -> None:
-    """Come as a newcomer each second."""
+    """Open a new connection and session each second until the end."""
     number = 0
     due = time.monotonic() + NEW_EVERY_S / 2
     while not ended.wait(max(0.0, due - time.monotonic())):
@@ -124,7 +124,7 @@ def keep_coming(port: int, tool: str, token: str) -> None:
 
 
 def main(port: str, tool: str) -> None:
-    """Do both until stdin ends."""
+    """Run both loops until stdin ends."""
     token = os.environ.get("TOKEN", "")
     threads = [
         threading.Thread(target=each, args=(int(port), tool, token))

@@ -1,4 +1,4 @@
-"""An issuer that takes its time for tokens that it does not know (RFC 7662)."""
+"""Token issuer whose introspection of unknown tokens is slow (RFC 7662)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GOOD = "good"
 
 
 class Issuer:
-    """Answers at once what begins with "good", and everything else after a second."""
+    """Introspection endpoint: no delay for tokens in "good...", 1 s for others."""
 
     audience = ""
 
@@ -26,7 +26,7 @@ class Issuer:
     @classmethod
     @asynccontextmanager
     async def opened(cls) -> AsyncIterator[Issuer]:
-        """Listen on a free port."""
+        """Yield an issuer that listens on a free port."""
         found: list[Issuer] = []
 
         async def answer(
@@ -47,7 +47,7 @@ class Issuer:
     async def answer(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        """Answer one request."""
+        """Read one introspection request and write its response."""
         head = await reader.readuntil(b"\r\n\r\n")
         fields = [line.partition(b":") for line in head.lower().split(b"\r\n")]
         sizes = [int(value) for name, _, value in fields if name == b"content-length"]

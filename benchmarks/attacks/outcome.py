@@ -1,4 +1,4 @@
-"""The verdict on an attack, and the tables of all of them."""
+"""The verdict on an attack, and the tables of all attacks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from attacks.scene import Latency, State
 
 LOG_BYTES_PER_S = 4_096
-"""A line of each kind a second."""
+"""Enough for one line of each kind per second."""
 
 LOG_BYTES = 16_384
 
@@ -43,11 +43,11 @@ HEADS = (
 )
 
 Measured = dict[str, dict[str, Figures]]
-"""Figures by server, by attack."""
+"""Figures by server, then by attack."""
 
 
 def failures(figures: Figures) -> list[str]:
-    """Return what one attack did to a server that it should not have done."""
+    """Return a text for each harm that an attack did to a server."""
     found = []
     if figures.outcome.holds is False:
         found.append(f"outcome: {figures.outcome.text}")
@@ -71,7 +71,7 @@ def failures(figures: Figures) -> list[str]:
 
 
 def _memory_kept(after: State, second: State | None, before: State) -> list[str]:
-    """Return what is wrong with it: a second attack adds more, or there was none."""
+    """Return the failure, unless a second attack was made and added little memory."""
     if second is not None and second.rss_mib <= after.rss_mib * GROWTH:
         return []
     text = f"memory: {before.rss_mib:.0f} MiB before, {after.rss_mib:.0f} MiB after"
@@ -98,7 +98,7 @@ def _times(latencies: Sequence[Latency], name: str) -> str:
 
 
 def row(name: str, figures: Figures) -> list[str]:
-    """Return the row of one attack: before, meanwhile (or at the peak), after."""
+    """Return the row of one attack: figures before, during (or at the peak), after."""
     states = [figures.before, figures.peak, figures.after]
     memory = [None if each is None else each.rss_mib for each in states]
     descriptors = ["-" if each is None else str(each.descriptors) for each in states]
@@ -127,7 +127,7 @@ def of_server(name: str, by_attack: Mapping[str, Figures]) -> str:
 
 
 def tests_of(item: str, tests: Path) -> list[Path]:
-    """Return the test files with the id of an item in a marker."""
+    """Return the test files that have a marker with the item's id."""
     marker = re.compile(rf"\battack\([^)]*\"{item}\"")
     return [
         path
@@ -141,7 +141,7 @@ def what_is_attacked(
     measured: Mapping[str, Figures],
     root: Path,
 ) -> str:
-    """Return the table of attacks, bounds and tests; ours decides on the verdict."""
+    """Return the table of attacks, bounds and tests; the verdict is on mcpwire."""
     rows = []
     for attack in attacks:
         tests = tests_of(attack.item, root / "tests")
@@ -159,17 +159,17 @@ def what_is_attacked(
 
 
 def render(attacks: Sequence[Attack], measured: Measured, root: Path) -> str:
-    """Return everything that stands between the marks."""
+    """Return all content between the markers: the overview and each server's table."""
     parts = [what_is_attacked(attacks, measured.get(OURS, {}), root)]
     parts += [of_server(name, found) for name, found in measured.items() if found]
     return "\n\n".join(parts)
 
 
 def written(text: str, content: str) -> str:
-    """Return a text with this content between its marks.
+    """Return the text with the content between its markers.
 
     Raises:
-        ValueError: It has no such marks.
+        ValueError: The text lacks a marker.
     """
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)

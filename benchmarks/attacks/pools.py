@@ -1,4 +1,4 @@
-"""What all clients share: sessions, listens, questions, tasks, threads, issuers."""
+"""Attacks on shared resources: sessions, listens, elicitations, tasks, threads."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ LISTENED = b"notifications/subscriptions/acknowledged"
 
 
 def session_options(size: Size) -> dict[str, Any]:
-    """Return as many sessions as the server has by default; they do not end."""
+    """Return the default limit of sessions at this size, with a long idle timeout."""
     return {"sessions": size.many(10_000), "idle": 4 * size.idle}
 
 
 @attack("12,000 sessions", "X07", SHARE, options=session_options)
 async def many_sessions(scene: Scene) -> Outcome:
-    """One client opens 12,000 sessions, at 10,000 in all."""
+    """One client opens 12,000 sessions; the server allows 10,000."""
     is_there = await scene.honest_session()
     wanted = scene.many(12_000)
     numbers = count()
@@ -49,12 +49,12 @@ async def many_sessions(scene: Scene) -> Outcome:
 
 
 def listen_options(size: Size) -> dict[str, Any]:
-    """Return the bound on listens at this size."""
+    """Return the limit of listens at this size."""
     return {"limits": {"listens": size.many(1_024)}}
 
 
 async def listens(scene: Scene, source: str) -> bool:
-    """Open a `subscriptions/listen`; tell whether it was acknowledged."""
+    """Open a `subscriptions/listen`; return whether it was acknowledged."""
     wanted = {"notifications": {"toolsListChanged": True}}
     with suppress(*FAILURES):
         peer = await scene.connect(source)
@@ -65,7 +65,7 @@ async def listens(scene: Scene, source: str) -> bool:
 
 @attack("1,100 listens", "X07", SHARE, options=listen_options, descriptors=4_096)
 async def many_listens(scene: Scene) -> Outcome:
-    """One client opens 1,100 `subscriptions/listen`, at 1,024 in all."""
+    """One client opens 1,100 `subscriptions/listen`; the server allows 1,024."""
     opened = 0
     for _ in range(scene.many(1_100)):
         opened += await listens(scene, "127.0.0.2")
@@ -75,13 +75,13 @@ async def many_listens(scene: Scene) -> Outcome:
 
 
 def question_options(size: Size) -> dict[str, Any]:
-    """Return as many sessions as there are questions."""
+    """Return a limit of sessions that equals the number of elicitations."""
     return {"sessions": size.many(200), "json": False, "idle": 4 * size.idle}
 
 
 @attack("abandoned questions", "X07", SHARE, options=question_options)
 async def abandoned_questions(scene: Scene) -> Outcome:
-    """One client leaves 200 questions of 200 sessions open, at 200 sessions."""
+    """One client leaves elicitations open in 200 sessions; the server allows 200."""
     wanted = scene.many(200)
     asked = 0
     done = message("notifications/initialized", is_request=False)
@@ -100,13 +100,13 @@ async def abandoned_questions(scene: Scene) -> Outcome:
 
 
 def task_options(size: Size) -> dict[str, Any]:
-    """Return the bound on tasks of a principal at this size."""
+    """Return the limit of tasks of a principal at this size."""
     return {"tasks": size.many(100)}
 
 
 @attack("100 tasks", "X07", SHARE, options=task_options, has_peers=False)
 async def many_tasks(scene: Scene) -> Outcome:
-    """One client has 100 tasks under way, as many as one may."""
+    """One client starts 102 tasks; the server allows 100 for each principal."""
     seconds = 2 * scene.size.hold
     params = {"name": "work", "arguments": {"seconds": seconds}}
     request = stateless(scene.port, "tools/call", params, "work")
@@ -133,7 +133,7 @@ async def many_tasks(scene: Scene) -> Outcome:
     options=lambda size: {"threads": size.many(64)},
 )
 async def abandoned_calls(scene: Scene) -> Outcome:
-    """One client makes 64 calls that each keep a thread, and leaves."""
+    """One client makes 64 calls that each block a thread, and disconnects."""
     first = await scene.connect()
     session = await scene.open_session(first)
     seconds = scene.size.hold
@@ -161,7 +161,7 @@ async def abandoned_calls(scene: Scene) -> Outcome:
 
 @attack("bad tokens", "X07", SHARE, token=GOOD, has_peers=False)
 async def bad_tokens(scene: Scene) -> Outcome:
-    """200 bad tokens at once, again and again, at an issuer that takes a second."""
+    """200 concurrent bad tokens, repeated; the issuer takes a second for each."""
     deadline = time.monotonic() + scene.size.hold
     numbers = count()
 

@@ -1,11 +1,11 @@
-"""One attack on one server: it is started, watched beside an honest client, and ended.
+"""One attack on one server, observed beside an honest client.
 
 ::
 
     warm-up ──► before ──► the attack ──► its sockets closed ──► after
 
-Memory and descriptors are those of the server's process and its children, read from
-`/proc` twenty times a second.
+Memory and descriptors are read from `/proc` twenty times a second, for the server's
+process and its children.
 """
 
 from __future__ import annotations
@@ -38,42 +38,42 @@ if TYPE_CHECKING:
 HERE = Path(__file__).resolve().parent
 SAMPLE_S = 0.05
 CALL_S = 10.0
-"""How long a call of the honest client may take; it gives up then."""
+"""The honest client's timeout for a call."""
 
 QUIET_S = 1.0
-"""The samples of so long count as one figure."""
+"""The period whose samples are combined into one figure."""
 
 ALLOCATOR = {"MALLOC_TRIM_THRESHOLD_": "131072"}
-"""The default of glibc, given as fixed: else up to 64 MiB stay after large blocks."""
+"""glibc's default, set explicitly: else it adapts, and keeps up to 64 MiB free."""
 
 WARM_UP_S = 1.5
 KILL_AFTER_S = 20.0
 MIB = 1024 * 1024
 GROWTH = 1.1
-"""By how much memory may grow: from before to after, and from one attack to two."""
+"""The factor by which memory may grow after one attack, and again after a second."""
 
 FAILURES = (OSError, EOFError, ValueError, IndexError)
-"""What a connection fails with that a server lets go of."""
+"""The errors of a connection that the server has closed or reset."""
 
 OURS, FASTMCP, SDK = "mcpwire", "FastMCP", "Python SDK"
 
 
 @dataclass(frozen=True)
 class Size:
-    """How large an attack is, and how long it goes on."""
+    """The size of an attack, and its times in seconds."""
 
     scale: float = 1.0
     before: float = 3.0
     hold: float = 8.0
     settle: float = 25.0
-    """How long the server has until its memory and descriptors must be back."""
+    """The time within which memory and descriptors must return to normal."""
     idle: float = 5.0
-    """When an idle session ends."""
+    """The idle timeout of sessions."""
     clock: float = 2.0
-    """When a silent connection, or one that does not read, ends."""
+    """The timeout of connections that send nothing or do not read."""
 
     def many(self, number: int) -> int:
-        """Return a number of the attack, or of a bound, at this size."""
+        """Return a number of an attack, or a limit, scaled to this size; at least 2."""
         return max(2, round(number * self.scale))
 
 
@@ -82,41 +82,41 @@ SMALL = Size(scale=0.03, before=0.6, hold=2.0, settle=10.0, idle=1.0, clock=0.5)
 
 @dataclass(frozen=True)
 class Outcome:
-    """What an attack saw itself."""
+    """The result that an attack itself observed."""
 
     text: str
     holds: bool | None = None
-    """Whether that is as it should be; ``None`` where only the figures tell."""
+    """Whether the result is as expected; ``None`` if the figures alone decide."""
 
 
 @dataclass(frozen=True)
 class Attack:
-    """An attack, and the server that it is meant for."""
+    """An attack and the configuration of its server."""
 
     name: str
     item: str
-    """The id of what it shows, as the tests' marker has it."""
+    """The id of the attacked item, as in the tests' marker ``attack``."""
     run: Callable[[Scene], Awaitable[Outcome]]
     bound: str
-    """What bounds it in mcpwire, for the table."""
+    """The limit in mcpwire that applies, as text for the table."""
     options: Callable[[Size], dict[str, Any]] = lambda _: {}
-    """More options of the server."""
+    """A function that returns additional options of the server."""
     descriptors: int = 2_048
     tool: str = "echo"
-    """What the honest client calls."""
+    """The tool that the honest client calls."""
     token: str = ""
     program: str = ""
-    """A program of ours in place of the usual one; peers have none then."""
+    """A program in place of `mcpwire_server.py`."""
     has_peers: bool = True
     stops: bool = False
-    """Whether the server is ended by it."""
+    """Whether the attack ends the server."""
 
 
 ATTACKS: list[Attack] = []
 
 
 def attack(name: str, item: str, bound: str, **options: Any) -> Callable[..., Any]:
-    """Register a function as an attack."""
+    """Return a decorator that registers a function as an attack."""
 
     def register(run: Callable[[Scene], Awaitable[Outcome]]) -> Any:
         ATTACKS.append(Attack(name, item, run, bound, **options))
@@ -129,14 +129,14 @@ def attack(name: str, item: str, bound: str, **options: Any) -> Callable[..., An
 
 
 def foreign(place: str, script: str, **environment: str) -> Program:
-    """Return a program of an environment of its own."""
+    """Return a server program that runs in a peer's own environment."""
     python = PEERS / place / "bin/python"
     command = (str(python), str(HERE / "servers" / script))
     return Program(command, (python,), environment)
 
 
 def programs(attack: Attack) -> dict[str, Program]:
-    """Return the servers that an attack is run on, as far as they are installed."""
+    """Return the installed servers to run an attack on, by name."""
     script = attack.program or "mcpwire_server.py"
     found = {OURS: Program((sys.executable, str(HERE / "servers" / script)))}
     if attack.has_peers:
@@ -148,14 +148,14 @@ def programs(attack: Attack) -> dict[str, Program]:
 
 @dataclass(frozen=True)
 class Running:
-    """A server that runs."""
+    """A running server."""
 
     port: int
     process: subprocess.Popen[Any]
     log: Path
 
     def log_text(self) -> str:
-        """Return what it has written to stdout and stderr."""
+        """Return the server's output to stdout and stderr."""
         return self.log.read_text("utf-8", errors="replace")
 
 
@@ -163,7 +163,7 @@ class Running:
 def started(
     program: Program, options: dict[str, Any], descriptors: int
 ) -> Iterator[Running]:
-    """Start a server with so many descriptors at most."""
+    """Yield a running server with a limit of descriptors; stop it at the end."""
     port = free_port()
     environment = {**os.environ, **program.environment, "PORT": str(port)}
     environment |= {"OPTIONS": json.dumps(options), "PYTHONDONTWRITEBYTECODE": "1"}
@@ -194,12 +194,12 @@ def started(
                 process.wait()
 
 
-# What is read of them...
+# Samples of the server's resources...
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One look at the server."""
+    """Resources of the server at one moment."""
 
     at: float
     rss_mib: float
@@ -208,7 +208,7 @@ class Sample:
 
 
 def look(pid: int) -> Sample | None:
-    """Return what the server's processes have now; ``None`` once it has ended."""
+    """Return the current resources of the server; ``None`` once it has ended."""
     try:
         members = family(pid)
     except OSError:
@@ -228,7 +228,7 @@ def look(pid: int) -> Sample | None:
 
 @asynccontextmanager
 async def watched(pid: int) -> AsyncIterator[list[Sample]]:
-    """Sample a server meanwhile."""
+    """Yield a list that grows by samples of the server until the end of the block."""
     samples: list[Sample] = []
 
     async def watch() -> None:
@@ -254,7 +254,7 @@ class HonestClient:
 
     @classmethod
     async def start(cls, port: int, tool: str, token: str) -> HonestClient:
-        """Start it."""
+        """Start the process."""
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "attacks.honest", str(port), tool),
             cwd=FOLDER,
@@ -270,7 +270,7 @@ class HonestClient:
             self.calls.append(json.loads(line))
 
     async def calm(self, seconds: float) -> None:
-        """Wait for a time, and until a call that began in it has been reported."""
+        """Wait for the seconds, and until a call that began within them is reported."""
         began = time.monotonic()
         await asyncio.sleep(seconds)
         for _ in range(round(CALL_S / SAMPLE_S)):
@@ -280,7 +280,7 @@ class HonestClient:
             await asyncio.sleep(SAMPLE_S)
 
     async def stop(self) -> None:
-        """Have it end, and read what it still says."""
+        """Stop the process, and read the rest of its reports."""
         if self.process.returncode is None:
             assert self.process.stdin is not None
             self.process.stdin.close()
@@ -292,7 +292,7 @@ class HonestClient:
 
 
 class Scene:
-    """What an attack has: connections to the server, and its size."""
+    """The means of an attack: connections to the server, and its size."""
 
     def __init__(
         self, running: Running, size: Size, honest: HonestClient, *, is_ours: bool
@@ -305,25 +305,25 @@ class Scene:
         self._honest = honest
 
     def many(self, number: int) -> int:
-        """Return a number of the attack at this size."""
+        """Return a number of the attack scaled to this size; at least 2."""
         return self.size.many(number)
 
     async def hold(self, times: float = 1.0) -> None:
-        """Wait for as long as this size says."""
+        """Wait for a multiple of this size's hold time."""
         await asyncio.sleep(self.size.hold * times)
 
     async def connect(self, source: str = ATTACKER, receive_buffer: int = 0) -> Peer:
-        """Open a connection, which is closed after the attack.
+        """Open a connection that `close` closes after the attack.
 
         Raises:
-            OSError: The server does not take it.
+            OSError: The server does not accept the connection.
         """
         peer = await Peer.connect(self.port, source, receive_buffer)
         self.peers.append(peer)
         return peer
 
     async def connect_many(self, number: int, **options: Any) -> list[Peer]:
-        """Open as many connections as the server takes of so many."""
+        """Try to open a number of connections; return the accepted ones."""
         found = []
         for _ in range(number):
             with suppress(*FAILURES):
@@ -331,7 +331,7 @@ class Scene:
         return found
 
     async def ask(self, request: bytes, source: str = ATTACKER) -> Answer | None:
-        """Return the answer to one request on a connection of its own, if one came."""
+        """Send a request on a new connection; return its response or ``None``."""
         peer = None
         try:
             peer = await Peer.connect(self.port, source)
@@ -343,16 +343,16 @@ class Scene:
                 peer.close()
 
     async def open_session(self, peer: Peer, capabilities: Any = None) -> str:
-        """Open a session on a connection and return its id; "" where it is refused."""
+        """Open a session on a connection; return its id, "" if it is refused."""
         body = initialize_message(capabilities)
         return (await peer.ask(post(self.port, body))).session
 
     def in_session(self, session: str, body: bytes) -> bytes:
-        """Return a POST of a session."""
+        """Return a POST request within a session."""
         return post(self.port, body, in_session(session))
 
     async def honest_session(self) -> Callable[[], Awaitable[bool]]:
-        """Open a session as an honest client; return what tells whether it is there."""
+        """Open a session from the honest address; return a function that checks it."""
         peer = await self.connect(HONEST)
         session = await self.open_session(peer)
         peer.close()
@@ -368,30 +368,30 @@ class Scene:
 
     @property
     def let_go(self) -> int:
-        """How many of the attack's connections the server has ended."""
+        """The number of the attack's connections that the server has ended."""
         return sum(not peer.is_established for peer in self.peers)
 
     def about_connections(self) -> Outcome:
-        """Return how many connections the server has ended, which should be all."""
+        """Return the outcome, which holds if the server has ended all connections."""
         return Outcome(
             f"{self.let_go} of {len(self.peers)} connections ended by the server",
             self.let_go == len(self.peers),
         )
 
     async def terminate(self) -> None:
-        """Have the honest client stop, and send SIGTERM to the server."""
+        """Stop the honest client, then send SIGTERM to the server."""
         await self._honest.stop()
         self.running.process.send_signal(signal.SIGTERM)
 
     async def ended(self) -> float:
-        """Wait until the server has ended; return how long that took."""
+        """Wait until the server has ended, at most 20 s; return the seconds waited."""
         began = time.monotonic()
         with suppress(subprocess.TimeoutExpired):
             await asyncio.to_thread(self.running.process.wait, KILL_AFTER_S)
         return time.monotonic() - began
 
     async def descriptors(self) -> int:
-        """Return the fewest descriptors that the server has within a second."""
+        """Return the minimum number of the server's descriptors within a second."""
         found = []
         for _ in range(round(QUIET_S / SAMPLE_S)):
             sample = look(self.running.process.pid)
@@ -417,7 +417,7 @@ class State:
 
 @dataclass(frozen=True)
 class Latency:
-    """What the honest client met in one part of the time."""
+    """Latencies and failures of the honest client in one phase."""
 
     median_ms: float | None
     worst_ms: float | None
@@ -429,23 +429,23 @@ class Latency:
 
 @dataclass(frozen=True)
 class Figures:
-    """What one attack did to one server."""
+    """The figures of one attack on one server."""
 
     before: State
     peak: State
     after: State | None
-    """``None`` where the attack ends the server."""
+    """``None`` if the attack ends the server."""
     latencies: tuple[Latency, Latency, Latency]
     seconds: float
-    """How long the attack went on."""
+    """The duration of the attack."""
     log_bytes: int
     outcome: Outcome = field(default_factory=lambda: Outcome(""))
     second: State | None = None
-    """After a second attack, where the first one left more memory than a tenth."""
+    """After a second attack, made if memory grew by more than a tenth."""
 
 
 def quiet(samples: list[Sample]) -> State:
-    """Return the figures of the last second."""
+    """Return the lowest figures of the last second."""
     last = [each for each in samples if each.at >= samples[-1].at - QUIET_S]
     return State(
         min(each.rss_mib for each in last),
@@ -464,24 +464,24 @@ def peak(samples: list[Sample]) -> State:
 
 
 def is_back(before: State, now: State) -> bool:
-    """Tell whether the server is as it was before."""
+    """Return whether memory, descriptors and processes are back to normal."""
     return is_memory_back(before, now) and are_descriptors_back(before, now)
 
 
 def is_memory_back(before: State, now: State) -> bool:
-    """Tell whether the memory is within a tenth."""
+    """Return whether memory has grown by at most a tenth."""
     return now.rss_mib <= before.rss_mib * GROWTH
 
 
 def are_descriptors_back(before: State, now: State) -> bool:
-    """Tell whether there are no more descriptors and processes than before."""
+    """Return whether descriptors (plus 1) and processes are at most those before."""
     return (
         now.descriptors <= before.descriptors + 1 and now.processes <= before.processes
     )
 
 
 def latency(calls: list[dict[str, Any]], begin: float, end: float) -> Latency:
-    """Return what the calls met that began in a part of the time."""
+    """Return the latencies and failures of the calls that began in a phase."""
     here = [each for each in calls if begin <= each["at"] < end]
 
     def times(kind: str) -> list[float]:
@@ -500,7 +500,7 @@ def latency(calls: list[dict[str, Any]], begin: float, end: float) -> Latency:
 
 
 def options_for(attack: Attack, size: Size) -> dict[str, Any]:
-    """Return the options of the server, with short clocks."""
+    """Return the server's options for an attack, with short timeouts."""
     clocks = dict.fromkeys(SHORT_CLOCKS, size.clock)
     common = {"idle": size.idle, "drain": 3.0, "limits": clocks}
     given = attack.options(size)
@@ -508,11 +508,11 @@ def options_for(attack: Attack, size: Size) -> dict[str, Any]:
 
 
 SHORT_CLOCKS = ("head_timeout", "stall_timeout")
-"""Fields of `Limits`, as far as it has them."""
+"""Fields of `Limits` that are set to the size's timeout."""
 
 
 async def settled(samples: list[Sample], before: State, size: Size) -> None:
-    """Wait until the server is as it was before, or it has had the time for it."""
+    """Wait until the server's resources are back to normal, at most `size.settle`."""
     await asyncio.sleep(QUIET_S + SAMPLE_S)
     for _ in range(round(size.settle / SAMPLE_S)):
         if is_back(before, quiet(samples)):
@@ -521,7 +521,7 @@ async def settled(samples: list[Sample], before: State, size: Size) -> None:
 
 
 async def perform(attack: Attack, name: str, program: Program, size: Size) -> Figures:
-    """Attack a server and return the figures."""
+    """Start a server, attack it, and return the figures."""
     options = options_for(attack, size)
     async with Issuer.opened() as issuer:
         if attack.token:
@@ -540,7 +540,7 @@ async def perform(attack: Attack, name: str, program: Program, size: Size) -> Fi
 async def watched_attack(
     attack: Attack, scene: Scene, samples: list[Sample], honest: HonestClient
 ) -> Figures:
-    """Run the attack between its two calm times."""
+    """Run the attack between two calm phases, and return the figures."""
     size = scene.size
     await asyncio.sleep(WARM_UP_S)
     times = [time.monotonic()]
@@ -581,7 +581,7 @@ async def watched_attack(
 
 
 async def run_once(attack: Attack, scene: Scene) -> Outcome:
-    """Run the attack, close its connections, and return what it saw."""
+    """Run the attack, close its connections, and return its outcome."""
     try:
         return await attack.run(scene)
     except FAILURES as error:
@@ -591,5 +591,5 @@ async def run_once(attack: Attack, scene: Scene) -> Outcome:
 
 
 def running_log_size(running: Running) -> int:
-    """Return how many bytes the server has logged so far."""
+    """Return the size of the server's log in bytes."""
     return running.log.stat().st_size

@@ -1,4 +1,4 @@
-"""Connections that send nothing, or too slowly, or do not read."""
+"""Attacks by connections that send nothing, send slowly, or do not read."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ STALL_CLOCK = "a bound on unread bytes in all, a clock for what is not read"
 async def call_unread(
     scene: Scene, connections: int, tool: str, **arguments: int
 ) -> Outcome:
-    """Make calls on connections that read nothing; count those that the server has.
+    """Make calls on connections that do not read; count those the server keeps open.
 
-    A client with a closed window sees no end of its connection.
+    Counted by descriptors: a client with a closed window sees no end of a connection.
     """
     before = await scene.descriptors()
     first = await scene.connect()
@@ -46,13 +46,13 @@ async def call_unread(
 
 @attack("large answers unread", "X04", STALL_CLOCK)
 async def unread_answers(scene: Scene) -> Outcome:
-    """60 connections each ask for 10 MB and read nothing."""
+    """60 connections each request 10 MB and read nothing."""
     return await call_unread(scene, scene.many(60), "big", size=10_000_000)
 
 
 @attack("event streams unread", "X04", STALL_CLOCK, options=STREAMS)
 async def unread_streams(scene: Scene) -> Outcome:
-    """40 calls each send 16 MB of messages on a stream that is not read."""
+    """40 calls each cause 16 MB of messages on an event stream that is not read."""
     return await call_unread(scene, scene.many(40), "flow", number=200, size=80_000)
 
 
@@ -66,7 +66,7 @@ async def silent(scene: Scene) -> Outcome:
 
 @attack("half a head", "X05", HEAD_CLOCK)
 async def half_heads(scene: Scene) -> Outcome:
-    """150 connections send half a head, and no more."""
+    """150 connections send a request head without its final empty line."""
     for peer in await scene.connect_many(scene.many(150)):
         with suppress(*FAILURES):
             await peer.send(head(scene.port).encode())
@@ -76,7 +76,7 @@ async def half_heads(scene: Scene) -> Outcome:
 
 @attack("a byte a second", "X05", HEAD_CLOCK)
 async def drops(scene: Scene) -> Outcome:
-    """150 connections send a byte of a head each second."""
+    """150 connections send one byte of a request head per second."""
     peers = await scene.connect_many(scene.many(150))
     for byte in head(scene.port).encode()[: int(scene.size.hold)]:
         began = time.monotonic()
@@ -90,7 +90,7 @@ async def drops(scene: Scene) -> Outcome:
 
 @attack("more connections than descriptors", "X05", HEAD_CLOCK, descriptors=256)
 async def exhausted(scene: Scene) -> Outcome:
-    """300 silent connections, with 256 descriptors."""
+    """300 silent connections to a server with 256 descriptors."""
     await asyncio.gather(*(scene.connect_many(1) for _ in range(300)))
     await scene.hold()
     taken = scene.about_connections()
@@ -99,7 +99,7 @@ async def exhausted(scene: Scene) -> Outcome:
 
 @attack("silent GET streams", "X05", "a bound on connections", options=STREAMS)
 async def idle_streams(scene: Scene) -> Outcome:
-    """150 GET streams of 150 sessions, read by nobody: nothing is wrong with them."""
+    """150 idle GET streams of 150 sessions, which are legitimate."""
     opened = 0
     for _ in range(scene.many(150)):
         with suppress(*FAILURES):

@@ -1,4 +1,4 @@
-"""Requests as bytes, and connections that send and read exactly what an attack says."""
+"""Requests as bytes, and connections that send and read only on demand."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 HONEST, ATTACKER = "127.0.0.1", "127.0.0.2"
-"""The source addresses: two clients, as a server counts them."""
+"""The source addresses; a server counts them as two clients."""
 
 SESSION_ERA, STATELESS_ERA = "2025-11-25", "2026-07-28"
 READ_SIZE = 64 * 1024
 ids = count(1)
 TIMEOUT_S = 20.0
 ESTABLISHED = 1
-"""TCP_ESTABLISHED, as the first byte of Linux's `tcp_info` has it."""
+"""TCP_ESTABLISHED, a value of the first byte of Linux's `tcp_info`."""
 
 INFO = {"name": "attack", "version": "1"}
 CAPABILITIES = {
@@ -32,7 +32,7 @@ CAPABILITIES = {
 
 
 def message(method: str, params: Any = None, *, is_request: bool = True) -> bytes:
-    """Return a JSON-RPC message; a request has an id that no other one has."""
+    """Return a JSON-RPC message; a request has a unique id."""
     found: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
     if is_request:
         found["id"] = next(ids)
@@ -42,7 +42,7 @@ def message(method: str, params: Any = None, *, is_request: bool = True) -> byte
 
 
 def initialize(capabilities: Any = None) -> bytes:
-    """Return the request that opens a session."""
+    """Return an `initialize` request."""
     params = {
         "protocolVersion": SESSION_ERA,
         "capabilities": {"elicitation": {}} if capabilities is None else capabilities,
@@ -52,7 +52,7 @@ def initialize(capabilities: Any = None) -> bytes:
 
 
 def call(tool: str, **arguments: Any) -> bytes:
-    """Return a call of a tool, for a session."""
+    """Return a `tools/call` request of a session."""
     meta = {"progressToken": next(ids)}
     params = {"name": tool, "arguments": arguments, "_meta": meta}
     return message("tools/call", params)
@@ -61,7 +61,7 @@ def call(tool: str, **arguments: Any) -> bytes:
 def head(port: int, fields: Iterable[tuple[str, str]] = (), verb: str = "POST") -> str:
     """Return the head of a request, without the empty line at its end.
 
-    A field takes the place of the usual one of its name; an empty value drops it.
+    A field replaces the default one of its name; an empty value removes it.
     """
     usual = {
         "host": f"127.0.0.1:{port}",
@@ -74,25 +74,25 @@ def head(port: int, fields: Iterable[tuple[str, str]] = (), verb: str = "POST") 
 
 
 def post(port: int, body: bytes, fields: Iterable[tuple[str, str]] = ()) -> bytes:
-    """Return a POST with its length."""
+    """Return a POST request with a Content-Length."""
     return f"{head(port, fields)}content-length: {len(body)}\r\n\r\n".encode() + body
 
 
 def chunked(port: int, body: bytes, fields: Iterable[tuple[str, str]] = ()) -> bytes:
-    """Return a chunked POST up to its trailers, which have not ended."""
+    """Return a chunked POST request without trailers and final empty line."""
     begin = f"{head(port, fields)}transfer-encoding: chunked\r\n\r\n{len(body):x}\r\n"
     return begin.encode() + body + b"\r\n0\r\n"
 
 
 def in_session(session: str) -> list[tuple[str, str]]:
-    """Return the fields of a request of a session."""
+    """Return the header fields of a request within a session."""
     return [("mcp-session-id", session), ("mcp-protocol-version", SESSION_ERA)]
 
 
 def stateless(
     port: int, method: str, params: dict[str, Any], name: str = "", **fields: str
 ) -> bytes:
-    """Return a request that stands alone; a field with an empty value is dropped."""
+    """Return a stateless POST request; a field with an empty value is removed."""
     meta = {
         "io.modelcontextprotocol/protocolVersion": STATELESS_ERA,
         "io.modelcontextprotocol/clientCapabilities": CAPABILITIES,
@@ -110,7 +110,7 @@ def stateless(
 
 @dataclass(frozen=True)
 class Answer:
-    """What a request was answered with."""
+    """An HTTP response."""
 
     status: int
     fields: dict[str, str]
@@ -118,12 +118,12 @@ class Answer:
 
     @property
     def session(self) -> str:
-        """The id of the session that was opened."""
+        """The session id in the header; "" without one."""
         return self.fields.get("mcp-session-id", "")
 
     @property
     def message(self) -> dict[str, Any]:
-        """The last JSON-RPC message of the body."""
+        """The last JSON-RPC message of the body; empty without one."""
         text = self.body
         if self.fields.get("content-type", "").startswith("text/event-stream"):
             events = [line[5:] for line in text.splitlines() if line[:5] == b"data:"]
@@ -136,13 +136,13 @@ class Answer:
 
     @property
     def is_result(self) -> bool:
-        """Whether it is the result of a call that worked."""
+        """Whether the message is a result without `isError`."""
         result = self.message.get("result")
         return isinstance(result, dict) and not result.get("isError")
 
 
 class Peer:
-    """One connection, without a buffer of its own: what is not read stays unread."""
+    """One connection that reads only on demand: other bytes stay in the kernel."""
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
@@ -152,10 +152,10 @@ class Peer:
     async def connect(
         cls, port: int, source: str = ATTACKER, receive_buffer: int = 0
     ) -> Peer:
-        """Connect from a source address.
+        """Open a connection from a source address.
 
         Raises:
-            OSError: The server did not take the connection in time, or not at all.
+            OSError: The server did not accept the connection in time.
         """
         sock = socket.socket()
         sock.setblocking(False)
@@ -181,7 +181,7 @@ class Peer:
         return bool(info[0] == ESTABLISHED)
 
     async def send(self, data: bytes) -> None:
-        """Send all of it, as fast as the server reads.
+        """Send all bytes, as fast as the server reads.
 
         Raises:
             OSError: The connection is lost, or the server does not read.
@@ -190,28 +190,28 @@ class Peer:
             await asyncio.get_running_loop().sock_sendall(self.sock, data)
 
     async def read(self) -> Answer:
-        """Return the next answer.
+        """Read and return the next response.
 
         Raises:
-            OSError: The connection ended before its end, or it took too long.
+            EOFError, OSError: The connection ended or failed, or the time is over.
         """
         async with asyncio.timeout(TIMEOUT_S):
             return await self._answer()
 
     async def ask(self, request: bytes) -> Answer:
-        """Send a request and return its answer.
+        """Send a request and return its response.
 
         Raises:
-            OSError: As `send` and `read` do.
+            EOFError, OSError: As `send` and `read` do.
         """
         await self.send(request)
         return await self.read()
 
     async def has_sent(self, mark: bytes) -> bool:
-        """Read until the server has sent this, or an error; tell whether it has.
+        """Read until the mark or an error; return whether the mark was received.
 
         Raises:
-            OSError: As `read` does.
+            EOFError, OSError: As `read` does.
         """
         async with asyncio.timeout(TIMEOUT_S):
             while mark not in self._rest:
@@ -254,7 +254,7 @@ class Peer:
         return Answer(status, fields, body)
 
     def close(self, *, reset: bool = False) -> None:
-        """Close it; by a reset where that is said."""
+        """Close the connection, with `reset` by a TCP reset."""
         if reset and self.sock.fileno() >= 0:
             linger = struct.pack("ii", 1, 0)
             self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)

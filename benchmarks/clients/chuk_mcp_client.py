@@ -8,7 +8,7 @@ from chuk_mcp.transports.http import StreamableHTTPParameters, StreamableHTTPTra
 from chuk_mcp.transports.stdio import StdioParameters
 from leg import ARGUMENTS, NAME, parse
 
-# It ends its child behind asyncio's back, which says so each time.
+# chuk-mcp kills its child without asyncio, which logs a warning each time.
 logging.getLogger("asyncio").setLevel(logging.ERROR)
 
 

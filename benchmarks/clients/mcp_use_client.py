@@ -6,7 +6,7 @@ from contextlib import ExitStack, asynccontextmanager
 from leg import ARGUMENTS, NAME, parse
 from mcp_use import MCPClient
 
-# It logs to the output, which is for figures here.
+# mcp-use logs to stdout, which carries the figures.
 logging.getLogger("mcp_use").setLevel(logging.CRITICAL)
 
 

@@ -1,8 +1,8 @@
-"""What `bench_footprint.py` weighs and how.
+"""The measurements of `bench_footprint.py`.
 
 programs  the smallest program of each client            (in its own environment)
-install   bytes and distributions, from what is installed
-weighing  sessions and calls in flight, by their memory  (in its own environment)
-kernel    system calls that ask for memory, by strace
-starts    how long fresh interpreters take
+install   bytes and number of installed distributions
+weighing  memory of sessions and of calls in flight      (in its own environment)
+kernel    system calls for memory, counted by strace
+starts    start times of fresh interpreters
 """

@@ -1,7 +1,7 @@
-"""How much an installation is: a distribution and everything that it needs.
+"""Size of an installation: a distribution and its dependencies.
 
-Read from what is installed, so nothing is downloaded. Compiled bytecode does not count:
-it comes with the first use.
+Read from the installed files; nothing is downloaded. Compiled bytecode is not counted,
+because it is written on first use.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ COMPILED = ".pyc"
 
 
 def needed(name: str, folder: Path) -> dict[str, Distribution]:
-    """Return a distribution of that folder and all that it needs, by name."""
+    """Return a distribution in a folder and its dependencies there, by name."""
     known = {
         canonicalize_name(each.metadata["Name"]): each
         for each in distributions(path=[str(folder)])
@@ -43,7 +43,7 @@ def needed(name: str, folder: Path) -> dict[str, Distribution]:
 
 
 def size(distribution: Distribution) -> int:
-    """Return the bytes of the files that came with a distribution."""
+    """Return the size in bytes of a distribution's files."""
     paths = [Path(str(each.locate())) for each in distribution.files or ()]
     return sum(
         path.stat().st_size
@@ -53,15 +53,15 @@ def size(distribution: Distribution) -> int:
 
 
 def tree_size(folder: Path) -> int:
-    """Return the bytes of a package that is used where it stands."""
+    """Return the size in bytes of a package's source tree."""
     files = (path for path in folder.rglob("*") if "__pycache__" not in path.parts)
     return sum(path.stat().st_size for path in files if path.is_file())
 
 
 def python_install(name: str, site_packages: Path, package: Path) -> dict[str, float]:
-    """Return what an installation of that distribution is.
+    """Return the size in MiB and the number of distributions of an installation.
 
-    Its own package may stand elsewhere, where it was installed to be worked on.
+    With an editable installation the package itself is outside of `site_packages`.
     """
     everything = needed(name, site_packages)
     total = sum(map(size, everything.values()))
@@ -71,19 +71,19 @@ def python_install(name: str, site_packages: Path, package: Path) -> dict[str, f
 
 
 def version(name: str, site_packages: Path) -> str:
-    """Return the version of a distribution of that folder."""
+    """Return the version of a distribution in a folder."""
     return needed(name, site_packages)[canonicalize_name(name)].version
 
 
 def node_version(name: str, modules: Path) -> str:
-    """Return the same of a package of Node's."""
+    """Return the version of a Node package."""
     text = (modules / name / "package.json").read_text(encoding="utf-8")
     found: str = json.loads(text)["version"]
     return found
 
 
 def node_install(name: str, modules: Path) -> dict[str, float]:
-    """Return the same of a package of Node's."""
+    """Return size in MiB and number of a Node package and its dependencies."""
     found: set[Path] = set()
     waiting = [(name, modules)]
     while waiting:

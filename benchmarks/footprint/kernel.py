@@ -1,9 +1,9 @@
-"""How often calls have the kernel give or take memory, by strace.
+"""Count of the system calls for memory during tool calls, by strace.
 
     python -m footprint.kernel MODULE:FUNCTION ARGUMENT CALLS     (makes the calls)
 
-The program tells where the calls begin and end by two system calls that nothing else
-makes. What the null server asks for meanwhile is counted, too.
+The program marks the first and the last call by two system calls that no other
+code makes. The system calls of the null server in between are counted, too.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from harness.rounds import FOLDER
 MARK = "sched_yield"
 ASKS = ("mmap", "munmap", "mremap", "brk", "madvise")
 STRACE = ("strace", "-f", "--seccomp-bpf", "-e", f"trace={','.join((*ASKS, MARK))}")
-"""Only what is counted stops; everything else runs at its own speed."""
+"""strace intercepts only the counted system calls; all others run at full speed."""
 
 WARM_UP_CALLS = 1_000
 LIMIT_S = 120.0
 
 
 def is_there() -> bool:
-    """Tell whether there is an strace."""
+    """Return whether strace is installed."""
     return shutil.which("strace") is not None
 
 
 def asked(target: str, argument: str, calls: int) -> int:
-    """Return how often so many calls ask for memory.
+    """Return the number of system calls for memory in a number of calls.
 
     Raises:
-        ChildProcessError: strace could not do it.
+        ChildProcessError: strace failed.
     """
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log"
@@ -56,10 +56,10 @@ def asked(target: str, argument: str, calls: int) -> int:
 
 
 def between(lines: list[str]) -> int:
-    """Return how many lines between the two marks ask for memory.
+    """Return the number of system calls for memory between the two marks.
 
     Raises:
-        ChildProcessError: There are not two marks.
+        ChildProcessError: The number of marks is not two.
     """
     marks = [at for at, line in enumerate(lines) if f"{MARK}(" in line]
     if len(marks) != 2:
@@ -81,7 +81,7 @@ async def perform(target: str, argument: str, calls: int) -> None:
 
 
 def perform_blocking(target: str, argument: str, calls: int) -> None:
-    """Make the calls of a variant that blocks."""
+    """Make the calls of a blocking variant."""
     with load(target)(argument) as call:
         for _ in range(WARM_UP_CALLS):
             call()

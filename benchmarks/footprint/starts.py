@@ -1,4 +1,4 @@
-"""How long fresh interpreters take, and what they tell of themselves."""
+"""Start times of fresh interpreters, and the figures that they report."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ LIMIT_S = 60.0
 def run(
     command: Sequence[str], environment: Mapping[str, str]
 ) -> tuple[float, dict[str, float]]:
-    """Run a program to its end; return how long it took, in ms, and what it told.
+    """Run a program to its end; return its time in ms and the figures it printed.
 
     Raises:
-        ChildProcessError: It failed; what it said is in the message.
+        ChildProcessError: The program failed; the message has its stderr.
     """
     began = time.perf_counter()
     done = subprocess.run(
         command,
-        # What is installed has its bytecode, and so has what is imported for the first
-        # time, whatever is said of writing it here.
+        # An inherited PYTHONDONTWRITEBYTECODE would make each start compile the
+        # modules.
         env={**os.environ, "PYTHONDONTWRITEBYTECODE": "", **environment},
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -40,6 +40,6 @@ def run(
 
 
 def parsed(text: str) -> dict[str, float]:
-    """Return the figures of lines of a name and a number."""
+    """Parse the lines of a name and a number."""
     words = (line.split() for line in text.splitlines())
     return {each[0]: float(each[1]) for each in words if len(each) == 2}

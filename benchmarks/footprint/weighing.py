@@ -1,10 +1,10 @@
-"""What an idle session weighs, and what a call that is under way does.
+"""Memory of an idle session, and of a call in flight.
 
     python -m footprint.weighing SESSIONS CALLS (PATH MODULE:FUNCTION ARGUMENT)...
 
-The function is one of a variant's: a context manager that gives what calls. Standard
-library only, for it runs in every client's own environment. It needs Linux: null
-servers are stopped while calls are under way, so that none is answered.
+The function is that of a variant: its context manager yields a function that makes one
+call. Standard library only, because it runs in every client's environment. Linux only:
+null servers are stopped by SIGSTOP while calls are in flight, so that none returns.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from harness.child import load
 from footprint.programs.told import rss_kib, tell
 
 PART = 5
-"""Which part is opened before the first look: what is made once is made then."""
+"""The divisor for the sessions that are opened first, for one-time allocations."""
 
 UNDER_WAY_S = 0.5
 KIB = 1024
 
 
 def children() -> list[int]:
-    """Return the processes that this one started."""
+    """Return the ids of this process's children."""
     texts = Path("/proc/self/task").glob("*/children")
     return [int(pid) for each in texts for pid in each.read_text().split()]
 
 
 def signal_all(number: int) -> None:
-    """Send a signal to what this process started."""
+    """Send a signal to all children."""
     for pid in children():
         os.kill(pid, number)
 
 
 async def opened(target: str, argument: str, many: int, stack: AsyncExitStack) -> Any:
-    """Open so many sessions; return the last one's call."""
+    """Open a number of sessions; return the call of the last one."""
     call = None
     for _ in range(many):
         call = await stack.enter_async_context(load(target)(argument))
@@ -50,7 +50,7 @@ async def opened(target: str, argument: str, many: int, stack: AsyncExitStack) -
 
 
 async def session_kib(target: str, argument: str, many: int) -> float:
-    """Return what one more idle session weighs."""
+    """Return the memory of one more idle session in KiB."""
     async with AsyncExitStack() as stack:
         await opened(target, argument, max(2, many // PART), stack)
         before = rss_kib()
@@ -59,7 +59,7 @@ async def session_kib(target: str, argument: str, many: int) -> float:
 
 
 async def in_flight_kib(target: str, argument: str, many: int) -> float:
-    """Return what one more call under way weighs, with its connection if it has one."""
+    """Return the memory of one more call in flight in KiB, with its connection."""
     async with load(target)(argument) as call:
         for _ in range(PART):
             await call()
@@ -67,7 +67,7 @@ async def in_flight_kib(target: str, argument: str, many: int) -> float:
         try:
             tracemalloc.start()
             tasks = [asyncio.create_task(call()) for _ in range(many)]
-            await asyncio.sleep(UNDER_WAY_S)  # nothing tells that all were written
+            await asyncio.sleep(UNDER_WAY_S)  # no event reports that all were written
             held, _ = tracemalloc.get_traced_memory()
             tracemalloc.stop()
         finally:

@@ -1,7 +1,7 @@
-"""FastMCP's proxy before one server: on stdio, or over HTTP where PORT says so.
+"""FastMCP proxy for one server: on stdio, or over HTTP if PORT is set.
 
-It is given a client that stays connected: with a client that is not, or with what to
-connect to, each request opens a session of its own and closes it again.
+The proxy gets a connected client: with an unconnected one, or with a target, it opens
+and closes a session for each request.
 """
 
 import json

@@ -1,6 +1,6 @@
-"""mcp-proxy before one server: on stdio, or over HTTP where PORT says so.
+"""mcp-proxy for one server: on stdio, or over HTTP if PORT is set.
 
-It has these two ways only: over HTTP before a child, on stdio before a URL.
+It supports two directions only: HTTP to a child process, and stdio to a URL.
 """
 
 import functools
@@ -12,8 +12,8 @@ import uvicorn
 from mcp_proxy.__main__ import main
 
 upstream = json.loads(os.environ["UPSTREAM"])
-# It has no option for how long a connection may be idle; five seconds are too few where
-# others are measured meanwhile.
+# mcp-proxy has no option for the idle timeout of connections; uvicorn's 5 s are too few
+# while other programs are measured.
 uvicorn.Config = functools.partial(uvicorn.Config, timeout_keep_alive=3_600)
 words = ["--log-level", "WARNING"]
 if "PORT" in os.environ:

@@ -1,4 +1,4 @@
-"""mcpwire's `Gateway` before one server: on stdio, or over HTTP where PORT says so."""
+"""mcpwire's `Gateway` for one server: on stdio, or over HTTP if PORT is set."""
 
 import json
 import os

@@ -1,5 +1,5 @@
-"""What `bench_growth.py` lets grow: sessions that get old, and sessions that get many.
+"""Variants and axes of `bench_growth.py`: calls per session, number of sessions.
 
-sessions  the variants, each of which can be told to open more   (in the child)
-axes      the points of each axis, and how a ratio is taken      (in the parent)
+sessions  the variants, which open more sessions on request      (in the child)
+axes      the points of each axis, and their ratios              (in the parent)
 """

@@ -1,9 +1,9 @@
-"""The axes of growth: how many calls a session has seen, how many at once, how many.
+"""The axes of growth: calls made on a session, calls in flight, open sessions.
 
-What is measured at two points of an axis is measured seconds apart, and by then the
-machine is another one. So each slice lies beside one of a floor that does not grow; a
-point is that quotient, divided by the quotient at the first point. Calls at once need
-none of that: their slices lie beside each other in one process.
+Two points of an axis are measured seconds apart, and the machine's speed changes in
+between. So each slice is divided by an adjacent slice of a floor that does not grow; a
+point's ratio is this quotient divided by that of the first point. Calls in flight do
+not need a floor: their slices are adjacent in one process.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Point = dict[str, float]
 FIRST_CALLS = 100
 FIRST_SLICES = 2
 WIDTH = 32
-"""How many calls are in flight while a session gets old: nobody looks meanwhile."""
+"""Calls in flight between two points, when nothing is measured."""
 
 ONE = 1
 CPU = "cpu_us@1"
@@ -33,22 +33,22 @@ CPU = "cpu_us@1"
 
 @dataclass(frozen=True)
 class Path:
-    """One way of a call that is measured for growth."""
+    """A client or server over one transport, measured for growth."""
 
     name: str
     variant: Variant
     floor: Variant
     most_calls: int
-    """How many calls one session sees; fewer where the command line says so."""
+    """The maximum number of calls on one session, unless the command line is lower."""
 
     most_sessions: int
     prefix: tuple[str, ...] = ()
-    """What keeps it on one core while one call at a time is measured."""
+    """The command prefix that pins it to one core for one call at a time."""
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is measured at each point."""
+    """The amount of measurement at each point."""
 
     rounds: int
     slices: int
@@ -56,7 +56,7 @@ class Effort:
 
 
 def decades(most: int, first: int = FIRST_CALLS) -> list[int]:
-    """Return the powers of ten from the first one to the last."""
+    """Return `first` and its multiples by powers of ten, up to `most`."""
     points = [first]
     while points[-1] * 10 <= most:
         points.append(points[-1] * 10)
@@ -64,7 +64,7 @@ def decades(most: int, first: int = FIRST_CALLS) -> list[int]:
 
 
 def doubled(most: int) -> list[int]:
-    """Return the powers of two up to that."""
+    """Return the powers of two up to `most`."""
     return [2**n for n in range(most.bit_length())]
 
 
@@ -74,7 +74,7 @@ def cpu(child: Child, calls: int, width: int = ONE) -> float:
 
 
 def beside(child: Child, floor: Child, slices: int, calls: int) -> Point:
-    """Return a round of slices that lie beside those of the floor."""
+    """Return the medians of a round of slices that alternate with the floor's."""
     pairs = []
     for turn in range(slices):
         order = (child, floor) if turn % 2 else (floor, child)
@@ -87,7 +87,7 @@ def beside(child: Child, floor: Child, slices: int, calls: int) -> Point:
 
 
 def to_the_first(axis: str, points: dict[str, list[Point]]) -> list[dict[str, Point]]:
-    """Return each round's figures, with ratios to those at the first point."""
+    """Return each round's figures, with ratios to the first point."""
     first = next(iter(points.values()))
     return [
         {
@@ -103,21 +103,21 @@ def to_the_first(axis: str, points: dict[str, list[Point]]) -> list[dict[str, Po
 
 
 def memory(child: Child) -> Point:
-    """Return what it holds in memory."""
+    """Return the resident memory of a variant's process."""
     value = child.ask(**{"do": "memory", "with": 0})["rss_kib"]
     return {"value": value, "ratio": value}
 
 
 def order(child: Child, what: str, number: int) -> None:
-    """Have a variant do something of its own."""
+    """Call a method of the variant itself."""
     child.ask(**{"do": what, "with": number})
 
 
 def aged(path: Path, effort: Effort, most: int) -> list[dict[str, Point]]:
-    """Let one session see more and more calls.
+    """Measure one session after growing numbers of calls.
 
-    At the first point nothing may be measured for long, or it is another point: there a
-    process is opened for each round, and the last one goes on.
+    The measurement itself makes calls, so at the first point it must be short: there a
+    new process is opened for each round, and the last one is used for the other points.
     """
     points: dict[str, list[Point]] = {}
     first, *others = decades(min(most, path.most_calls))
@@ -152,7 +152,7 @@ def aged(path: Path, effort: Effort, most: int) -> list[dict[str, Point]]:
 def multiplied(
     variant: Variant, path: Path, effort: Effort, most: int
 ) -> list[dict[str, Point]]:
-    """Have more and more sessions open: one of them is called, then all in turn."""
+    """Measure growing numbers of open sessions: calls to one, then to all in turn."""
     alone: dict[str, list[Point]] = {}
     in_turn: dict[str, list[Point]] = {}
     held: dict[str, list[Point]] = {}
@@ -177,10 +177,10 @@ def multiplied(
 
 
 def widened(variant: Variant, effort: Effort, most: int) -> list[dict[str, Point]]:
-    """Have more and more calls in flight at once."""
+    """Measure growing numbers of calls in flight."""
     found = []
     with opened(variant, ()) as child:
-        for width in doubled(most):  # what is opened once is opened now
+        for width in doubled(most):  # opens the connections
             child.ask(calls=2 * width, width=width)
         for _ in range(effort.rounds):
             taken = [

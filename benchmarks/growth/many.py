@@ -1,6 +1,6 @@
-"""A thousand servers in one group, and a thousand sessions at one gateway.
+"""Variants with 1,000 servers in one group, or 1,000 sessions at one gateway.
 
-They start with one and open more when they are told to, as in `sessions`.
+They start with one and open more on request, as in `sessions`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Grouped(Sessions):
-    """Servers of one group, connected all at once."""
+    """Servers of one group, connected concurrently."""
 
     def __init__(self, group: Any, server: str) -> None:
         super().__init__(self._open_one)
@@ -34,7 +34,7 @@ class Grouped(Sessions):
         raise NotImplementedError("a group connects many at once")
 
     async def grow(self, many: int) -> dict[str, float]:
-        """Have so many servers in the group."""
+        """Connect servers until the group has `many`."""
         import mcpwire
 
         make_room(many)
@@ -61,7 +61,7 @@ async def group(server: str) -> AsyncIterator[Sessions]:
 
 @asynccontextmanager
 async def gateway(share: str) -> AsyncIterator[Sessions]:
-    """Have sessions of a gateway over HTTP, with a child each or one for all."""
+    """Yield sessions of a gateway over HTTP, with a child each or one for all."""
     upstream = str(build.build("stdio_null"))
     os.environ.update(SHARE=share, UPSTREAM=json.dumps([upstream, ["--legacy"]]))
     async with http_program(bench_gateway.PROGRAMS[bench_gateway.OURS]) as sessions:

@@ -1,7 +1,7 @@
-"""Variants that start with one session and open more when they are told to.
+"""Variants that start with one session and open more on request.
 
-Calls go to the sessions that take turns, one after the other. What was opened
-stays open.
+Calls go to a selected number of sessions in turn. Opened sessions stay open until the
+variant ends.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     Open = Callable[[], Awaitable[Call]]
 
 AT_ONCE = 20
-"""How many sessions are opened at once: the null server's queue is not long."""
+"""Sessions opened concurrently: the null server has a short accept queue."""
 
 SESSIONS_PER_NULL = 25
 
@@ -41,7 +41,7 @@ KIB = 1024
 
 
 class Sessions:
-    """Calls one session after the other."""
+    """The open sessions; each call of this object goes to the next one in turn."""
 
     def __init__(self, open_one: Open) -> None:
         self.open_one = open_one
@@ -55,7 +55,7 @@ class Sessions:
         return await self.calls[self.at]()
 
     async def grow(self, many: int) -> dict[str, float]:
-        """Have so many sessions open."""
+        """Open sessions until there are `many`."""
         make_room(many)
         while missing := many - len(self.calls):
             count = min(AT_ONCE, missing)
@@ -63,21 +63,21 @@ class Sessions:
         return {}
 
     async def take_turns(self, many: int) -> dict[str, float]:
-        """Call so many of them in turn."""
+        """Select the number of sessions that are called in turn."""
         self.at, self.turns = 0, many
         return {}
 
     async def memory(self, _: int) -> dict[str, float]:
-        """Return what the process that is measured holds in memory."""
+        """Return the resident memory of the measured process."""
         return {"rss_kib": rss_kib(self.pid)}
 
     async def files(self, _: int) -> dict[str, float]:
-        """Return how many files that process has open."""
+        """Return the number of open files of the measured process."""
         return {"files": open_files(self.pid)}
 
 
 class Served(Sessions):
-    """The same, where it is the server that is measured."""
+    """Sessions whose server is the measured process."""
 
     def __init__(self, open_one: Open, pid: int) -> None:
         super().__init__(open_one)
@@ -88,18 +88,18 @@ class Served(Sessions):
 
 
 def rss_kib(pid: int) -> float:
-    """Return what a process holds in memory, as Linux tells."""
+    """Return the resident memory of a process in KiB, on Linux."""
     text = Path(f"/proc/{pid}/statm").read_text(encoding="ascii")
     return int(text.split()[1]) * resource.getpagesize() / KIB
 
 
 def open_files(pid: int) -> int:
-    """Return how many files a process has open, as Linux tells."""
+    """Return the number of open files of a process, on Linux."""
     return len(list(Path(f"/proc/{pid}/fd").iterdir()))
 
 
 def make_room(sessions: int) -> None:
-    """Let this process and its children have the files that so many sessions need."""
+    """Raise the limit of open files to the need of `sessions`, for children, too."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = FILES_PER_SESSION * sessions + 256
     if soft < needed:
@@ -107,18 +107,18 @@ def make_room(sessions: int) -> None:
 
 
 async def begun(sessions: Sessions) -> Sessions:
-    """Open the first session and call once."""
+    """Open the first session, call once, and return the sessions."""
     await sessions.grow(1)
     await sessions()
     return sessions
 
 
-# Clients, of servers that cost almost nothing...
+# Clients of null servers...
 
 
 @asynccontextmanager
 async def clients(server: Any) -> AsyncIterator[Sessions]:
-    """Have mcpwire's clients of what `server` makes."""
+    """Yield sessions of mcpwire's clients; `server` returns the target of each."""
     import mcpwire
 
     async with AsyncExitStack() as stack:
@@ -144,9 +144,9 @@ async def stdio_client(server: str) -> AsyncIterator[Sessions]:
 
 
 class Nulls:
-    """As many null servers over HTTP as it takes for none to have many connections.
+    """HTTP null servers with at most `SESSIONS_PER_NULL` sessions each.
 
-    They poll them one by one, so that a thousand would cost more than any call.
+    A null server polls all its connections, so 1,000 would cost more than a call.
     """
 
     def __init__(self, stack: ExitStack, server: str) -> None:
@@ -155,7 +155,7 @@ class Nulls:
         self.sessions = 0
 
     def next(self) -> Serving:
-        """Return the one for the next session."""
+        """Return the null server for the next session."""
         if self.sessions % SESSIONS_PER_NULL == 0:
             started = serving(self.server, "--legacy", "--json")
             self.last = self.stack.enter_context(started)
@@ -174,7 +174,7 @@ async def http_client(server: str) -> AsyncIterator[Sessions]:
 
 
 def calling(one: Any, params: dict[str, Any]) -> Call:
-    """Return what performs a call for a floor."""
+    """Return a function that makes one call by a floor."""
 
     async def call() -> Any:
         return await one.call("tools/call", params)
@@ -207,15 +207,15 @@ async def http_floor(server: str) -> AsyncIterator[Sessions]:
                 return call
 
             yield await begun(Sessions(open_one))
-        await asyncio.sleep(0)  # where asyncio closes what was aborted
+        await asyncio.sleep(0)  # asyncio closes the aborted sockets
 
 
-# Servers, with the floors of the clients for a load...
+# Servers under the load of the client floors...
 
 
 @asynccontextmanager
 async def stdio_server(name: str) -> AsyncIterator[Sessions]:
-    """Have a server with the one session that its pipes are."""
+    """Yield the only session of a stdio server."""
     async with pipes(bench_server.PROGRAMS[name].command) as one:
 
         async def open_one() -> Call:
@@ -230,8 +230,8 @@ def http_server(name: str) -> Any:
 
 @asynccontextmanager
 async def http_program(program: Program) -> AsyncIterator[Sessions]:
-    """Have sessions of a server over HTTP."""
-    make_room(1_000)  # the server inherits it
+    """Yield sessions of an HTTP server."""
+    make_room(1_000)  # the server inherits the limit
     with listening(program) as (port, pid):
         async with AsyncExitStack() as stack:
 
@@ -244,4 +244,4 @@ async def http_program(program: Program) -> AsyncIterator[Sessions]:
                 return call
 
             yield await begun(Served(open_one, pid))
-        await asyncio.sleep(0)  # where asyncio closes what was aborted
+        await asyncio.sleep(0)  # asyncio closes the aborted sockets

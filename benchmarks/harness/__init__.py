@@ -1,12 +1,12 @@
-"""How the benchmarks measure, reckon and report; the questions stand one folder up.
+"""Measurement, statistics and reports of the benchmarks in the parent folder.
 
-measure   what is taken from one variant            (in the child interpreter)
-blocking  the same of a variant that blocks         (in the child interpreter)
-child     the child interpreter's entry
+measure   measurement of one variant                (in the child interpreter)
+blocking  measurement of a blocking variant         (in the child interpreter)
+child     entry point of the child interpreter
 rounds    interleaved rounds, pinned and unpinned   (in the parent)
 programs  servers and gateways, by `mcpwire.bench`  (in the parent)
-machine   the machine described, without names or paths
+machine   description of the machine, without names or paths
 figures   medians, ratios to the baseline, spread, budgets
 report    result files and tables
-command   the command line that every question shares
+command   the command line that all benchmarks share
 """

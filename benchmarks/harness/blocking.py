@@ -1,7 +1,7 @@
-"""What is measured of a variant that blocks; see `measure` for the others.
+"""Measurement of a blocking variant; see `measure` for the others.
 
-Calls in flight are threads here: so many call at once, on the one thing that was
-opened. What is compared with them and has no threads brings an `in_flight` of its own.
+Each call in flight has a thread here; all threads share the open variant. A variant
+without threads that is compared with these has an `in_flight` method of its own.
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ if TYPE_CHECKING:
 
 Call = Callable[[], Any]
 Laps = dict[int, list[int]]
-"""How long each call took, in nanoseconds, by how many were in flight; 0: by itself."""
+"""The latencies in nanoseconds, by number of calls in flight; 0: one at a time."""
 
 CORES = sorted(getattr(os, "sched_getaffinity", lambda _: range(1))(0))
 PLACEMENTS = {"apart": (0, 1), "together": (0, 0)}
-"""The core of the client and that of the server; anything else is left to the kernel.
+"""The cores of client and server; with any other placement the kernel chooses.
 
-That does either, for as long as both live, and waiting in a system call then takes ten
-times as long or not.
+The kernel's choice can last for the whole run, and decides whether waiting in a system
+call takes ten times as long.
 """
 
 
 def settle(pid: int, placement: str, side: int) -> None:
-    """Put a process on its core; 0 is this thread, and those that it starts."""
+    """Pin a process to its core; 0 is this thread and the threads it will start."""
     if placement in PLACEMENTS and len(CORES) > 1:
         core = CORES[PLACEMENTS[placement][side]]
         os.sched_setaffinity(pid, {core})
 
 
 def place(server: int, placement: str) -> None:
-    """Put this thread, with those that it starts, and a server where they belong."""
+    """Pin this thread, with the threads it will start, and a server to their cores."""
     settle(0, placement, 0)
     settle(server, placement, 1)
 
 
 @contextmanager
 def place_server(placement: str) -> Iterator[None]:
-    """Have a server that is started meanwhile run where it belongs, and then this."""
+    """Pin this thread to the server's core within the block, then to its own."""
     settle(0, placement, 1)
     yield
     settle(0, placement, 0)
@@ -66,7 +66,7 @@ def one_at_a_time(call: Call, calls: int) -> Figures:
 
 
 def laps(call: Call, calls: int) -> list[int]:
-    """Return how long each call of one slice took, in nanoseconds."""
+    """Return the latency of each call of one slice, in nanoseconds."""
     for _ in range(WARM_UP_CALLS):
         call()
     taken = [0] * calls
@@ -78,10 +78,10 @@ def laps(call: Call, calls: int) -> list[int]:
 
 
 def in_threads(call: Call, calls: int, width: int, taken: list[int]) -> Figures:
-    """Let so many threads call; return calls per second and CPU time per call.
+    """Call from `width` threads; return calls per second and CPU time per call.
 
-    A call with `threads` of its own is made by fewer: what it is to be compared with.
-    `taken` gets how long each took.
+    If the call has an attribute `threads`, it limits their number, for comparison.
+    The latencies are added to `taken`.
     """
     threads = min(width, getattr(call, "threads", width))
     failures: list[BaseException] = []
@@ -103,7 +103,7 @@ def in_threads(call: Call, calls: int, width: int, taken: list[int]) -> Figures:
                 start = perf_counter_ns()
                 call()
                 mine.append(perf_counter_ns() - start)
-        except BaseException as error:  # noqa: BLE001 - raised below, where it is seen
+        except BaseException as error:  # noqa: BLE001 - raised again below
             failures.append(error)
             together.abort()
         taken.extend(mine)
@@ -124,7 +124,7 @@ def in_threads(call: Call, calls: int, width: int, taken: list[int]) -> Figures:
 
 
 def summed_up(taken: Laps) -> Figures:
-    """Return the percentiles of all slices, for each number in flight."""
+    """Return the percentiles over all slices, by number of calls in flight."""
     return {
         f"{name}@{width}" if width else name: value
         for width, each in taken.items()
@@ -133,7 +133,7 @@ def summed_up(taken: Laps) -> Figures:
 
 
 def answer(call: Call, request: dict[str, Any], taken: Laps) -> Figures:
-    """Measure what one request asks for; `taken` gathers the laps of all slices."""
+    """Measure the slice of a request; `taken` collects the laps of all slices."""
     calls, width = request.get("calls"), request.get("width")
     if not calls:
         return summed_up(taken)
@@ -149,7 +149,7 @@ def answer(call: Call, request: dict[str, Any], taken: Laps) -> Figures:
 
 
 def serve(variant: Any) -> None:
-    """Open the variant, say so, and answer requests until stdin ends."""
+    """Open the variant, print a first line, and answer requests until stdin ends."""
     taken: Laps = {}
     with variant as call:
         print("{}", flush=True)

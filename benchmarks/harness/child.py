@@ -1,11 +1,11 @@
-"""The child interpreter: holds one variant open and measures a slice when asked.
+"""The child interpreter: keeps one variant open and measures slices on request.
 
     python -m harness.child module:function ARGUMENT
 
-A variant is a context manager made by a function of one argument (what to connect to);
-it gives a function without arguments that performs one call. Both are async, or neither
-is, where what blocks is measured. Requests and
-answers are JSON lines on stdin and stdout; the end of stdin closes the variant.
+A variant is a context manager returned by a function of one argument (the target); it
+yields a function without arguments that makes one call. Both are async, or neither for
+a blocking variant. Requests and responses are JSON lines on stdin and stdout; the end
+of stdin closes the variant.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from harness import blocking, measure
 
 
 def load(target: str) -> Any:
-    """Return the object that ``module:name`` names."""
+    """Import and return the object ``module:name``."""
     module, _, name = target.partition(":")
     return getattr(importlib.import_module(module), name)
 
@@ -28,9 +28,9 @@ def load(target: str) -> Any:
 async def answer(
     call: measure.Call, request: dict[str, Any], taken: list[int]
 ) -> measure.Figures:
-    """Measure what one request asks for; `taken` gathers the laps of all slices.
+    """Measure the slice of a request; `taken` collects the laps of all slices.
 
-    A request with `do` is for the variant itself, which has a method of that name.
+    A request with `do` calls the method of that name of the variant itself.
     """
     if do := request.get("do"):
         figures = await getattr(call, do)(request["with"])
@@ -45,18 +45,18 @@ async def answer(
 
 
 async def serve(variant: Any) -> None:
-    """Open the variant, say so, and answer until stdin ends."""
+    """Open the variant, print a first line, and answer requests until stdin ends."""
     taken: list[int] = []
     async with variant as call:
         print("{}", flush=True)
-        # Blocking the loop between slices is meant: a waiting variant costs nothing.
+        # Blocks the loop between slices on purpose: a waiting variant costs no CPU.
         while line := sys.stdin.readline():
             figures = await answer(call, json.loads(line), taken)
             print(json.dumps(figures), flush=True)
 
 
 def main(target: str, argument: str) -> None:
-    """Measure that variant."""
+    """Serve a variant, async or blocking."""
     variant = load(target)(argument)
     if hasattr(variant, "__aenter__"):
         asyncio.run(serve(variant))

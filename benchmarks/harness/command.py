@@ -1,4 +1,4 @@
-"""The command line that every question of this folder shares."""
+"""The command line that all benchmarks share."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WIDTHS = (1, 8, 32, 64)
 
 
 def positive(text: str) -> int:
-    """Return a number of at least one."""
+    """Parse an integer of at least one."""
     number = int(text)
     if number < 1:
         raise ValueError
@@ -34,7 +34,7 @@ def positive(text: str) -> int:
 
 
 def numbers(text: str) -> tuple[int, ...]:
-    """Return the numbers of a list with commas, which may be empty."""
+    """Parse a comma-separated list of numbers, which may be empty."""
     return tuple(positive(part) for part in text.split(",") if part)
 
 
@@ -45,7 +45,7 @@ def parser(
     *,
     counts_calls: bool = True,
 ) -> argparse.ArgumentParser:
-    """Return what every question understands; without widths one call is in flight."""
+    """Return a parser with the shared options; `--widths` only if there are any."""
     parser = argparse.ArgumentParser(prog=f"bench_{name}.py")
     local = FOLDER / "results" / "local" / f"{name}.json"
     add = parser.add_argument
@@ -66,7 +66,7 @@ def parser(
 
 
 def chosen(variants: Sequence[One], only: Sequence[str]) -> list[One]:
-    """Return the variants named by `only`, and the baselines that they need."""
+    """Return the variants whose names contain a text of `only`, and their baselines."""
     if not only:
         return list(variants)
     names = {v.name for v in variants if any(text in v.name for text in only)}
@@ -75,7 +75,7 @@ def chosen(variants: Sequence[One], only: Sequence[str]) -> list[One]:
 
 
 def tell(text: str) -> None:
-    """Say how far it is."""
+    """Report progress on stderr."""
     print(text, file=sys.stderr, flush=True)
 
 
@@ -93,22 +93,22 @@ def run(
     is_placed: bool = False,
     derive: Callable[[list[Round]], None] | None = None,
 ) -> int:
-    """Measure, print, save; return the exit code.
+    """Measure the variants, print and save the result; return the exit code.
 
     Args:
-        name: What the question is called.
-        variants: What is measured.
-        budgets: The lines to keep.
-        notes: What else there is to say of the machine.
+        name: The name of the benchmark.
+        variants: The variants to measure.
+        budgets: The budgets to check.
+        notes: Additional facts for the description of the machine.
         arguments: The command line instead of the process's own.
-        widths: How many calls are in flight; some where nothing is said, and none where
-            the variants block.
-        slices: How many a round has, unless the command line says so.
-        pairs: Which variants are divided by which, beside their baselines; a peer comes
-            before what is ours.
+        widths: The numbers of calls in flight; by default `WIDTHS`, or none for
+            blocking variants.
+        slices: The default number of slices in a round.
+        pairs: Pairs of variants to divide, in addition to the baselines; the peer
+            comes first.
         is_blocking: Whether the variants block.
-        is_placed: Whether they choose their cores themselves.
-        derive: Adds what follows from other figures to the rounds.
+        is_placed: Whether the variants choose their cores themselves.
+        derive: Adds derived figures to the rounds.
     """
     if widths is None:
         widths = () if is_blocking else WIDTHS
@@ -143,7 +143,7 @@ def conclude(
     budgets: Sequence[Budget],
     pairs: Sequence[tuple[str, str]] = (),
 ) -> int:
-    """Save and print what was measured; return the exit code."""
+    """Save and print the result; return the exit code."""
     verdicts = [budget.verdict(rounds) for budget in budgets]
     result = {
         "format": report.FORMAT,

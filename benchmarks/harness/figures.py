@@ -1,4 +1,4 @@
-"""From rounds to figures: the median and the spread of values and ratios; budgets."""
+"""Statistics over rounds: medians and spreads of values and ratios; budgets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Spread(TypedDict):
-    """One figure over all rounds."""
+    """Median and extremes of a figure over all rounds."""
 
     median: float
     min: float
@@ -21,42 +21,42 @@ class Spread(TypedDict):
 
 
 class Figure(TypedDict):
-    """A figure as measured, and divided by the baseline's."""
+    """A figure as measured, and as a ratio to the baseline's."""
 
     value: Spread
     ratio: Spread
 
 
 Summary = dict[str, dict[str, Figure]]
-"""Figures by name, by variant."""
+"""Figures by variant, then by name."""
 
 MORE_IS_BETTER = ("calls_per_s", "mib_per_s")
-"""What these names begin with; of everything else less is better."""
+"""Prefixes of figures for which more is better; for all others less is."""
 
 
 TIMES = ("_us", "_ms", "_s")
-"""How figures end that are times; all others are counted."""
+"""Suffixes of figures that are times; all others are counted."""
 
 QUOTIENTS = ("least_of_all_figures", "growth")
-"""What is reckoned from times, whatever its name ends with."""
+"""Figures that are computed from times."""
 
 MANY_SLICES = 30
-"""From how many slices on a timed figure has a third digit."""
+"""The number of slices from which a timed figure has a third digit."""
 
 
 def is_counted(figure: str) -> bool:
-    """Tell whether a figure is the same each time, more or less."""
+    """Return whether a figure is a count, which varies little, and not a time."""
     name = figure.partition("@")[0]
     return not (name.endswith(TIMES) or name in QUOTIENTS or more_is_better(name))
 
 
 def slices(plan: Mapping[str, Any]) -> int:
-    """Return how many slices of each variant a plan takes."""
+    """Return the number of slices of each variant in a plan."""
     return int(plan["rounds"] * plan["slices"])
 
 
 def digits(figure: str, plan: Mapping[str, Any]) -> int | None:
-    """Return how many digits of a figure its slices carry; ``None``: it is counted."""
+    """Return the significant digits of a figure; ``None`` if it is counted."""
     if is_counted(figure):
         return None
     return 3 if slices(plan) >= MANY_SLICES else 2
@@ -64,19 +64,19 @@ def digits(figure: str, plan: Mapping[str, Any]) -> int | None:
 
 @dataclass(frozen=True)
 class Budget:
-    """A line that the median ratio of one figure must keep."""
+    """A limit for the median ratio of one figure."""
 
     variant: str
     figure: str
     limit: float
     at_least: bool = False
     against: str = ""
-    """Divided by the same figure of that variant instead of the baseline's."""
+    """The variant to divide by instead of the baseline."""
     is_value: bool = False
-    """Whether the figure itself keeps the line, and no ratio."""
+    """Whether the limit is for the figure itself instead of a ratio."""
 
     def ratio(self, rounds: Sequence[Round]) -> float | None:
-        """Return the ratio it is about; ``None`` where that was not measured."""
+        """Return the limited ratio or value; ``None`` if it was not measured."""
         if self.against:
             figures = compared(rounds, self.variant, self.against) or {}
             return figures[self.figure]["median"] if self.figure in figures else None
@@ -85,11 +85,11 @@ class Budget:
         return None if figure is None else figure[kind]["median"]
 
     def holds(self, ratio: float) -> bool:
-        """Tell whether a ratio keeps the line."""
+        """Return whether a ratio is within the limit."""
         return ratio >= self.limit if self.at_least else ratio <= self.limit
 
     def verdict(self, rounds: Sequence[Round]) -> dict[str, Any] | None:
-        """Return what a result file keeps of it; ``None`` where it was not measured."""
+        """Return the entry for a result file; ``None`` if not measured."""
         ratio = self.ratio(rounds)
         if ratio is None:
             return None
@@ -97,7 +97,7 @@ class Budget:
 
 
 def more_is_better(figure: str) -> bool:
-    """Tell whether a figure is to be high."""
+    """Return whether more is better for a figure."""
     return figure.startswith(MORE_IS_BETTER)
 
 
@@ -107,7 +107,7 @@ def spread(values: Sequence[float]) -> Spread:
 
 
 def summarise(rounds: Sequence[Round]) -> Summary:
-    """Return every figure of every variant over all rounds."""
+    """Return the spread of every figure of every variant over all rounds."""
 
     def over(variant: str, figure: str, kind: str) -> Spread:
         return spread([each[variant][figure][kind] for each in rounds])
@@ -129,8 +129,8 @@ def compared(
 ) -> dict[str, Spread] | None:
     """Return a variant's figures divided by another's, round by round.
 
-    ``None`` where one of them was not measured. What is nothing cannot be divided by:
-    such a figure is left out.
+    Return ``None`` if one of the variants was not measured. Figures whose divisor is 0
+    are left out.
     """
     if not {variant, other} <= rounds[0].keys():
         return None
@@ -148,13 +148,13 @@ def compared(
 
 
 def peer_pairs(result: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the pairs of a peer and ours; a floor is nobody's peer."""
+    """Return the compared pairs of a peer and mcpwire, without those with a floor."""
     pairs = result.get("compared", [])
     return [pair for pair in pairs if "floor" not in pair["against"]]
 
 
 def times_better(figure: str, ratio: Spread) -> Spread:
-    """Return how many times better ours is, where a peer's figure is so many times."""
+    """Convert the ratio of a peer's figure to mcpwire's into "times better"."""
     if not more_is_better(figure):
         return ratio
     middle, low, high = (1 / ratio[of] for of in ("median", "max", "min"))
@@ -162,7 +162,7 @@ def times_better(figure: str, ratio: Spread) -> Spread:
 
 
 def ahead(pair: Mapping[str, Any]) -> dict[str, Spread]:
-    """Return how many times better ours is in each figure of a pair."""
+    """Return how many times better mcpwire is than a peer, by figure."""
     return {
         figure: times_better(figure, spread)
         for figure, spread in pair["figures"].items()
@@ -172,7 +172,7 @@ def ahead(pair: Mapping[str, Any]) -> dict[str, Spread]:
 
 @dataclass(frozen=True)
 class Ahead(Budget):
-    """In no figure may ours be behind a peer."""
+    """A budget: mcpwire must not be worse than a peer in any figure."""
 
     figure: str = "least_of_all_figures"
     limit: float = 1.0

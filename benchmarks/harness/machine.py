@@ -1,4 +1,4 @@
-"""The machine described for a result file: what explains a figure, and no names."""
+"""Description of the machine for a result file, without names of hosts or users."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PACKAGES = ("pymcpwire", "attrs", "orjson")
 
 
 def cpu_model() -> str:
-    """Return the processor's own name."""
+    """Return the name of the processor."""
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
     except OSError:
@@ -26,7 +26,7 @@ def cpu_model() -> str:
 
 
 def package_versions() -> dict[str, str]:
-    """Return the versions of what runs on the measured path."""
+    """Return the versions of the packages on the measured path."""
     versions = {}
     for name in PACKAGES:
         try:
@@ -37,7 +37,7 @@ def package_versions() -> dict[str, str]:
 
 
 def commit() -> str:
-    """Return the commit that was measured, marked when the package had changes."""
+    """Return the measured commit, with "+changes" if the package had changes."""
     here = Path(__file__).parent
     git = ["git", "-C", str(here)]
     told = subprocess.run(
@@ -59,7 +59,7 @@ def commit() -> str:
 
 
 def event_loop() -> str:
-    """Return which event loop and selector asyncio uses here."""
+    """Return the names of asyncio's default event loop and selector."""
     loop = asyncio.new_event_loop()
     try:
         selector = getattr(loop, "_selector", None)
@@ -69,7 +69,7 @@ def event_loop() -> str:
 
 
 def describe() -> dict[str, Any]:
-    """Return everything worth knowing about the machine."""
+    """Return the description of the machine and the software."""
     kernel = re.match(r"[\d.]+", platform.release())
     return {
         "date": datetime.now(UTC).date().isoformat(),

@@ -1,7 +1,7 @@
-"""What is measured of one variant, inside the child interpreter that runs it alone.
+"""Measurement of one variant inside its child interpreter.
 
-One slice is a few hundred calls; the parent asks for slices of all variants in turn.
-CPU time is this process's own, or that which the variant's `cpu_ns` accounts for.
+One slice is a few hundred calls; the parent requests slices of all variants in turn.
+CPU time is that of this process, or the value of the variant's `cpu_ns` if present.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 Call = Callable[[], Awaitable[Any]]
 Figures = dict[str, float]
 
-# A slice starts on caches that the other variants have filled.
+# At the start of a slice the CPU caches hold the data of other variants.
 WARM_UP_CALLS = 50
 WARM_UP_SHARE = 2
-"""So many times what is measured is enough, where a call takes very long."""
+"""The limit of warm-up calls, as a multiple of the measured ones, for slow calls."""
 PERCENTILES = {"p50_us": 0.5, "p99_us": 0.99, "p999_us": 0.999}
 
 
 def clock(call: Call) -> Callable[[], int]:
-    """Return what reads the CPU time that a call costs, in nanoseconds."""
+    """Return the function that reads the CPU time of a variant in nanoseconds."""
     read: Callable[[], int] = getattr(call, "cpu_ns", process_time_ns)
     return read
 
 
 def warm_up_calls(calls: int) -> int:
-    """Return how many calls go before those that are measured."""
+    """Return the number of warm-up calls before the measured ones."""
     return min(WARM_UP_CALLS, WARM_UP_SHARE * calls)
 
 
@@ -49,9 +49,9 @@ async def one_at_a_time(call: Call, calls: int) -> Figures:
 
 
 async def laps(call: Call, calls: int) -> list[int]:
-    """Return how long each call of one slice took, in nanoseconds.
+    """Return the latency of each call of one slice, in nanoseconds.
 
-    Apart from `one_at_a_time`, so that no clock is read while CPU time is counted.
+    Separate from `one_at_a_time`, so that no clock is read while CPU time is measured.
     """
     for _ in range(warm_up_calls(calls)):
         await call()
@@ -73,9 +73,9 @@ def percentiles(taken: Sequence[int]) -> Figures:
 
 
 async def in_flight(call: Call, calls: int, width: int) -> Figures:
-    """Keep `width` calls outstanding; return calls per second and CPU time per call.
+    """Keep `width` calls in flight; return calls per second and CPU time per call.
 
-    As many go before, so that whatever a call in flight needs of its own is there.
+    At least `width` warm-up calls come first, so that all connections are open.
     """
 
     async def work(turns: Iterator[int]) -> None:

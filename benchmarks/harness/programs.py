@@ -1,7 +1,7 @@
-"""Servers and gateways: programs that `mcpwire.bench` puts under load in turns.
+"""Measurement of servers and gateways under the load of `mcpwire.bench`.
 
-Each round starts all programs of a leg anew and measures them in slices of half a
-second, one after the other: one call at a time, and then with more in flight.
+Each round starts all programs of a leg and measures them in alternating slices of half
+a second: first one call at a time, then with more in flight.
 """
 
 from __future__ import annotations
@@ -28,36 +28,36 @@ if TYPE_CHECKING:
     from mcpwire.bench.results import Subject
 
     Check = Callable[[Client], Awaitable[None]]
-    """Raises `MCPError` where a server does not answer as it should."""
+    """Raises `MCPError` if a server returns an unexpected result."""
 
 SLICE_S: Final = 0.5
 WARM_UP_S: Final = 0.5
-"""V8 has compiled by then what runs often."""
+"""Long enough for V8 to compile the hot code."""
 
 ALONE: Final = {"cpu_us": "cpu", "p50_us": "p50", "p99_us": "p99", "p999_us": "p99.9"}
 IN_FLIGHT: Final = {"calls_per_s": "rate", "cpu_us": "cpu"}
-"""The figures of `mcpwire.bench` by what they are called here."""
+"""The figures of `mcpwire.bench` by their names here."""
 
 ANSWERS: Final = (ARGUMENTS["text"], ANSWER)
-"""What a server answers with, and a null server behind a gateway."""
+"""The results of a server, and of a null server behind a gateway."""
 
 
 @dataclass(frozen=True)
 class Served:
-    """A program that is called from outside, which costs it CPU time of its own."""
+    """A server or gateway program that is measured from outside its process."""
 
     name: str
     baseline: str
-    """The name of the program that it is divided by; its own for a baseline."""
+    """The name of the program to divide by; its own for a baseline."""
     leg: str
-    """Only programs of the same leg are measured in turns."""
+    """Programs of the same leg are measured in alternating slices."""
     revision: str
     opened: Callable[[], AbstractContextManager[Stdio | Http]]
-    """Runs what has to run already, and gives where it is called."""
+    """Starts the program and servers that it needs, and yields the target to call."""
 
 
 async def check_answer(client: Client) -> None:
-    """Call the tool once."""
+    """Call the tool once and check its result."""
     result = await client.call_tool(NAME, ARGUMENTS)
     if result.text not in ANSWERS:
         raise MCPError(f"a call was answered with {result.text!r}")
@@ -85,7 +85,7 @@ def measure_programs(programs: Sequence[Served], plan: Plan, slices: Slices) -> 
 def opened(
     programs: Sequence[Served], check: Check = check_answer
 ) -> Iterator[dict[str, Stdio | Http]]:
-    """Start programs, have their answers checked, and give where they are called."""
+    """Start programs, check their results, and yield their targets by name."""
     with ExitStack() as stack:
         stack.enter_context(exit_on_sigterm())
         stack.enter_context(on_the_loads_core())
@@ -100,14 +100,14 @@ def opened(
 
 
 async def checked(target: Stdio | Http, revision: str, check: Check) -> None:
-    """Fail before anything is measured when a call does not do its work."""
+    """Run a check on a connection before the measurement."""
     async with Client(target, mode=revision) as client:
         await check(client)
 
 
 @contextmanager
 def exit_on_sigterm() -> Iterator[None]:
-    """Have SIGTERM end the servers that were started, and then this process."""
+    """Convert SIGTERM to SystemExit within the block, so that servers are stopped."""
     before = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     try:
         yield
@@ -119,7 +119,7 @@ def in_turns(
     servers: Mapping[str, tuple[Stdio | Http, Load]],
     on_progress: Callable[[object], None] | None = None,
 ) -> dict[str, Subject]:
-    """Measure servers in turns, each under its own load; all calls must succeed."""
+    """Measure servers in alternating slices under their loads; exit if calls fail."""
     first, *others = servers
     target, load = servers[first]
     running = run(
@@ -151,7 +151,7 @@ def take(name: str, subject: Subject, width: int | None, slices: Slices) -> None
 
 
 def of_slices(name: str, subject: Subject, figure: str) -> list[float]:
-    """Return a figure of each slice."""
+    """Return the values of a figure, one for each slice."""
     values = subject.figures_of_slices(figure)
     if len(values) != len(subject.slices):
         sys.exit(f"{name}: {figure} is not known in each slice")

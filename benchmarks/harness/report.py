@@ -1,4 +1,4 @@
-"""Result files, and the tables that are printed and published of them."""
+"""Result files, and their tables for the terminal and the published pages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     Result = dict[str, Any]
 
     Cell = Callable[[str, Any], str]
-    """Writes a figure, given its name and what there is of it."""
+    """Formats a figure, given its name and its value or spread."""
 
 FORMAT = 1
 FEW_DIGITS = 2
@@ -32,7 +32,7 @@ TITLES = {
     "memory_syscalls": "asked the kernel for memory in 10,000 calls",
 }
 UNITS = {"us": "us", "ms": "ms", "s": "s", "kib": "KiB", "mib": "MiB"}
-"""By how the name of a figure ends, where it has no title of its own."""
+"""Units by the suffix of a figure's name, for figures without an entry in `TITLES`."""
 
 PLACES = {
     "calls": "after {} calls",
@@ -41,7 +41,7 @@ PLACES = {
     "kib": "{} KiB",
     "pages": "10,000 tools on {} pages",
 }
-"""How a place on an axis reads: ``cpu_us@calls=100`` is CPU/call, after 100 calls."""
+"""The words for a point on an axis: ``cpu_us@calls=100``: CPU/call, after 100 calls."""
 
 
 KEY_FIGURES = (
@@ -52,11 +52,11 @@ KEY_FIGURES = (
     "calls_per_s@8",
     "calls_per_s@32",
 )
-"""What a row of the last tables has; a file has more."""
+"""The figures of the tables of peers; a result file has more."""
 
 LEVEL = 1.0
 MIN_ROUNDS = 2
-"""With fewer there is no spread, and nothing is said."""
+"""With fewer rounds there is no spread, and no claim."""
 
 PEERS = (
     "How many times better than each peer mcpwire is: median (lowest-highest round); "
@@ -74,7 +74,7 @@ WANTED = (
     "calls_per_s@512",
     "cpu_us@32",
 )
-"""The figures of a table where a question names none of its own."""
+"""The default figures of a benchmark's table."""
 
 AXES: dict[str, Sequence[Sequence[str]]] = {
     "footprint": (
@@ -91,14 +91,14 @@ AXES: dict[str, Sequence[Sequence[str]]] = {
         ("memory_syscalls",),
     ),
 }
-"""The tables of a question that has more than one, by figure."""
+"""The figures of each table, for benchmarks with several fixed tables."""
 
 ALL = ("footprint", "growth", "large", "many")
-"""Questions with all figures on the page of the summary."""
+"""Benchmarks whose published tables have all figures."""
 
 
 def heading(name: str) -> str:
-    """Return how a figure is called: ``import_ms`` reads ``import (ms)``."""
+    """Return the title of a figure: ``import (ms)`` for ``import_ms``."""
     if name in TITLES:
         return TITLES[name]
     words, _, unit = name.rpartition("_")
@@ -108,7 +108,7 @@ def heading(name: str) -> str:
 
 
 def title(figure: str) -> str:
-    """Return a column's heading: ``calls_per_s@32`` reads ``calls/s, 32 in flight``."""
+    """Return a column's heading: ``calls/s, 32 in flight`` for ``calls_per_s@32``."""
     name, _, place = figure.partition("@")
     axis, _, number = place.rpartition("=")
     if not place:
@@ -119,7 +119,7 @@ def title(figure: str) -> str:
 
 
 def table(rows: Iterable[Sequence[str]]) -> str:
-    """Lay rows out as a Markdown table that also reads well on a terminal."""
+    """Format rows as a Markdown table with aligned columns."""
     cells = [list(row) for row in rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = ["| " + " | ".join(map(str.ljust, row, widths)) + " |" for row in cells]
@@ -128,7 +128,7 @@ def table(rows: Iterable[Sequence[str]]) -> str:
 
 
 def number(value: float, shown: int | None = 3) -> str:
-    """Return a number with so many digits that count; ``None``: it was counted."""
+    """Format a number with `shown` significant digits; ``None`` for a count."""
     if not value:
         return "0"
     if shown is None:
@@ -136,29 +136,29 @@ def number(value: float, shown: int | None = 3) -> str:
     rounded = float(f"{value:.{shown - 1}e}")
     decimals = shown - 1 - math.floor(math.log10(abs(rounded)))
     if shown > FEW_DIGITS and abs(rounded) < 1:
-        decimals -= 1  # as exact as what stands beside it above 1
+        decimals -= 1  # as many decimals for 0.95 as for 1.05
     return f"{rounded:,.{max(decimals, 0)}f}"
 
 
 def spread_cell(spread: Spread, shown: int | None = 3) -> str:
-    """Return ``median (min-max)``; the median alone where there is no spread."""
+    """Return ``median (min-max)``; the median alone if all three read the same."""
     middle, *ends = (number(spread[of], shown) for of in ("median", "min", "max"))
     return middle if ends == [middle] * 2 else f"{middle} ({'-'.join(ends)})"
 
 
 def by_figure(plan: Mapping[str, Any], cell: Callable[..., str]) -> Cell:
-    """Return what writes a figure with the digits that a plan's slices carry."""
+    """Return a formatter that uses the significant digits of a plan's figures."""
     return lambda name, value: cell(value, digits(name, plan))
 
 
 def axis_of(figure: str) -> tuple[str, str]:
-    """Return what the figures of one table share beside its rows."""
+    """Return the name and axis of a figure; figures with both equal share a table."""
     name, _, place = figure.partition("@")
     return (name, place.rpartition("=")[0]) if place else ("", "")
 
 
 def grouped(figures: Iterable[str]) -> list[list[str]]:
-    """Return the figures of each table: all without a place, then axis by axis."""
+    """Group figures into tables: those without a point first, then axis by axis."""
     groups: dict[tuple[str, str], list[str]] = {("", ""): []}
     for figure in figures:
         groups.setdefault(axis_of(figure), []).append(figure)
@@ -166,28 +166,28 @@ def grouped(figures: Iterable[str]) -> list[list[str]]:
 
 
 def all_figures(rows: Iterable[Iterable[str]]) -> list[str]:
-    """Return what any of the rows has, in the order of appearance."""
+    """Return the figures of all rows, in order of first appearance."""
     return list(dict.fromkeys(figure for row in rows for figure in row))
 
 
 def subject(budget: Mapping[str, Any]) -> str:
-    """Return what a budget is about."""
+    """Return the variant and the figure of a budget as text."""
     return f"{budget['variant']}, {title(budget['figure'])}"
 
 
 def left_out(budget: Mapping[str, Any]) -> str:
-    """Return the subject of a budget that has no figures, and what stands beside it."""
+    """Return the subject of an unmeasured budget, and the variant to divide by."""
     beside = f", beside {budget['against']}" if budget["against"] else ""
     return subject(budget) + beside
 
 
 def is_kept(result: Result) -> bool:
-    """Tell whether all budgets of a result hold."""
+    """Return whether all budgets of a result hold."""
     return all(budget["holds"] for budget in result.get("budgets", ()))
 
 
 def setting(result: dict[str, Any]) -> str:
-    """Return where and how the figures were taken, in two lines."""
+    """Return the machine and the plan of a result, in two lines."""
     machine, plan = result["machine"], result["plan"]
     facts = [
         machine["cpu"],
@@ -210,13 +210,13 @@ def setting(result: dict[str, Any]) -> str:
 
 
 def whose(baselines: Mapping[str, str]) -> str:
-    """Return what the ratios of a result are ratios to."""
+    """Return the common name of a result's baselines."""
     is_floor = all("floor" in name for name in baselines.values())
     return "the floor" if is_floor else "what each is measured against"
 
 
 def claim(better: Spread, rounds: int) -> str:
-    """Return what the spread of the rounds lets one say."""
+    """Return the verdict that the spread of the rounds supports."""
     if rounds < MIN_ROUNDS:
         return "not repeated"
     if better["min"] > LEVEL:
@@ -225,7 +225,7 @@ def claim(better: Spread, rounds: int) -> str:
 
 
 def least(times_ahead: Mapping[str, Spread], plan: Mapping[str, Any]) -> str:
-    """Return the figure in which ours is the least ahead, and what that shows."""
+    """Return the figure with the lowest "times better", and its verdict."""
     figure = min(times_ahead, key=lambda name: times_ahead[name]["median"])
     better = times_ahead[figure]
     said = claim(better, plan["rounds"])
@@ -233,13 +233,13 @@ def least(times_ahead: Mapping[str, Spread], plan: Mapping[str, Any]) -> str:
 
 
 def present(wanted: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return those of the figures that any row has."""
+    """Return the wanted figures that occur in a row."""
     known = {figure for row in rows for figure in row}
     return [figure for figure in wanted if figure in known]
 
 
 def peer_table(results: Sequence[Result], wanted: Sequence[str] = KEY_FIGURES) -> str:
-    """Return how many times better than each peer ours is, and where the least."""
+    """Return the table of "times better" than each peer, with the lowest figure."""
     pairs = [
         (result, pair, better)
         for result in results
@@ -266,13 +266,13 @@ def peer_table(results: Sequence[Result], wanted: Sequence[str] = KEY_FIGURES) -
 def cells(
     of: Mapping[str, Spread], figures: Sequence[str], plan: Mapping[str, Any]
 ) -> list[str]:
-    """Return the cells of a row, with the digits that the plan's slices carry."""
+    """Return the cells of a row, with the significant digits of the plan."""
     cell = by_figure(plan, spread_cell)
     return [cell(name, of[name]) if name in of else "-" for name in figures]
 
 
 def measured(result: Result) -> str:
-    """Return when, where and how in one paragraph, with the versions of all peers."""
+    """Return date, machine, plan and versions of the peers, in one paragraph."""
     machine, name = result["machine"], result["benchmark"]
     peers = machine.get("peers", {})
     beside = ", ".join(f"{peer} {version}" for peer, version in peers.items())
@@ -291,7 +291,7 @@ def rows(
     wanted: Sequence[str],
     cell: Cell,
 ) -> str:
-    """Return a table of these figures, as far as there are any."""
+    """Return a table of the wanted figures that occur; "" without rows."""
     known = all_figures(named.values())
     figures = [figure for figure in wanted if figure in known]
     lines = [
@@ -317,7 +317,7 @@ def in_tables(
     *,
     in_full: bool,
 ) -> str:
-    """Return these figures in as many tables as the question has."""
+    """Return the figures in the tables of the benchmark."""
     known = all_figures(named.values())
     found = grouped(known) if in_full else groups(result, known)
     write = by_figure(result["plan"], cell)
@@ -325,7 +325,7 @@ def in_tables(
 
 
 def ratios(result: Result, *, in_full: bool) -> str:
-    """Return the ratios of what has a baseline other than itself."""
+    """Return the ratios of all variants except baselines."""
     named = {
         name: {figure: each["ratio"] for figure, each in of.items()}
         for name, of in result["summary"].items()
@@ -361,20 +361,20 @@ def budgets(results: Sequence[Result]) -> str:
 
 
 def peers(result: Result) -> str:
-    """Return how many times better than each peer ours is."""
+    """Return the table of "times better" than each peer; "" if there is none."""
     if result["benchmark"] in AXES:
-        return ""  # one table of values says it all
+        return ""  # the table of values suffices
     figures = () if result["benchmark"] in ALL else KEY_FIGURES
     pairs = peer_pairs(result)
     return peer_table([result], figures) if pairs else ""
 
 
 def section(result: Result, *, in_full: bool = False) -> str:
-    """Return what is said of one question.
+    """Return the section of one benchmark's result.
 
     Args:
-        result: What was measured.
-        in_full: Whether the tables have all figures, and not only the published ones.
+        result: The result file's content.
+        in_full: Whether the tables have all figures instead of the published ones.
     """
     of = whose(result["baselines"])
     has_ratios = result["benchmark"] not in AXES
@@ -400,17 +400,17 @@ def section(result: Result, *, in_full: bool = False) -> str:
 
 
 def _under(line: str, text: str) -> list[str]:
-    """Return a text under its line, or nothing."""
+    """Return a line and its text; nothing without text."""
     return [line, text] if text else []
 
 
 def everything(results: Sequence[Result]) -> str:
-    """Return the tables of a whole run."""
+    """Return the summary tables of a whole run."""
     return "\n\n".join(filter(None, (budgets(results), PEERS, peer_table(results))))
 
 
 def unmeasured(results: Sequence[Result]) -> list[str]:
-    """Return a line for each budget of which nothing was measured: nothing is won."""
+    """Return a line for each budget without figures."""
     return [
         f"not measured: {result['benchmark']}: {what}"
         for result in results
@@ -428,7 +428,7 @@ def load(path: Path) -> dict[str, Any]:
     """Read a result file.
 
     Raises:
-        ValueError: It is none, or of another format.
+        ValueError: The file is no result file, or has another format.
     """
     try:
         result = json.loads(path.read_text(encoding="utf-8"))

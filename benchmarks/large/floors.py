@@ -1,6 +1,6 @@
-"""The least code that gets a large result in Python: 64 KiB reads, one join, orjson.
+"""Floors of large results in Python: reads of 64 KiB, one join, orjson.
 
-Written by hand and free of mcpwire; they check nothing and survive nothing.
+Without mcpwire, validation and error recovery.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def message(method: str, params: dict[str, Any]) -> dict[str, Any]:
 
 
 class Pipe:
-    """A child with output that is watched."""
+    """A child process whose output is read on the event loop."""
 
     def __init__(self, command: list[str]) -> None:
         self.loop = asyncio.get_running_loop()
@@ -81,7 +81,7 @@ def line(method: str, params: dict[str, Any]) -> bytes:
 
 
 class Exchange(asyncio.BufferedProtocol):
-    """One connection, and the answer that comes on it."""
+    """A connection, and the response in progress."""
 
     def __init__(self) -> None:
         self.memory = memoryview(bytearray(READ_SIZE))
@@ -107,7 +107,7 @@ class Exchange(asyncio.BufferedProtocol):
 
 
 def loaded(body: bytes) -> Any:
-    """Return the result in a body: one of JSON, or an event with that as its data."""
+    """Return the result in a body of JSON, or of one SSE event with JSON data."""
     if body[0] != BRACE:
         body = body[body.index(BRACE) :]
     return orjson.loads(body)["result"]
@@ -131,7 +131,7 @@ async def listed(request: Request) -> list[Any]:
 
 
 async def opened(request: Request, point: Point) -> Call:
-    """Return what asks for that result, once it has been seen to come."""
+    """Return a function that requests a point's result, after one checked call."""
 
     async def call() -> Any:
         if point.is_list:
@@ -146,7 +146,7 @@ async def opened(request: Request, point: Point) -> Call:
 
 @asynccontextmanager
 async def stdio(argument: str) -> AsyncIterator[Measured]:
-    """Read the pipe of a child."""
+    """Yield calls that read the pipes of child processes on the event loop."""
     server, points = asked(argument)
     async with AsyncExitStack() as stack:
         calls = {}
@@ -159,7 +159,7 @@ async def stdio(argument: str) -> AsyncIterator[Measured]:
 
 @asynccontextmanager
 async def http(argument: str, shape: str) -> AsyncIterator[Measured]:
-    """Read a socket, and have httptools find the body."""
+    """Yield calls that read sockets and parse the responses with httptools."""
     server, points = asked(argument)
     async with AsyncExitStack() as stack:
         calls = {}
@@ -186,7 +186,7 @@ async def connected(port: int, stack: AsyncExitStack) -> Request:
 
 @contextmanager
 def bare_pipe(server: str, *options: str) -> Iterator[Request]:
-    """Read the pipe of a child in a loop of blocking reads."""
+    """Yield a request function that reads the pipe of a child with blocking reads."""
     with started([server, "--legacy", *options]) as process:
         stdin, stdout = process.stdin.fileno(), process.stdout.fileno()
 
@@ -203,7 +203,7 @@ def bare_pipe(server: str, *options: str) -> Iterator[Request]:
 
 @contextmanager
 def bare_socket(server: str, *options: str) -> Iterator[Request]:
-    """Read a socket in a loop of blocking reads, up to the length that is told."""
+    """Yield a request function with blocking reads of a socket up to Content-Length."""
     with (
         serving(server, "--legacy", "--json", *options) as null,
         socket.create_connection(("127.0.0.1", null.port)) as sock,
@@ -224,7 +224,7 @@ def bare_socket(server: str, *options: str) -> Iterator[Request]:
 
 @asynccontextmanager
 async def blocking(argument: str, way: Any) -> AsyncIterator[Measured]:
-    """Wait in the kernel, and not in a loop."""
+    """Yield calls that block in the kernel instead of waiting on the event loop."""
     server, points = asked(argument)
     async with AsyncExitStack() as stack:
         calls = {}
@@ -236,7 +236,7 @@ async def blocking(argument: str, way: Any) -> AsyncIterator[Measured]:
 
 @asynccontextmanager
 async def memory(argument: str) -> AsyncIterator[Measured]:
-    """Encode a result and decode it again: what keeps two ends apart."""
+    """Yield calls that encode and decode a result, to share no object."""
 
     async def call(text: str) -> Any:
         result = {"content": [{"type": "text", "text": text}]}

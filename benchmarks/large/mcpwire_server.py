@@ -1,4 +1,4 @@
-"""mcpwire's `Server` with a tool of large results; over HTTP where PORT says so."""
+"""mcpwire's `Server` with a tool of large results; over HTTP if PORT is set."""
 
 import os
 
@@ -10,7 +10,7 @@ TEXTS = {}
 
 @server.tool(structured=False)
 async def echo(kib: int) -> str:
-    """Answer with so much text."""
+    """Return a text of this size."""
     if kib not in TEXTS:
         TEXTS[kib] = "x" * (kib * 1024)
     return TEXTS[kib]

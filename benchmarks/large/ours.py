@@ -1,4 +1,4 @@
-"""mcpwire: its asyncio client, its blocking client, and both ends in memory."""
+"""mcpwire's asyncio client, blocking client, and client with server in memory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ARGUMENTS = {"text": "hi"}
 
 
 async def opened(client: Any, point: Point, arguments: dict[str, Any]) -> Call:
-    """Return what asks for that result, once it has been seen to come."""
+    """Return a function that requests a point's result, after one checked call."""
 
     async def listed() -> Any:
         return await client.list_tools()
@@ -37,7 +37,7 @@ async def opened(client: Any, point: Point, arguments: dict[str, Any]) -> Call:
 
 @asynccontextmanager
 async def over(argument: str, shape: str) -> AsyncIterator[Measured]:
-    """Call null servers that answer with a result of each size."""
+    """Yield calls to null servers, one for each size of result."""
     server, points = asked(argument)
     async with AsyncExitStack() as stack:
         calls = {}
@@ -51,7 +51,7 @@ async def over(argument: str, shape: str) -> AsyncIterator[Measured]:
 def target_of(
     server: str, shape: str, point: Point, stack: ExitStack | AsyncExitStack
 ) -> Any:
-    """Return what to connect to; what serves it lasts as long as the stack."""
+    """Return the target of a null server that runs until the stack closes."""
     if shape == "stdio":
         return mcpwire.Stdio(server, ["--legacy", *point.options])
     options = ("--legacy", f"--{shape}", *point.options)
@@ -60,7 +60,7 @@ def target_of(
 
 @asynccontextmanager
 async def blocking(argument: str, shape: str) -> AsyncIterator[Measured]:
-    """Do the same with the client that blocks; nothing else runs in its thread."""
+    """Yield calls by the blocking client; nothing else runs in its thread."""
     server, points = asked(argument)
     with ExitStack() as stack:
         calls = {}
@@ -87,12 +87,12 @@ def blocking_call(client: mcpwire.sync.Client, point: Point) -> Call:
 
 @asynccontextmanager
 async def memory(argument: str) -> AsyncIterator[Measured]:
-    """Call a server in the same process."""
+    """Yield calls to a server in the same process."""
     server = mcpwire.Server("large", "1")
 
     @server.tool(structured=False)
     async def echo(kib: int) -> str:
-        """Answer with so much text."""
+        """Return a text of this size."""
         return texts[kib]
 
     _, points = asked(argument)

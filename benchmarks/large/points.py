@@ -1,6 +1,6 @@
-"""The sizes that are looked at, and how one of them is measured.
+"""The sizes of results, and their measurement.
 
-Standard library only: it runs in every client's own environment.
+Standard library only, because it runs in every client's environment.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ SIZES_KIB = (1, 64, 1024, 8 * 1024, 32 * 1024)
 TOOLS = 10_000
 PAGES = (1, 100)
 TOOL_KIB = TOOLS * 124 // KIB
-"""About what such a list weighs."""
+"""The approximate size of such a list."""
 
 SMALL, LARGE = "kib=1024", "kib=32768"
-"""Between these two the cost of a byte is to stay the same."""
+"""The points between which the cost per byte should be constant."""
 
 
 class Point(NamedTuple):
-    """A result that is asked for."""
+    """A size of result to measure."""
 
     name: str
-    """As figures have it behind their `@`."""
+    """The part of a figure's name after `@`."""
     options: tuple[str, ...]
-    """The null server's."""
+    """The options of the null server."""
     kib: int
     is_list: bool = False
 
     def check(self, weighed: int) -> None:
-        """Fail before anything is measured when the result is not what it is to be."""
+        """Assert before the measurement that the result has the expected size."""
         wanted = TOOLS if self.is_list else self.kib * KIB
         assert weighed == wanted, (self.name, weighed)
 
@@ -58,7 +58,7 @@ BY_NAME = {point.name: point for point in (*TEXTS, *LISTS)}
 
 
 class Asked(NamedTuple):
-    """What a variant is told."""
+    """The parsed argument of a variant."""
 
     server: str
     points: list[Point]
@@ -70,13 +70,13 @@ def ask(server: str, points: Sequence[Point]) -> str:
 
 
 def asked(argument: str) -> Asked:
-    """Return what the argument of a variant says."""
+    """Parse the argument of a variant."""
     told = json.loads(argument)
     return Asked(told["server"], [BY_NAME[name] for name in told["points"]])
 
 
 def resident_bytes(field: str) -> int:
-    """Return the memory of this process as Linux accounts it, `VmRSS` or `VmHWM`."""
+    """Return this process's memory on Linux, current (`VmRSS`) or peak (`VmHWM`)."""
     text = Path("/proc/self/status").read_text(encoding="ascii")
     found = re.search(rf"{field}:\s+(\d+) kB", text)
     assert found is not None, text
@@ -84,19 +84,19 @@ def resident_bytes(field: str) -> int:
 
 
 def begin_peak() -> int:
-    """Have Linux forget the most memory so far; return what is used now."""
+    """Reset Linux's peak of this process's memory; return the current value."""
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
     return resident_bytes("VmRSS")
 
 
 class Measured:
-    """A call for each point, all of them open."""
+    """An open call for each point, and its measurement."""
 
     def __init__(self, calls: dict[str, Call]) -> None:
         self.calls = calls
 
     async def measure(self, wanted: dict[str, int]) -> dict[str, float]:
-        """Return what a call costs at each point; `wanted` says how many are made."""
+        """Return CPU and wall time per call at each point; `wanted` has the numbers."""
         figures = {}
         for name, count in wanted.items():
             call = self.calls[name]
@@ -110,10 +110,10 @@ class Measured:
         return figures
 
     async def peak(self, names: list[str]) -> dict[str, float]:
-        """Return the most memory that a call takes, in sizes of its result."""
+        """Return a call's peak memory as a multiple of the size of its result."""
         figures = {}
         for name in names:
-            with suppress(OSError):  # what Linux alone has
+            with suppress(OSError):  # not on other systems than Linux
                 before = begin_peak()
                 await self.calls[name]()
                 more = resident_bytes("VmHWM") - before

@@ -1,6 +1,6 @@
 """The official Python SDK 2.x: `Client.call_tool` and `Client.list_tools`.
 
-Runs in its own environment: nothing beside it and the standard library is imported.
+Runs in its own environment: imports only the SDK and the standard library.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ async def listed(client: Client) -> list[Any]:
 
 
 async def opened(client: Client, point: Point) -> Call:
-    """Return what asks for that result, once it has been seen to come."""
+    """Return a function that requests a point's result, after one checked call."""
 
     async def call() -> Any:
         if point.is_list:
@@ -48,7 +48,7 @@ async def opened(client: Client, point: Point) -> Call:
 
 @asynccontextmanager
 async def over(argument: str, shape: str) -> AsyncIterator[Measured]:
-    """Call null servers that answer with a result of each size."""
+    """Yield calls to null servers, one for each size of result."""
     server, points = asked(argument)
     async with AsyncExitStack() as stack:
         calls = {}

@@ -1,4 +1,4 @@
-"""The official Python SDK 2.x with such a tool; over HTTP where PORT says so."""
+"""Server of the official Python SDK 2.x with large results; HTTP if PORT is set."""
 
 import os
 
@@ -11,7 +11,7 @@ TEXTS = {}
 
 @server.tool(structured_output=False)
 async def echo(kib: int) -> str:
-    """Answer with so much text."""
+    """Return a text of this size."""
     if kib not in TEXTS:
         TEXTS[kib] = "x" * (kib * 1024)
     return TEXTS[kib]

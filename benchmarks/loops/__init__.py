@@ -1,1 +1,1 @@
-"""Running what is measured on another event loop."""
+"""Programs that run on another event loop."""

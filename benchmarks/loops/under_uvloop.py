@@ -1,4 +1,4 @@
-"""Runs a program as if uvloop were asyncio's own loop; neither side has to know.
+"""Run an unmodified program with uvloop as asyncio's event loop.
 
 python -m loops.under_uvloop harness.child ARGUMENT...
 python loops/under_uvloop.py server.py ARGUMENT...
@@ -15,14 +15,14 @@ import uvloop
 
 
 def main() -> None:
-    # Policies go away with Python 3.16. Until then they reach programs that run a loop
-    # of their own.
+    # Python 3.16 removes event loop policies. Until then the policy also applies to
+    # programs that create a loop themselves.
     warnings.simplefilter("ignore", DeprecationWarning)
     uvloop.install()
     del sys.argv[0]
     program = sys.argv[0]
     if program.endswith(".py"):
-        # As where Python itself is given the file: what stands beside it is found.
+        # As `python FILE` does, so that modules in its folder are found.
         sys.path.insert(0, str(Path(program).parent))
         runpy.run_path(program, run_name="__main__")
     else:

@@ -1,5 +1,5 @@
-"""A call within one process: the floor, and one client with its server by each library.
+"""Calls within one process: the floor, and client with server of each library.
 
-Each module is measured in its library's own environment; the argument of each variant
-is the era, ``session`` or ``stateless``.
+Each module runs in its library's environment; the argument of a variant is the era,
+``session`` or ``stateless``.
 """

@@ -1,4 +1,4 @@
-"""FastMCP 4: its client, given its server."""
+"""FastMCP 4: client connected to a server in memory."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ server = FastMCP("benchmark", version="1")
 
 @server.tool
 async def echo(text: str) -> str:
-    """Answer with the text."""
+    """Return the text."""
     return text
 
 
 @asynccontextmanager
 async def typed(era: str) -> AsyncIterator[Any]:
-    """Call a tool as a program does."""
+    """Yield a function that calls the tool by `Client.call_tool`."""
     async with Client(server, mode=MODES[era], timeout=30) as client:
 
         async def call() -> Any:

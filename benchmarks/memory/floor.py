@@ -1,10 +1,10 @@
-"""The floor: the least loop for calls within one process on asyncio.
+"""Floor of calls within one process: the least loop on asyncio.
 
-Two ends that are never called from inside their own calls, and share no object: each
-message is encoded, cut into lines and decoded, and what one turn of the loop brings is
-handed over together. One future per call, one timer for all deadlines, and no task: the
-server runs a function that never waits where it reads the request. It checks nothing,
-survives nothing and cannot be cancelled.
+Client and server are not called reentrantly and share no object: each message is
+encoded, split into lines and decoded, and all messages of one loop iteration are
+delivered together. One future per call, one timer for all deadlines, and no task: the
+server runs a function that never waits while it reads the request. There is no
+validation, error recovery or cancellation.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ SERVED_BY = {
 
 
 async def echo(text: str) -> str:
-    """Return the text: the work that every server does here."""
+    """Return the text; all servers of this benchmark have this tool."""
     return text
 
 
 class Wire:
-    """Hands over what was written during one turn of the loop in the next."""
+    """One direction: delivers the data of one loop iteration in the next one."""
 
     def __init__(self, receive: Callable[[bytes], None]) -> None:
         self.loop = asyncio.get_running_loop()
@@ -51,7 +51,7 @@ class Wire:
 
 
 async def answer(message: dict[str, Any]) -> dict[str, Any]:
-    """Return what a request is answered with."""
+    """Return the response to a request."""
     params = message["params"]
     text = await echo(**params["arguments"])
     result: dict[str, Any] = {
@@ -64,7 +64,7 @@ async def answer(message: dict[str, Any]) -> dict[str, Any]:
 
 
 class Client:
-    """The calls that are not answered yet, and the server that answers them."""
+    """A client with its pending calls, and the server."""
 
     def __init__(self) -> None:
         self.requests = Wire(self.serve)
@@ -95,7 +95,7 @@ class Client:
 
 @asynccontextmanager
 async def through_bytes(era: str) -> AsyncIterator[Call]:
-    """Call a tool of the other end."""
+    """Yield a function that calls the tool through encoded messages."""
     client = Client()
     stamp = {"_meta": STAMP} if era == "stateless" else {}
 
@@ -109,7 +109,7 @@ async def through_bytes(era: str) -> AsyncIterator[Call]:
 
 @asynccontextmanager
 async def bare_task(_: str) -> AsyncIterator[Call]:
-    """Run the function in a task and wait for it: no bytes, nothing is kept apart."""
+    """Yield a call that runs the tool's function in a task, without messages."""
 
     def call() -> Awaitable[Any]:
         return asyncio.get_running_loop().create_task(echo(**ARGUMENTS))

@@ -1,4 +1,4 @@
-"""mcpwire, client and server: in memory, and as HTTP without a socket."""
+"""mcpwire's client and server: in memory, and over HTTP without a socket."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ REVISIONS = {"session": "2025-11-25", "stateless": "2026-07-28"}
 
 
 def server() -> mcpwire.Server:
-    """Make the server that is called."""
+    """Return a server with the tool."""
     made = mcpwire.Server("benchmark", "1")
 
     @made.tool
     async def echo(text: str) -> str:
-        """Answer with the text."""
+        """Return the text."""
         return text
 
     return made
@@ -31,7 +31,7 @@ def server() -> mcpwire.Server:
 
 @asynccontextmanager
 async def connected(target: Any, era: str) -> AsyncIterator[mcpwire.Client]:
-    """Give a client that speaks that era."""
+    """Yield a client with the protocol version of an era."""
     async with mcpwire.Client(target, mode=REVISIONS[era]) as client:
         assert str(client.protocol_version) == REVISIONS[era], client.protocol_version
         yield client
@@ -39,7 +39,7 @@ async def connected(target: Any, era: str) -> AsyncIterator[mcpwire.Client]:
 
 @asynccontextmanager
 async def typed(era: str) -> AsyncIterator[Call]:
-    """Call a tool as a program does."""
+    """Yield a function that calls the tool by `call_tool`."""
     async with connected(server(), era) as client:
 
         async def call() -> Any:
@@ -52,7 +52,7 @@ async def typed(era: str) -> AsyncIterator[Call]:
 
 @asynccontextmanager
 async def raw(era: str) -> AsyncIterator[Call]:
-    """Call a tool by its method and plain dicts."""
+    """Yield a function that calls the tool by `request` with plain dicts."""
     async with connected(server(), era) as client:
 
         async def call() -> Any:
@@ -66,7 +66,7 @@ async def raw(era: str) -> AsyncIterator[Call]:
 
 @asynccontextmanager
 async def asgi(era: str) -> AsyncIterator[Call]:
-    """Call a tool through the ASGI application, by httpx."""
+    """Yield a function that calls the tool through the ASGI application, by httpx."""
     import httpx
 
     from mcpwire.testing import AsgiTransport

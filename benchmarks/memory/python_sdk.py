@@ -1,4 +1,4 @@
-"""The official Python SDK 2.x: its client, given its server."""
+"""The official Python SDK 2.x: client connected to a server in memory."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from mcp.server.mcpserver import MCPServer
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-# As it names the eras; of its own accord it takes the newer one, where it hands over
-# objects and no messages.
+# The SDK's names of the eras; with its default, the newer one, it passes objects
+# instead of messages.
 MODES = {"session": "legacy", "stateless": "auto"}
 
 server = MCPServer("benchmark", version="1", log_level="WARNING")
@@ -20,13 +20,13 @@ server = MCPServer("benchmark", version="1", log_level="WARNING")
 
 @server.tool()
 async def echo(text: str) -> str:
-    """Answer with the text."""
+    """Return the text."""
     return text
 
 
 @asynccontextmanager
 async def typed(era: str) -> AsyncIterator[Any]:
-    """Call a tool as a program does."""
+    """Yield a function that calls the tool by `Client.call_tool`."""
     async with Client(server, mode=MODES[era], read_timeout_seconds=30) as client:
 
         async def call() -> Any:

@@ -1,10 +1,10 @@
-"""Compile a program of this folder and print the path of the program.
+"""Compile a C program of this folder and print the path of the executable.
 
     python benchmarks/null/build.py [stdio_null | http_null | pipe_loop]
 
-The compiler is `$CC`, else `cc`, `gcc` or `clang` of the machine, else PyPI's `ziglang`
-(`pip install ziglang`), which carries one. The program lands in `.build/null/` and is
-made again when its source, what it includes, or the compiler changes.
+The compiler is `$CC`, else the machine's `cc`, `gcc` or `clang`, else that of PyPI's
+`ziglang` (`pip install ziglang`). The executable is in `.build/null/` and is compiled
+again when the source, `answers.h` or the compiler command changes.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ FLAGS: Final = ("-O2", "-std=c11", "-D_POSIX_C_SOURCE=200809L", "-Wall", "-Wextr
 
 
 class NoCompiler(Exception):
-    """No C compiler was found; the message says what to do."""
+    """No C compiler was found; the message has the remedy."""
 
 
 def find_compiler() -> list[str]:
     """Return the command that starts a C compiler.
 
     Raises:
-        NoCompiler: There is none.
+        NoCompiler: No compiler was found.
     """
     if chosen := os.environ.get("CC"):
         command = shlex.split(chosen)
@@ -55,18 +55,18 @@ def find_compiler() -> list[str]:
 
 
 def compiler_version() -> str:
-    """Return the first line with which the compiler introduces itself."""
+    """Return the first line of the compiler's `--version`."""
     command = [*find_compiler(), "--version"]
     told = subprocess.run(command, capture_output=True, text=True, check=True)
     return told.stdout.partition("\n")[0].strip()
 
 
 def build(name: str = "stdio_null") -> Path:
-    """Return the compiled program, compiling it where that is needed.
+    """Return the path of the executable; compile it if needed.
 
     Raises:
-        NoCompiler: There is no compiler.
-        CalledProcessError: The compiler refused the source.
+        NoCompiler: No compiler was found.
+        CalledProcessError: The compiler failed.
     """
     source = HERE / f"{name}.c"
     compiler = find_compiler()
@@ -77,7 +77,7 @@ def build(name: str = "stdio_null") -> Path:
     if program.exists():
         return program
     BUILD_FOLDER.mkdir(parents=True, exist_ok=True)
-    # Compiled beside and renamed, so that two builds at once cannot meet half a file.
+    # Renamed when complete: concurrent builds must not find half a file.
     unfinished = BUILD_FOLDER / f".{name}-{os.getpid()}"
     command = [*compiler, *FLAGS, "-o", str(unfinished), str(source)]
     subprocess.run(command, check=True)
@@ -86,7 +86,7 @@ def build(name: str = "stdio_null") -> Path:
 
 
 def leg(words: str) -> str:
-    """Return the argument of a variant that calls a null server, as `leg` reads it.
+    """Return the argument of a variant that calls a null server, for `leg.parse`.
 
     Args:
         words: Shape and era, and the placement if it is not ``anywhere``.
@@ -98,7 +98,7 @@ def leg(words: str) -> str:
 
 @contextmanager
 def compiling(name: str) -> Iterator[dict[str, Any]]:
-    """Give what a result says of the compiler; without one, end with one line."""
+    """Yield the compiler's version for the result; exit with a message on failure."""
     try:
         yield {"compiler": compiler_version()}
     except (NoCompiler, subprocess.CalledProcessError) as error:

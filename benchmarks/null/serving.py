@@ -1,4 +1,4 @@
-"""Keep the null server over HTTP running while somebody calls it."""
+"""A running HTTP null server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Serving:
-    """Where it listens, and the process that it is."""
+    """The port and the process id of a null server."""
 
     port: int
     pid: int
@@ -25,7 +25,7 @@ class Serving:
 
 @contextmanager
 def serving(server: str, *options: str) -> Iterator[Serving]:
-    """Start that program; it ends with its standard input."""
+    """Yield a running null server, which exits when its stdin closes."""
     with subprocess.Popen(
         [server, *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as process:

@@ -1,4 +1,4 @@
-"""FastMCP 4: on stdio, or over HTTP where PORT says so."""
+"""FastMCP 4 server: on stdio, or over HTTP if PORT is set."""
 
 import os
 
@@ -9,7 +9,7 @@ server = FastMCP("benchmark", version="1")
 
 @server.tool
 async def echo(text: str) -> str:
-    """Answer with the text."""
+    """Return the text."""
     return text
 
 

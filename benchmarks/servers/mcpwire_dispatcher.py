@@ -1,4 +1,4 @@
-"""mcpwire's bare `Dispatcher`: the protocol, and a handler of plain dicts on stdio."""
+"""mcpwire's bare `Dispatcher` on stdio, with handlers of plain dicts."""
 
 import sys
 
@@ -8,7 +8,7 @@ from mcpwire.types import Implementation
 
 
 async def call_tool(params, _):
-    """Answer ``tools/call`` for the one tool there is."""
+    """Handle ``tools/call`` of the only tool."""
     text = params["arguments"]["text"]
     return {
         "content": [{"type": "text", "text": text}],
@@ -17,7 +17,7 @@ async def call_tool(params, _):
 
 
 def list_tools(_params, _request):
-    """Answer ``tools/list``."""
+    """Handle ``tools/list``."""
     return {"tools": []}
 
 

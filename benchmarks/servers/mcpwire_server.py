@@ -1,4 +1,4 @@
-"""mcpwire's `Server`: on stdio, or over HTTP where PORT says so."""
+"""mcpwire's `Server`: on stdio, or over HTTP if PORT is set."""
 
 import os
 
@@ -9,7 +9,7 @@ server = mcpwire.Server("benchmark", "1")
 
 @server.tool
 async def echo(text: str) -> str:
-    """Answer with the text."""
+    """Return the text."""
     return text
 
 

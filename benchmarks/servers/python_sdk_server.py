@@ -1,4 +1,4 @@
-"""The official Python SDK 2.x: on stdio, or over HTTP where PORT says so."""
+"""Server of the official Python SDK 2.x: on stdio, or over HTTP if PORT is set."""
 
 import os
 
@@ -10,7 +10,7 @@ server = MCPServer("benchmark", version="1", log_level="WARNING")
 
 @server.tool()
 async def echo(text: str) -> str:
-    """Answer with the text."""
+    """Return the text."""
     return text
 
 

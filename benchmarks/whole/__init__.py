@@ -1,7 +1,7 @@
-"""Everything at once: what `make bench` runs, says at its end and writes into a text.
+"""Whole runs of the benchmarks by `make bench`: execution, summary, tables in texts.
 
-parts     which scripts there are, with which words, and how each is run
+parts     the scripts with their arguments, and their execution
 headline  the table of the limits
-curves    what the plots show of the results
-tables    the figures that stand in a text between two marks
+curves    the data of the plots
+tables    the tables between two markers in a text
 """

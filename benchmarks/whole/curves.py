@@ -1,6 +1,6 @@
-"""What the plots show, taken from results: bars beside peers, and lines along an axis.
+"""The data of the plots: bars for peers, and lines along an axis.
 
-A variant of a result with peers is called ``path: name``, as in ``stdio: mcpwire``.
+In a result with peers a variant is named ``path: name``, such as ``stdio: mcpwire``.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from harness.report import Result
 
 Line = list[tuple[int, float]]
-"""Points of a line, by their place on an axis."""
+"""Points of a line: position on the axis, and value."""
 
 Lines = dict[str, Line]
-"""Lines by the name of the program that they belong to."""
+"""Lines by name of the program."""
 
 CPU, CALLS = "cpu_us", "calls_per_s@"
 
@@ -29,7 +29,7 @@ def split(variant: str) -> tuple[str, str]:
 
 
 def bars(result: Result, figure: str = CPU) -> dict[str, dict[str, Spread]]:
-    """Return how many times better ours is than each peer, by path."""
+    """Return how many times better mcpwire is than each peer, by path."""
     found: dict[str, dict[str, Spread]] = {}
     for pair in peer_pairs(result):
         path, name = split(pair["variant"])
@@ -49,7 +49,7 @@ def along(result: Result, variant: str, axis: str, kind: str = "value") -> Line:
 
 
 def widths(result: Result) -> dict[str, Lines]:
-    """Return calls per second by calls in flight, by name, by path."""
+    """Return by path and name the lines of calls per second over calls in flight."""
     found: dict[str, Lines] = {}
     for variant in result.get("summary", ()):
         path, name = split(variant)
@@ -68,7 +68,7 @@ GROWTH = {
 
 
 def growth(result: Result) -> dict[str, Lines]:
-    """Return CPU per call as times that of the first point, by variant, by axis."""
+    """Return by axis and variant the CPU per call as multiples of the first point."""
     axes = GROWTH.items() if result else ()
     return {
         words: {

@@ -1,4 +1,4 @@
-"""The one table that people read: which ratios must hold, and what was measured."""
+"""The main table: required ratios, and the measured ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Line:
-    """A budget of a result file, in words for people."""
+    """A row of the table: a budget of a result file, with its description."""
 
     words: str
     ratio: str
@@ -27,7 +27,7 @@ class Line:
     against: str = ""
 
     def budget(self, results: Mapping[str, Result]) -> dict[str, Any] | None:
-        """Return the budget; ``None`` where it was not measured."""
+        """Return the budget; ``None`` if it was not measured."""
         found: Sequence[dict[str, Any]] = results.get(self.question, {}).get(
             "budgets", ()
         )
@@ -44,12 +44,12 @@ LOOP, BESIDE = "mcpwire / least loop", "mcpwire / Python SDK"
 
 
 def over(peer: str) -> str:
-    """Return how a ratio is called that is above 1 where ours is better."""
+    """Return the name of a ratio that is above 1 if mcpwire is better."""
     return f"{peer} / mcpwire"
 
 
 def client_lines() -> Iterator[Line]:
-    """Yield the lines of the asyncio client, way by way."""
+    """Yield the rows of the asyncio client, by transport."""
     for way, name, question, ours in (
         ("stdio", "stdio", "stdio", "call_tool"),
         ("JSON", "HTTP, JSON", "http", "JSON"),
@@ -65,7 +65,7 @@ def client_lines() -> Iterator[Line]:
 
 
 def other_lines() -> Iterator[Line]:
-    """Yield the lines of everything else."""
+    """Yield the rows of all other benchmarks."""
     for name, question, after, ours in (
         ("stdio", "stdio_blocking", "", "call_tool"),
         ("HTTP, JSON", "http_blocking", ", JSON", "JSON"),
@@ -84,24 +84,24 @@ def other_lines() -> Iterator[Line]:
 
 
 LINES = (*client_lines(), *other_lines())
-"""In the order of the table."""
+"""The rows in the order of the table."""
 
 
 def spread_of(result: Result, budget: Mapping[str, Any]) -> Spread:
-    """Return the ratio that a budget is about, over the rounds."""
+    """Return the spread of a budget's ratio over the rounds."""
     variant, figure, other = (budget[of] for of in ("variant", "figure", "against"))
     if not other:
         kind = "value" if budget.get("is_value") else "ratio"
         spread: Spread = result["summary"][variant][figure][kind]
         return spread
-    # What is ahead in its least figure has no figure of its own.
+    # An `Ahead` budget has no figure of its own.
     ratio = budget["ratio"]
     one: Spread = {"median": ratio, "min": ratio, "max": ratio}
     return (compared(result["rounds"], variant, other) or {}).get(figure, one)
 
 
 def is_kept(budget: Mapping[str, Any], spread: Spread) -> str:
-    """Say whether a line is kept: in every round, or in the median alone."""
+    """Return as text whether the limit holds: in every round or in the median."""
     worst, best = spread["max"], spread["min"]
     if budget["at_least"]:
         worst, best = best, worst
@@ -118,12 +118,12 @@ def is_kept(budget: Mapping[str, Any], spread: Spread) -> str:
 
 
 def limit(budget: Mapping[str, Any]) -> str:
-    """Return ``at most 1.45``."""
+    """Return the limit as text, such as ``at most 1.45``."""
     return f"at {'least' if budget['at_least'] else 'most'} {budget['limit']:g}"
 
 
 def render(results: Sequence[Result]) -> str:
-    """Return the table: one row for each line that was measured."""
+    """Return the table with a row for each measured line."""
     named = {result["benchmark"]: result for result in results}
     middle = "median (lowest-highest round)"
     rows = [["what", "ratio", middle, "must hold", "", "rounds", "measured"]]
@@ -147,7 +147,7 @@ def render(results: Sequence[Result]) -> str:
 
 
 def behind(results: Sequence[Result]) -> str:
-    """Return a line for each budget that its median does not keep."""
+    """Return a line for each budget whose median exceeds the limit."""
     lines = []
     for result in results:
         for budget in result.get("budgets", []):

@@ -1,4 +1,4 @@
-"""The parts of a whole run: each a script in a process of its own, which may fail."""
+"""The parts of a whole run: scripts in processes of their own, which may fail."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SHORT = "--rounds 1 --slices 2"
-"""What every script understands, and what is enough to see that it works."""
+"""Arguments that all scripts accept, enough to test that a script works."""
 
 PATIENCE = 5
-"""How many times the time that a part should take it may take."""
+"""The limit of a part's time, as a multiple of its expected time."""
 
 LEAST_PATIENCE_S = 60
 CLOSE_TIMEOUT_S = 10.0
@@ -28,51 +28,51 @@ CLOSE_TIMEOUT_S = 10.0
 
 @dataclass(frozen=True)
 class Part:
-    """One question of a whole run."""
+    """One benchmark of a whole run."""
 
     name: str
     words: str
-    """What its script is told for figures that are to be believed."""
+    """The arguments of the script for reliable figures."""
 
     seconds: int
-    """About how long that takes on two cores with nothing else to do."""
+    """The expected time on two idle cores."""
 
     short: str = ""
-    """What it is told beside `SHORT`, so that a short run is short."""
+    """Additional arguments of a short run, beside `SHORT`."""
 
     def script(self, folder: Path) -> Path:
-        """Return the script of this question."""
+        """Return the path of the script."""
         return folder / f"bench_{self.name}.py"
 
     def command(self, folder: Path, output: Path, *, is_short: bool) -> list[str]:
-        """Return what measures it."""
+        """Return the command that runs the script."""
         words = f"{SHORT} {self.short}" if is_short else self.words
         program = [sys.executable, str(self.script(folder))]
         return [*program, *shlex.split(words), "--output", str(output)]
 
     def limit_s(self, *, is_short: bool) -> float:
-        """Return how long it may take before it is given up."""
+        """Return the time after which the part is stopped."""
         seconds = 0 if is_short else self.seconds
         return max(LEAST_PATIENCE_S, PATIENCE * seconds)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How one part went."""
+    """The result of one part's execution."""
 
     name: str
     seconds: float
     trouble: str = ""
-    """Empty where it went well."""
+    """The failure; empty on success."""
 
 
 def stop(process: subprocess.Popen[Any]) -> None:
-    """End a process and what it started, if that is not over anyway."""
+    """Terminate a process and its process group, unless they have ended."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         try:
             os.killpg(process.pid, number)
             process.wait(CLOSE_TIMEOUT_S)
-        except (ProcessLookupError, PermissionError):  # nobody is left
+        except (ProcessLookupError, PermissionError):  # the group is empty
             break
         except subprocess.TimeoutExpired:
             continue
@@ -80,10 +80,10 @@ def stop(process: subprocess.Popen[Any]) -> None:
 
 
 def run(command: Sequence[str], limit_s: float, log: Path | None = None) -> str:
-    """Run a command; return what went wrong, if something did.
+    """Run a command; return its failure, or "".
 
-    Nothing that it started outlives it, however it ends. With a log its output goes
-    there.
+    All processes of its group are stopped at the end. With a log, the output goes
+    to that file.
     """
     if log is not None:
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -105,7 +105,7 @@ def run(command: Sequence[str], limit_s: float, log: Path | None = None) -> str:
 
 
 def run_part(part: Part, folder: Path, output: Path, *, log: Path | None) -> Outcome:
-    """Run one part, in short where there is a log; say how it went."""
+    """Run one part, a short one if there is a log; return its outcome."""
     is_short = log is not None
     command = part.command(folder, output, is_short=is_short)
     began = time.monotonic()

@@ -1,13 +1,12 @@
-"""The figures that stand in a text, between two marks, as the result files have them.
+"""Update of the tables between two markers in a text, from the result files.
 
     <!-- figures: stdio -->
     ...
     <!-- end of figures -->
 
-The name is that of a question. `headline` is the one table of the page that people
-read, `behind` is every line that is not kept, `summary` is the tables of a whole run.
-`run.py --tables` writes what stands between the marks. Each result file has a text
-beside it, which is begun where there is none.
+The name is that of a benchmark. `headline` is the main table, `behind` lists all
+exceeded limits, `summary` has the tables of a whole run. `run.py --tables` replaces the
+text between the markers. Each result file has a page beside it, created if missing.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TEXTS = ("README.md", "benchmarks/README.md", "docs/performance.md")
-"""Where there may be such marks, from the root of the tree, beside the results."""
+"""Files that may have markers, relative to the root, besides the result pages."""
 
 BEGUN = "# {}\n\n<!-- figures: {} -->\n<!-- end of figures -->\n"
 
@@ -37,14 +36,14 @@ WHOLE = {
     "headline": headline.render,
     "summary": report.everything,
 }
-"""What is made of all results, by name."""
+"""The functions that render all results, by name of the marker."""
 
 
 def block(name: str, folder: Path) -> str:
-    """Return what stands between the marks of that name.
+    """Return the content between the markers of a name.
 
     Raises:
-        ValueError: A result file is none.
+        ValueError: A result file is invalid.
     """
     if name in WHOLE:
         files = sorted(folder.glob("*.json"))
@@ -54,7 +53,7 @@ def block(name: str, folder: Path) -> str:
 
 
 def filled(text: str, folder: Path) -> str:
-    """Return a text with everything between its marks as the results have it."""
+    """Return a text with the content between its markers updated."""
     return MARKS.sub(
         lambda found: f"{found['name']}{found[2]}\n{block(found['name'], folder)}\n\n",
         text,
@@ -62,7 +61,7 @@ def filled(text: str, folder: Path) -> str:
 
 
 def stale(root: Path, folder: Path) -> dict[Path, str]:
-    """Return what the texts should say that say something else."""
+    """Return the outdated files with their updated texts."""
     found = {}
     beside = {path.with_suffix(".md") for path in folder.glob("*.json")}
     texts = [*(root / name for name in TEXTS), *sorted({*folder.glob("*.md"), *beside})]
@@ -75,7 +74,7 @@ def stale(root: Path, folder: Path) -> dict[Path, str]:
 
 
 def write(root: Path, folder: Path) -> list[Path]:
-    """Write the texts that say something else anew; return which."""
+    """Write the outdated files; return their paths."""
     changed = stale(root, folder)
     for path, text in changed.items():
         path.write_text(text, encoding="utf-8")

@@ -1,1 +1,1 @@
-"""Runs the official conformance suite against `client.py`, and judges more strictly."""
+"""Runner of the official conformance suite, with stricter verdicts."""

@@ -1,4 +1,4 @@
-"""The legs: which scenarios of which version of the suite, and on which wire."""
+"""The legs: versions of the suite, scenarios and protocol versions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EXPECTED = ROOT / "conformance" / "expected"
 INSTALLED = ROOT / ".peers" / "conformance" / "node_modules"
 
 ALONE = frozenset({"sse-retry"})
-"""Scenarios with a stopwatch, which a busy machine would upset."""
+"""Scenarios that measure time, and fail on a busy machine."""
 
 
 @dataclass(frozen=True)
@@ -28,16 +28,16 @@ class Suite:
 
     @property
     def folder(self) -> Path:
-        """Return where `make` installs it."""
+        """The folder of its installation by `make`."""
         return INSTALLED / self.alias
 
     @property
     def program(self) -> Path:
-        """Return what node runs."""
+        """The script that node executes."""
         return self.folder / "dist" / "index.js"
 
     def installed(self) -> str:
-        """Return the version that lies there."""
+        """Return the installed version."""
         about = json.loads((self.folder / "package.json").read_text("utf-8"))
         return str(about["version"])
 
@@ -48,57 +48,57 @@ STABLE = Suite("conformance-stable", "0.1.16")
 
 @dataclass(frozen=True)
 class Leg:
-    """One way of running the suite over the scenarios of one side."""
+    """One configuration of the suite for the scenarios of one side."""
 
     name: str
     suite: Suite
     says: str
-    """What it is, for the table."""
+    """The description for the table."""
 
     listing: tuple[str, ...] = ()
-    """Options of `list` that name its scenarios."""
+    """Options of `list` that select its scenarios."""
 
     options: tuple[str, ...] = ()
-    """Options with which a single scenario is run."""
+    """Options for the run of a single scenario."""
 
     side: Literal["client", "server"] = "client"
-    """Which of the two is put to the test."""
+    """The side under test."""
 
     whole: tuple[str, ...] = ("--suite", "all")
-    """Options with which a server is put to all scenarios of the leg, one by one."""
+    """Options for the run of all scenarios of the leg on one server."""
 
     shares: tuple[str, ...] = ()
-    """Legs that run scenarios of this one on the same wire.
+    """Legs that run scenarios of this one at the same protocol version.
 
-    There the suite does the same whatever the options are called, so what these legs
-    have run is not run again.
+    The suite's behaviour is then the same with other options, so these scenarios are
+    not run again.
     """
 
     only_extensions: bool = False
 
     runs_unscored: bool = False
-    """Whether the suite runs more than the leg is about."""
+    """Whether the suite also runs scenarios that do not belong to the leg."""
 
     program: str = "server.py"
-    """What is put to it as a server."""
+    """The program that runs as the server under test."""
 
     arguments: tuple[str, ...] = ()
     """Further arguments of that program."""
 
     @property
     def pins(self) -> Path:
-        """Return the file with the checks that have to succeed."""
+        """The file with the checks that must succeed."""
         return EXPECTED / f"{self.name}.json"
 
     def pinned(self) -> Mapping[str, list[str] | None]:
-        """Return each scenario with its checks."""
+        """Return the pinned checks of each scenario."""
         pinned: Mapping[str, list[str] | None] = json.loads(
             self.pins.read_text("utf-8")
         )
         return pinned
 
 
-# --- clients: each scenario starts a client of its own -------------------------------
+# --- clients: each scenario starts a new client --------------------------------------
 
 
 def _client_at(name: str, revision: str) -> Leg:
@@ -107,7 +107,7 @@ def _client_at(name: str, revision: str) -> Leg:
 
 
 def _client_required(name: str, revision: str, *shares: str) -> Leg:
-    # `--requirements` takes no `--scenario`; this is what it does to each of its own.
+    # `--requirements` takes no `--scenario`; these options have the same effect.
     return Leg(
         name,
         ALPHA,
@@ -150,7 +150,7 @@ CLIENT_LEGS = (
 )
 
 
-# --- servers: one server for all scenarios of a leg, as the suite has it -------------
+# --- servers: one server for all scenarios of a leg, as in the suite -----------------
 
 
 def _server_at(name: str, suite: Suite, revision: str) -> Leg:
@@ -197,7 +197,7 @@ SERVER_LEGS = (
 )
 
 
-# --- the gateway: the same server, behind it -----------------------------------------
+# --- the gateway, with the same server behind it -------------------------------------
 
 
 def _through_gateway(name: str, revision: str, upstream: str) -> Leg:
@@ -226,9 +226,9 @@ LEGS = CLIENT_LEGS + SERVER_LEGS + GATEWAY_LEGS
 
 
 def scenarios_in(listing: str, leg: Leg) -> list[str]:
-    """Return the scenarios of a leg's side that the suite's `list` printed.
+    """Parse the output of the suite's `list`; return the scenarios of a leg's side.
 
-    Requirement sets are printed with both sides, and with unscored ones behind.
+    Requirement sets are printed for both sides, with the unscored scenarios last.
     """
     _, _, own = listing.partition(f"{leg.side.title()} scenarios")
     lines = re.split(r"never scored|^\w+ scenarios", own, flags=re.MULTILINE)[0]

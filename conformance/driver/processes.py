@@ -1,6 +1,6 @@
-"""Runs the suite's processes: each in a group of its own, and none of them for ever.
+"""Processes of the suite, each with a process group and a timeout.
 
-Here are its listings and the scenarios of clients; `standing.py` has those of servers.
+This module runs listings and client scenarios; `standing.py` runs server scenarios.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ CLIENT = ROOT / "conformance" / "client.py"
 
 CLIENT_TIMEOUT = 30.0
 SUITE_TIMEOUT = 45.0
-"""The suite has its own stopwatch for the client; this one is for the suite."""
+"""The timeout of the suite, which has its own timeout for the client."""
 
 TAIL = 1500
 CLIENT_EXIT = re.compile(r"^Client exited with code (-?\d+)$", re.MULTILINE)
 
 
 def environment() -> dict[str, str]:
-    """Return what the suite and everything beside it is started with."""
-    # Compiled code is kept: half of a scenario's time is node reading the suite.
+    """Return the environment of all started processes."""
+    # Node's compile cache is kept: loading the suite takes half of a scenario's time.
     return os.environ | {
         "NODE_COMPILE_CACHE": str(ROOT / ".build" / "node-cache"),
         "NODE_NO_WARNINGS": "1",
@@ -48,7 +48,7 @@ def environment() -> dict[str, str]:
 
 
 async def run_bounded(command: Sequence[str], timeout: float) -> tuple[int | None, str]:
-    """Return exit code and output; no code where the time was over."""
+    """Run a command; return exit code and output, ``None`` and "" after a timeout."""
     process = await start(command, asyncio.subprocess.PIPE)
     try:
         async with asyncio.timeout(timeout):
@@ -64,7 +64,7 @@ async def run_bounded(command: Sequence[str], timeout: float) -> tuple[int | Non
 async def start(
     command: Sequence[str], output: int | IO[bytes]
 ) -> asyncio.subprocess.Process:
-    """Start a process in a group of its own; interrupted, none of that is left."""
+    """Start a process in its own group; on cancellation kill the group."""
     starting = asyncio.ensure_future(
         asyncio.create_subprocess_exec(
             *command,
@@ -79,20 +79,20 @@ async def start(
     try:
         return await asyncio.shield(starting)
     except asyncio.CancelledError:
-        # It may run already, with what it started itself: asyncio would end it alone.
+        # The process may already have children, and asyncio would not kill those.
         await kill(await starting)
         raise
 
 
 async def kill(process: asyncio.subprocess.Process) -> None:
-    """End a process and whatever it started."""
+    """Kill a process and its group."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     await process.wait()
 
 
 async def list_scenarios(leg: Leg) -> list[str]:
-    """Ask the suite which scenarios a leg has."""
+    """Return the scenarios of a leg, from the suite's `list`."""
     command = [str(NODE), str(leg.suite.program), "list", *leg.listing]
     if "--requirements" not in leg.listing:
         command.append(f"--{leg.side}")
@@ -105,7 +105,7 @@ async def list_scenarios(leg: Leg) -> list[str]:
 async def play(
     leg: Leg, scenario: str, timeout: float = SUITE_TIMEOUT, program: Path = CLIENT
 ) -> Run:
-    """Run one client scenario, and read what the suite wrote about it."""
+    """Run one client scenario, and read the files that the suite wrote."""
     folder = BUILD / leg.name / scenario.replace("/", "-")
     shutil.rmtree(folder, ignore_errors=True)
     begin = time.monotonic()
@@ -135,7 +135,7 @@ def command(leg: Leg, scenario: str, folder: Path, program: Path) -> list[str]:
 
 
 def checks_in(folder: Path) -> list[dict[str, Any]] | None:
-    """Return the checks that the suite wrote somewhere in a folder, if it did."""
+    """Return the checks that the suite wrote below a folder; ``None`` without any."""
     for path in folder.rglob("checks.json"):
         checks: list[dict[str, Any]] = json.loads(path.read_text("utf-8"))
         return checks
@@ -149,7 +149,7 @@ def _said(folder: Path, name: str) -> str:
 
 
 def check_installed(suites: Iterable[Suite]) -> str | None:
-    """Return what is missing, or another version than the pins are for."""
+    """Return an error if a suite is missing or has another version than the pins."""
     for suite in suites:
         if not suite.program.exists():
             return f"{suite.folder} is missing: `make conformance` installs it"

@@ -1,4 +1,4 @@
-"""What is printed, kept as JSON, pinned, and written into the table of README.md."""
+"""Output of a run: text, JSON file, pins, and the table in README.md."""
 
 from __future__ import annotations
 
@@ -24,47 +24,47 @@ BEGIN, END = "<!-- table: begin -->", "<!-- table: end -->"
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """A run and what it is worth."""
+    """A run and its verdict."""
 
     run: Run
     red: Sequence[str]
-    """Why it is red; nothing where it is green."""
+    """The reasons of a failure; empty if the run is green."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LegResult:
-    """What came of a leg."""
+    """The results of a leg."""
 
     leg: Leg
     results: Sequence[Result]
     seconds: float
     shared: int = 0
-    """How many of the scenarios another leg has run."""
+    """The number of scenarios whose results come from another leg."""
 
     red: Sequence[str] = ()
-    """Why all of it is red, whatever its scenarios are."""
+    """The reasons of a failure of the leg itself, apart from its scenarios."""
 
     wrote: str = ""
-    """What the server wrote, where one server stood the whole leg."""
+    """The output of the server, if one server ran for the whole leg."""
 
     @property
     def green(self) -> bool:
-        """Whether anything was run, and nothing is red."""
+        """Whether scenarios were run, and none failed."""
         return bool(self.results) and self.passed == self.total and not self.red
 
     @property
     def passed(self) -> int:
-        """How many scenarios passed."""
+        """The number of scenarios that passed."""
         return sum(not result.red for result in self.results)
 
     @property
     def total(self) -> int:
-        """How many scenarios there are."""
+        """The number of scenarios."""
         return len(self.results)
 
 
 def leg_text(done: LegResult, *, verbose: bool) -> str:
-    """Return a line for a leg, and below it what is red."""
+    """Return a line for a leg, followed by its failures."""
     leg, score = done.leg, f"{done.passed}/{done.total}"
     shared = f" ({done.shared} run before)" if done.shared else ""
     about = f"{leg.suite.version}, {leg.side}: {leg.says}{shared}"
@@ -81,7 +81,7 @@ def leg_text(done: LegResult, *, verbose: bool) -> str:
 
 
 def red(leg: Leg, run: Run, reasons: Sequence[str]) -> str:
-    """Return a scenario's reasons and the end of what was written while it ran."""
+    """Return the failures of a scenario and the end of its output."""
     time = "" if run.seconds is None else f" ({run.seconds:.1f} s)"
     lines = [f"    {leg.name} {run.scenario}{time}"]
     lines += [f"      {reason}" for reason in reasons]
@@ -91,7 +91,7 @@ def red(leg: Leg, run: Run, reasons: Sequence[str]) -> str:
 
 
 def control_text(done: Sequence[LegResult]) -> str:
-    """Return how far one gets by doing nothing, by the suite's word and by ours."""
+    """Return the scores of `nothing.py`, by the suite's verdict and by ours."""
     return "\n".join(
         f"{leg.leg.name}: {sum(suite_passes(result.run) for result in leg.results)} "
         f"of {leg.total} pass by the suite's own verdict, {leg.passed} by ours"
@@ -103,7 +103,7 @@ def control_text(done: Sequence[LegResult]) -> str:
 
 
 def write_json(done: Sequence[LegResult]) -> None:
-    """Write each check of each run."""
+    """Write the JSON file with all checks of all runs."""
     JSON.parent.mkdir(exist_ok=True)
     JSON.write_text(json.dumps([_leg_json(leg) for leg in done], indent=1), "utf-8")
 
@@ -141,12 +141,12 @@ def _result_json(result: Result) -> dict[str, Any]:
 
 
 def write_pins(leg: Leg, pins: Mapping[str, Sequence[str] | None]) -> None:
-    """Write the checks that have to succeed, in the order of the suite's scenarios."""
+    """Write the checks that must succeed, in the order of the suite's scenarios."""
     leg.pins.write_text(json.dumps(pins, indent=1) + "\n", "utf-8")
 
 
 def write_table(done: Sequence[LegResult]) -> None:
-    """Put the table into README.md, between its marks."""
+    """Write the table between its markers in README.md."""
     text = README.read_text("utf-8")
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
@@ -154,7 +154,7 @@ def write_table(done: Sequence[LegResult]) -> None:
 
 
 def table(done: Sequence[LegResult]) -> str:
-    """Return the score of each leg as Markdown."""
+    """Return the scores of the legs as a Markdown table."""
     rows = ["| leg | side | suite | what | passed | run before | checks | seconds |"]
     rows.append("|---|---|---|---|---|---|---|---|")
     for one in done:

@@ -1,6 +1,6 @@
-"""Puts a server to the suite: one process of it for all scenarios of a leg.
+"""Server scenarios: one server process for all scenarios of a leg.
 
-So the suite has it, and what one scenario leaves behind is there in the next.
+This is how the suite works; a scenario sees the state that earlier ones left.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ HOST = "127.0.0.1"
 START_TIMEOUT = 30.0
 STOP_TIMEOUT = 10.0
 LEG_TIMEOUT = 180.0
-"""For all scenarios together; the suite has a limit of its own for each."""
+"""The timeout of all scenarios together; the suite has its own for each."""
 
 POLL = 0.05
 
 FOLDER = re.compile(r"^server-(.+)-\d{4}-\d\d-\d\dT[\d-]+Z$")
-"""What the suite calls the folder of a scenario."""
+"""The name that the suite gives to the folder of a scenario."""
 
 
 async def stand(
     leg: Leg, wanted: Collection[str] | None = None, program: Path | None = None
 ) -> tuple[list[Run], Stand]:
-    """Put a server to a leg: to all of it, or to some scenarios one by one."""
+    """Run a server through a leg: all scenarios, or the wanted ones one by one."""
     folder = BUILD / leg.name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -87,7 +87,7 @@ def _rounds(leg: Leg, wanted: Collection[str] | None) -> Iterator[list[str]]:
 
 
 def _played(folder: Path) -> Iterator[Run]:
-    """Return what the suite wrote, in the order in which it wrote it."""
+    """Yield the runs that the suite wrote, in order of time."""
     for path in sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime_ns):
         if named := FOLDER.match(path.name):
             yield Run(scenario=named[1], checks=checks_in(path))
@@ -100,7 +100,7 @@ def _played(folder: Path) -> Iterator[Run]:
 async def _started(
     program: Sequence[str], log: Path
 ) -> AsyncIterator[tuple[Process, str | None]]:
-    """Start a server; the URL is ``None`` where it did not come up."""
+    """Start a server; yield process and URL, ``None`` if it does not listen in time."""
     with _kept_port() as port:
         with log.open("wb") as wrote:
             process = await start(
@@ -116,10 +116,10 @@ async def _started(
 
 @contextmanager
 def _kept_port() -> Iterator[int]:
-    """Give a free port that nobody else is dealt while it is needed.
+    """Yield a free port that the system does not assign to others within the block.
 
-    On Linux a server may listen where a socket is bound that does not listen itself.
-    Elsewhere the two would be in each other's way, so there it is only looked up.
+    On Linux a server may listen on a port where another socket is bound without
+    listening. Elsewhere they would conflict, so there the port is not reserved.
     """
     with socket.socket() as keeper:
         keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -131,14 +131,14 @@ def _kept_port() -> Iterator[int]:
 
 
 async def _listens(process: Process, port: int) -> bool:
-    """Return whether somebody answers on the port before the time is over."""
+    """Return whether the port accepts a connection before the timeout."""
     try:
         async with asyncio.timeout(START_TIMEOUT):
             while process.returncode is None:
                 try:
                     _, writer = await asyncio.open_connection(HOST, port)
                 except OSError:
-                    await asyncio.sleep(POLL)  # nothing says when a port opens
+                    await asyncio.sleep(POLL)  # no event reports that a port is open
                 else:
                     writer.close()
                     return True
@@ -148,7 +148,7 @@ async def _listens(process: Process, port: int) -> bool:
 
 
 async def _stopped(process: Process) -> int | None:
-    """Tell a server to end; return its exit code, or nothing if it does not."""
+    """Send SIGTERM to a server; return its exit code, ``None`` after a timeout."""
     if process.returncode is None:
         process.send_signal(signal.SIGTERM)
     try:

@@ -1,9 +1,9 @@
-"""What a scenario's checks are worth.
+"""Verdicts on the checks of a scenario.
 
-Stricter than the suite itself, which passes a client that did nothing, and does not see
-that a check is no longer made.
+Stricter than the suite itself, which passes a client that did nothing, and does not
+notice that a check is no longer made.
 
-Knows nothing of processes and files.
+This module uses no processes and files.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MAY_BE_SKIPPED: Mapping[tuple[str, str], str] = {
         "TasksStatusNotificationsScenario",
     ): "the suite has no test of it yet, and says so",
 }
-"""(scenario, name of the check) -> why it cannot be made."""
+"""(scenario, name of the check) -> the reason why it cannot be made."""
 
 NEVER_MADE: Mapping[str, str] = {
     "tasks-status-notifications": "the suite has no test of it yet, and says so",
@@ -43,48 +43,48 @@ NEVER_MADE: Mapping[str, str] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """What came of one scenario.
+    """The result of one scenario.
 
-    Where a server is put to the test one process of the suite plays all scenarios; the
-    members on processes are for clients.
+    For servers one process of the suite runs all scenarios; the members about processes
+    are for clients only.
     """
 
     scenario: str
     checks: Sequence[Mapping[str, Any]] | None
-    """As the suite wrote them; ``None`` where it wrote none."""
+    """The checks from the suite's file; ``None`` without such a file."""
 
     seconds: float | None = None
     suite_exit: int | None = 0
-    """``None``: it did not end in time, and was killed."""
+    """``None``: the suite did not end in time, and was killed."""
 
     client_exit: int = 0
     client_ended: bool = True
-    """Whether the client came to its last line, which is its own word for success."""
+    """Whether the client reached its last line, which reports success."""
 
     client_timed_out: bool = False
     output: str = ""
-    """The end of what suite and client wrote, to look at."""
+    """The end of the output of suite and client, for reports."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stand:
-    """What came of a server that was put to all scenarios of a leg."""
+    """The result of a server's run through a leg."""
 
     is_up: bool
-    """Whether it ever listened."""
+    """Whether the server listened in time."""
 
     suite_exit: int | None
     """``None``: the suite did not end in time, and was killed."""
 
     server_exit: int | None
-    """``None``: it did not end when it was told to, and was killed."""
+    """``None``: the server did not end after SIGTERM, and was killed."""
 
     wrote: str
-    """What the server wrote while it ran."""
+    """The output of the server."""
 
 
 def pinnable(checks: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return what a run proved: ids, with the names where several checks share one."""
+    """Return the ids of the successful checks, with names if checks share an id."""
     names = defaultdict(set)
     for check in checks:
         if check["status"] == "SUCCESS":
@@ -97,14 +97,14 @@ def pinnable(checks: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def judge(run: Run, pins: Collection[str] | None) -> list[str]:
-    """Return why a run is red, each reason a line; nothing where it is green."""
+    """Return the reasons of a failed run, one line each; empty if it is green."""
     return [*_process(run), *_checks(run), *_pins(run, pins)]
 
 
 def judge_stand(
     stand: Stand, played: Iterable[str], pinned: Collection[str]
 ) -> list[str]:
-    """Return why a server's leg is red whatever came of its single scenarios."""
+    """Return the reasons of a failed server leg, apart from its scenarios."""
     return [*_stand(stand), *_unpinned(played, pinned)]
 
 
@@ -130,7 +130,7 @@ def _unpinned(played: Iterable[str], pinned: Collection[str]) -> Iterable[str]:
 
 
 def suite_passes(run: Run) -> bool:
-    """Return what the suite itself says of a scenario, where it has a say at all."""
+    """Return the suite's own verdict on a scenario."""
     statuses = {check["status"] for check in run.checks or ()}
     return run.suite_exit == 0 and "FAILURE" not in statuses
 

@@ -1,9 +1,9 @@
-"""The scoreboard: servers of several languages, checked and measured alike.
+"""The scoreboard: uniform checks and measurements of servers and clients.
 
 ::
 
     subjects   conformance/subjects/*.toml, one file for each server
-    install    puts the pinned packages below .peers/subjects
-    measure    runs the check over each transport; size and time to start
+    install    installs the pinned packages below .peers/subjects
+    measure    runs the check over each transport, and measures start times
     site       writes data and pages
 """

@@ -1,11 +1,11 @@
 """Check and measure the servers of conformance/subjects, and write a static site.
 
     PYTHONPATH=conformance python -m scoreboard --site .build/scoreboard
-    ... --only libgen-mcp        # this subject; the others stay as they are stored
+    ... --only libgen-mcp        # only this subject; keep the stored data of others
     ... --only libgen-mcp.http   # over this transport
     ... --no-speed, --no-check   # only check; only measure
-    ... --pages                  # only write the pages anew
-    ... --against DIR            # say what differs from the data of another site
+    ... --pages                  # only write the pages
+    ... --against DIR            # print the differences to the data of another site
 
 Run it from the root of the checkout, as `make scoreboard` does. Exit code 1: a verdict
 differs from that of the other site.
@@ -55,7 +55,7 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 async def check(chosen: argparse.Namespace, subjects: Sequence[Subject]) -> None:
-    """Install, check and measure the chosen subjects, and store what was found."""
+    """Install, check and measure the chosen subjects, and store the results."""
     facts = site.facts_of(chosen.site)
     measured = []
     for subject in subjects:
@@ -84,7 +84,7 @@ async def check(chosen: argparse.Namespace, subjects: Sequence[Subject]) -> None
 
 
 def _wanted(chosen: argparse.Namespace, subject: Subject) -> list[str]:
-    """Return the transports over which a subject is checked and measured."""
+    """Return the chosen transports of a subject."""
     return [
         transport
         for transport in subject.transports()
@@ -96,7 +96,7 @@ def _wanted(chosen: argparse.Namespace, subject: Subject) -> list[str]:
 async def _measure_speed(
     chosen: argparse.Namespace, subjects: Sequence[Subject], facts: dict[str, Any]
 ) -> None:
-    """Measure the speed of all subjects in passes, and store it after each pass."""
+    """Measure the speed of all subjects in passes; store the figures after each."""
     left = [
         (subject, transport)
         for subject in subjects
@@ -132,7 +132,7 @@ def _is_checked(chosen: argparse.Namespace, subject: Subject) -> bool:
 async def _check_one(
     chosen: argparse.Namespace, subject: Subject, transport: str
 ) -> str:
-    """Check a subject over a transport; return why it cannot be, or ""."""
+    """Check a subject over a transport, store the report; return the failure or ""."""
     began = monotonic()
     try:
         async with asyncio.timeout(_LONGEST_S):
@@ -170,6 +170,6 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    # As at Ctrl-C: the servers that were started end, too.
+    # As at Ctrl-C, so that the started servers are stopped, too.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.exit(main())

@@ -1,4 +1,4 @@
-"""Installs the packages of the subjects, each into a folder of its own."""
+"""Installation of the subjects' packages, each subject in its own folder."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PATIENCE: Final = 900
 
 
 def install(subject: Subject) -> str:
-    """Install a subject unless it is there; return why it cannot be, or ""."""
+    """Install a subject unless it is installed; return the failure or ""."""
     pins = msgspec.json.encode(subject.install)
     stamp = subject.folder / _STAMP
     is_ours = any("{root}" in pin for pin in subject.install.pypi)
@@ -46,7 +46,7 @@ def install(subject: Subject) -> str:
         return str(error)
     program = ROOT / subject.fill((subject.command or ("",))[0])
     if program.is_relative_to(subject.folder) and program.exists():
-        program.chmod(0o755)  # which a script of the package would have done
+        program.chmod(0o755)  # as the skipped install script would do
     stamp.write_bytes(pins)
     return ""
 
@@ -68,7 +68,7 @@ def _commands(subject: Subject) -> list[tuple[list[str], dict[str, str] | None]]
 
 
 def size_of(folder: Path) -> int:
-    """Return the octets of all files below a folder, links not followed."""
+    """Return the size in bytes of all files below a folder, without symbolic links."""
     return sum(
         path.lstat().st_size
         for path in folder.rglob("*")

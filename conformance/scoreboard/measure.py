@@ -1,4 +1,4 @@
-"""Checks a subject over each of its transports, and measures what a start costs."""
+"""Check of a subject over a transport, and measurement of its start time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 SEED: Final = 1
 _JOBS: Final = 2
-"""Few processes at once: a server that starts slowly is not to be late by that."""
+"""Few concurrent processes, so that slow servers do not miss their timeouts."""
 _READY_S: Final = 60.0
 _START_S: Final = 60.0
 _STARTS: Final = 5
@@ -39,7 +39,7 @@ async def check_subject(
     only: tuple[str, ...] = (),
     on_result: Callable[[Result], object] = lambda _: None,
 ) -> Report:
-    """Return the report of a whole check over one transport.
+    """Run a whole check over one transport and return its report.
 
     Raises:
         ConnectError: The subject cannot be started or reached.
@@ -73,30 +73,30 @@ async def check_subject(
 
 
 def command_line(subject: Subject, command: tuple[str, ...]) -> str:
-    """Return a command of a subject as one types it, with its environment."""
+    """Return a command of a subject as a shell line, with its environment."""
     variables = [shlex.join(["=".join(item)]) for item in subject.variables().items()]
     return " ".join([*variables, shlex.join(subject.filled(command))])
 
 
 def clear(subject: Subject) -> None:
-    """Empty the folder that the subject may write to."""
+    """Empty the folder that a subject may write to."""
     shutil.rmtree(subject.scratch, ignore_errors=True)
     subject.scratch.mkdir(parents=True)
 
 
 def process(subject: Subject, command: tuple[str, ...] = ()) -> Stdio:
-    """Return the process of a subject, over stdio unless a command is given."""
+    """Return the process of a subject; the default is its stdio command."""
     program, *arguments = subject.filled(command or subject.command)
     return Stdio(program, arguments, env=subject.variables())
 
 
 @contextlib.asynccontextmanager
 async def serving(subject: Subject, table: Http) -> AsyncIterator[None]:
-    """Run the server of a subject until its block ends.
+    """Run the HTTP server of a subject within the block.
 
     Raises:
-        ConnectionError: It takes no connection in time, ends before, or another server
-            is there.
+        ConnectionError: The server accepts no connection in time or ends, or another
+            server uses its port.
     """
     if await _connects(table.url):
         raise ConnectionError(f"another server is at {table.url}: end it first")
@@ -124,7 +124,7 @@ async def serving(subject: Subject, table: Http) -> AsyncIterator[None]:
 
 
 async def _accepts(url: str, child: asyncio.subprocess.Process) -> None:
-    """Wait until a server takes connections."""
+    """Wait until a server accepts connections."""
     ends_at = perf_counter() + _READY_S
     while child.returncode is None and perf_counter() < ends_at:
         if await _connects(url):
@@ -144,7 +144,7 @@ async def _connects(url: str) -> bool:
 
 
 async def start_times(subject: Subject) -> list[float]:
-    """Return the seconds of some starts until sessions are agreed on; empty: none."""
+    """Return the seconds of starts up to the handshake; empty if they fail."""
     clear(subject)
     try:
         (found,) = await measure_start(

@@ -1,12 +1,12 @@
-"""Writes the scoreboard: data, pages of each finding, the table and how it was made.
+"""Files of the scoreboard: data, pages of the findings, tables, and the method.
 
 ::
 
-    index.html           one row a subject and transport
-    speed.html           how fast servers and clients are
+    index.html           one row for each subject and transport
+    speed.html           speed of servers and clients
     made.html            machine, versions, the command of each subject
     scoreboard.json      the table as data
-    data/NAME.FORM.json  the reports, FORM a transport; facts.json of size and start
+    data/NAME.FORM.json  the reports, FORM a transport; facts.json: size and start
     matrix/              the pages of `mcpwire check page`
 """
 
@@ -44,7 +44,7 @@ _COUNTED: Final = {
     "SHOULD": ((Verdict.WARN,), Level.SHOULD),
     "unrun": ((Verdict.UNRUN,), None),
 }
-"""Column -> the verdicts that it counts, and of cases of which level."""
+"""Column -> the counted verdicts, and the level of the counted cases."""
 
 
 @attrs.frozen
@@ -57,20 +57,20 @@ class Line:
     points: dict[str, int]
     """Revision -> score."""
     looks: dict[str, str]
-    """Revision -> ``fail`` after a crash or a hang, ``warn`` where a MUST is broken."""
+    """Revision -> ``fail`` after a crash or a hang, ``warn`` if a MUST is violated."""
     findings: dict[str, int]
     """Column -> cases with such a finding in any revision."""
 
 
 def keep(folder: Path, subject: Subject, transport: str, report: Report) -> None:
-    """Store a report among the data of a site."""
+    """Store a report in the data of a site."""
     path = folder / "data" / f"{subject.name}.{transport}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(report.to_json())
 
 
 def stored(folder: Path, subject: Subject) -> dict[str, Report]:
-    """Return transport -> the report that is stored of a subject."""
+    """Return transport -> the stored report of a subject."""
     found = {}
     for transport in subject.transports():
         path = folder / "data" / f"{subject.name}.{transport}.json"
@@ -80,13 +80,13 @@ def stored(folder: Path, subject: Subject) -> dict[str, Report]:
 
 
 def facts_of(folder: Path) -> dict[str, dict[str, Any]]:
-    """Return subject -> what else is stored of it."""
+    """Return subject -> its other stored data."""
     path = folder / "data" / "facts.json"
     return json.loads(path.read_text()) if path.exists() else {}
 
 
 def keep_facts(folder: Path, facts: Mapping[str, Any]) -> None:
-    """Store what is known of the subjects beside their reports."""
+    """Store the other data of the subjects."""
     path = folder / "data" / "facts.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(facts, indent=1) + "\n")
@@ -95,7 +95,7 @@ def keep_facts(folder: Path, facts: Mapping[str, Any]) -> None:
 def write_site(
     folder: Path, subjects: Sequence[Subject], disputes: Iterable[Dispute]
 ) -> None:
-    """Write all pages from the data that the folder has."""
+    """Write all pages from the data in the folder."""
     facts = facts_of(folder)
     reports = [
         (subject, transport, _renamed(subject, report))
@@ -152,7 +152,7 @@ def write_site(
 
 
 def _renamed(subject: Subject, report: Report) -> Report:
-    """Return a report with our name of the subject, in place of its own."""
+    """Return a report with the subject's name and version in place of its own."""
     server = {"name": subject.name, "version": subject.version}
     return attrs.evolve(report, server=server)
 
@@ -180,7 +180,7 @@ def _line(transport: str, report: Report, slug: str) -> Line:
 def _shared(
     subjects: Sequence[Subject], lines: Mapping[str, list[Line]]
 ) -> list[tuple[str, str, list[str]]]:
-    """Return SDK, case and servers, of what at least two servers of an SDK break."""
+    """Return SDK, case and servers for cases that several servers of an SDK fail."""
     found: dict[tuple[str, str], list[str]] = {}
     for subject in subjects:
         bad = {
@@ -201,7 +201,7 @@ def _shared(
 def _remarks(
     subjects: Sequence[Subject], disputes: Iterable[Dispute]
 ) -> dict[tuple[str, str], list[str]]:
-    """Return subject and case -> what stands beside its verdicts."""
+    """Return subject and case -> the remarks on its verdicts."""
     found: dict[tuple[str, str], list[str]] = {}
     for dispute in disputes:
         text = [dispute.objection, f"{dispute.source}: \u201c{dispute.sentence}\u201d"]
@@ -214,7 +214,7 @@ def _remarks(
 
 
 def _made(subjects: Sequence[Subject], reports: Sequence[Report]) -> dict[str, Any]:
-    """Return what the page of how it was made shows."""
+    """Return the values of the page about the method."""
     cpu = next(
         (
             line.partition(":")[2].strip()

@@ -1,9 +1,9 @@
-"""Measures how fast a subject is: a server under load, or a client that calls.
+"""Measurement of a subject's speed: a server under load, or a client.
 
-All subjects are measured one after the other in several passes, each with processes of
-its own, so the passes of one subject lie minutes apart. Every server is measured in
-turns with the floor, the server of `mcpwire.bench` that does nothing, over the same
-transport; its figures are compared as multiples of it, those of a client as multiples
+All subjects are measured one after the other in several passes, each with new
+processes, so the passes of one subject are minutes apart. Every server is measured in
+alternation with the floor, the null server of `mcpwire.bench`, over the same transport;
+its figures are compared as multiples of the floor's, and those of a client as multiples
 of the first client's.
 """
 
@@ -43,7 +43,7 @@ _LOAD: Final = Load(seconds=0.5, rounds=1, warm_up=0.3)
 
 
 def loads(subject: Subject) -> dict[str, Load]:
-    """Return the name of each load that a server is put under, and the load."""
+    """Return the loads of a server by name."""
     calls = {"ping": Call("ping"), "tools/list": Call("tools/list")}
     if subject.speed is not None:
         tool = Call.tool(subject.speed.tool, subject.speed.arguments)
@@ -54,11 +54,11 @@ def loads(subject: Subject) -> dict[str, Load]:
 
 
 async def measure_server(subject: Subject, transport: str) -> dict[str, Result]:
-    """Return what one pass measures of a server under each load.
+    """Measure one pass of a server; return the result of each load.
 
     Raises:
-        ConnectError: It does not start, or gives no answer.
-        ConnectionError: It takes no connection in time.
+        ConnectError: The server does not start, or does not respond.
+        ConnectionError: The server accepts no connection in time.
     """
     measure.clear(subject)
     if transport == "stdio":
@@ -76,7 +76,7 @@ async def _under_loads(subject: Subject, target: Stdio | Http) -> dict[str, Resu
 
 
 def joined(passes: Sequence[Result]) -> Result:
-    """Return passes under one load as one result, with a round for each."""
+    """Merge passes under one load into one result with a round for each."""
     subjects = tuple(
         attrs.evolve(
             of[0],
@@ -102,11 +102,11 @@ def joined(passes: Sequence[Result]) -> Result:
 
 
 async def measure_caller(subject: Subject, transport: str) -> dict[str, float]:
-    """Return the figures of one pass of a client over stdio or HTTP.
+    """Measure one pass of a client over stdio or HTTP; return its figures.
 
     Raises:
-        ConnectError: It does not start, or calls nothing.
-        RequestTimeout: It does not end.
+        ConnectError: The client does not start, or makes no call.
+        RequestTimeout: The client does not end in time.
     """
     variables = [f"{name}={value}" for name, value in subject.variables().items()]
     figures = await measure_client(
@@ -123,7 +123,7 @@ async def measure_caller(subject: Subject, transport: str) -> dict[str, float]:
 
 
 def multiples(result: Result) -> dict[str, tuple[float, float | None]]:
-    """Return each figure of a server, and how many times the floor's it is."""
+    """Return each figure of a server, with its multiple of the floor's."""
     assert result.floor is not None
     (target,) = result.targets
     own, floor = target.figures(), result.floor.figures()
@@ -135,14 +135,14 @@ def multiples(result: Result) -> dict[str, tuple[float, float | None]]:
 
 
 def keep(folder: Path, name: str, load: str, result: Result) -> None:
-    """Store a result among the data of a site."""
+    """Store a result in the data of a site."""
     path = folder / "data" / "speed" / f"{name} {load.replace('/', '-')}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(result.to_json())
 
 
 def stored(folder: Path, subject: Subject, transport: str) -> dict[str, Result]:
-    """Return load -> the result that is stored of a server."""
+    """Return load -> the stored result of a server."""
     found = {}
     for load in loads(subject):
         name = f"{subject.name}.{transport} {load.replace('/', '-')}.json"
@@ -157,17 +157,17 @@ def differences(
     after: tuple[Path, Mapping[str, Any]],
     subjects: Sequence[Subject],
 ) -> list[str]:
-    """Return a line for each figure that differs between two sites for certain.
+    """Return a line for each figure that differs significantly between two sites.
 
-    All figures are judged together: of two sites of the same subjects, 95 in 100 have
-    no such line. The last lines say how many figures were compared, how narrow the
-    intervals are, and how many have fewer than `PASSES` passes. The figures of clients
-    are compared as multiples of the first client's.
+    The level is 95 % for all figures together: 95 of 100 pairs of sites with the same
+    subjects have no such line. The last lines report the number of compared figures,
+    the width of the intervals, and the number of figures with fewer than `PASSES`
+    passes. Figures of clients are compared as multiples of the first client's.
 
     Args:
         before: The folder of a site, and its facts.
-        after: The same of the other.
-        subjects: What to compare, as far as both sites have it.
+        after: The folder and the facts of the other site.
+        subjects: The subjects to compare, if both sites have their data.
     """
     servers = {
         f"{subject.name} {transport} {load}": (old[load], new[load])
@@ -217,7 +217,7 @@ def differences(
 def _caller_passes(
     facts: Mapping[str, Any], subjects: Sequence[Subject]
 ) -> dict[str, dict[str, list[list[float]]]]:
-    """Return each figure of clients by passes, as a multiple of the first client's."""
+    """Return the figures of clients by pass, as multiples of the first client's."""
     callers = [each.name for each in subjects if each.kind == "client"]
     measured = {name: facts[name]["caller"] for name in callers if name in facts}
     first = measured.pop(callers[0], {}) if callers else {}
@@ -242,7 +242,7 @@ def median_of(passes: Sequence[Mapping[str, float]], figure: str) -> float | Non
 
 
 def rows(folder: Path, subject: Subject) -> list[dict[str, Any]]:
-    """Return a row of the page for each transport and load of a server."""
+    """Return the rows of a server, one for each transport and load."""
     return [
         {
             "transport": transport,
@@ -257,9 +257,9 @@ def rows(folder: Path, subject: Subject) -> list[dict[str, Any]]:
 
 
 def ahead(tables: Sequence[tuple[Subject, list[dict[str, Any]]]]) -> list[str]:
-    """Return a line for each figure in which others are ahead of the first server.
+    """Return a line for each figure in which a server is better than the first one.
 
-    Of calls that all servers know: lists of other tools cannot be compared.
+    `tools/list` is left out: the lists of different servers are not comparable.
     """
     (first, own), *others = tables
     found = []

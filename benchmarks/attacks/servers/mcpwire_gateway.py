@@ -1,4 +1,4 @@
-"""mcpwire's gateway before two servers on stdio; OPTIONS says which bounds."""
+"""mcpwire gateway for two stdio servers; OPTIONS holds its limits as JSON."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""mcpwire under attack; OPTIONS in the environment is JSON, and says which bounds."""
+"""mcpwire server to attack; OPTIONS in the environment is JSON with its limits."""
 
 import asyncio
 import json
@@ -46,32 +46,32 @@ server = mcpwire.Server(
 
 @server.tool
 async def echo(text: str) -> str:
-    """Answer with the text."""
+    """Return the text."""
     return text
 
 
 @server.tool
 def plain(text: str) -> str:
-    """Answer with the text, from a thread."""
+    """Return the text, from a thread."""
     return text
 
 
 @server.tool
 def block(seconds: float) -> str:
-    """Keep a thread."""
+    """Block a thread for a time."""
     time.sleep(seconds)
     return "done"
 
 
 @server.tool
 async def big(size: int) -> str:
-    """Answer with many bytes."""
+    """Return a text of this size."""
     return "x" * size
 
 
 @server.tool
 async def flow(number: int, size: int, ctx: mcpwire.Context) -> str:
-    """Send many messages before the answer."""
+    """Send many messages before the result."""
     for _ in range(number):
         ctx.info("x" * size)
         await asyncio.sleep(0)
@@ -80,14 +80,14 @@ async def flow(number: int, size: int, ctx: mcpwire.Context) -> str:
 
 @server.tool
 async def ask(ctx: mcpwire.Context) -> str:
-    """Ask the client, and wait for it."""
+    """Elicit a name from the client, and wait for it."""
     answer = await ctx.elicit("Your name?", str)
     return str(answer.value)
 
 
 @server.tool(task="optional")
 async def work(seconds: float) -> str:
-    """Work for as long, as a task where the client can have one."""
+    """Wait for a time, as a task if the client supports tasks."""
     await asyncio.sleep(seconds)
     return "done"
 

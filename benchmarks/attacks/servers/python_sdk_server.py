@@ -1,4 +1,4 @@
-"""The official Python SDK under attack; OPTIONS in the environment is JSON."""
+"""Server of the official Python SDK to attack; OPTIONS is JSON."""
 
 import asyncio
 import json
@@ -14,39 +14,39 @@ server = MCPServer("attacked", version="1", log_level="WARNING")
 
 
 class Name(BaseModel):
-    """What `ask` asks for."""
+    """The form that `ask` elicits."""
 
     value: str
 
 
 @server.tool()
 async def echo(text: str) -> str:
-    """Answer with the text."""
+    """Return the text."""
     return text
 
 
 @server.tool()
 def plain(text: str) -> str:
-    """Answer with the text, from a thread."""
+    """Return the text, from a thread."""
     return text
 
 
 @server.tool()
 def block(seconds: float) -> str:
-    """Keep a thread."""
+    """Block a thread for a time."""
     time.sleep(seconds)
     return "done"
 
 
 @server.tool()
 async def big(size: int) -> str:
-    """Answer with many bytes."""
+    """Return a text of this size."""
     return "x" * size
 
 
 @server.tool()
 async def flow(number: int, size: int, ctx: Context) -> str:
-    """Send many messages before the answer."""
+    """Send many messages before the result."""
     for _ in range(number):
         await ctx.report_progress(1, 2, "x" * size)
     return "done"
@@ -54,13 +54,13 @@ async def flow(number: int, size: int, ctx: Context) -> str:
 
 @server.tool()
 async def ask(ctx: Context) -> str:
-    """Ask the client, and wait for it."""
+    """Elicit a name from the client, and wait for it."""
     return str(await ctx.elicit("Your name?", Name))
 
 
 @server.tool()
 async def work(seconds: float) -> str:
-    """Work for as long."""
+    """Wait for a time."""
     await asyncio.sleep(seconds)
     return "done"
 

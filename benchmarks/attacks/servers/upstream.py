@@ -1,4 +1,4 @@
-"""A server on stdio with one tool, `echo`, made of the standard library alone."""
+"""Stdio server with one tool, `echo`, on the standard library alone."""
 
 import json
 import sys

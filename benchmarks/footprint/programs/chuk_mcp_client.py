@@ -1,4 +1,4 @@
-"""The smallest program with chuk-mcp's client."""
+"""Smallest program with chuk-mcp's client."""
 
 import asyncio
 

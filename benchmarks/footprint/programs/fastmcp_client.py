@@ -1,4 +1,4 @@
-"""The smallest program with FastMCP's client."""
+"""Smallest program with FastMCP's client."""
 
 import asyncio
 

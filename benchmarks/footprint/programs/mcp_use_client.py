@@ -1,4 +1,4 @@
-"""The smallest program with mcp-use's client."""
+"""Smallest program with mcp-use's client."""
 
 import asyncio
 

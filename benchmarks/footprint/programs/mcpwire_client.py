@@ -1,4 +1,4 @@
-"""The smallest program with mcpwire: connect over stdio, call a tool."""
+"""Smallest program with mcpwire: connect over stdio, call a tool."""
 
 import asyncio
 
@@ -12,6 +12,6 @@ async def main(server, *many):
         await told.calls(lambda: client.call_tool("echo", {"text": "hi"}), *many)
 
 
-mcpwire.Client  # noqa: B018 - the name is what loads it
+mcpwire.Client  # noqa: B018 - loads the class
 if words := told.imported():
     asyncio.run(main(*words))

@@ -1,4 +1,4 @@
-"""The smallest program with mcpwire's blocking client."""
+"""Smallest program with mcpwire's blocking client."""
 
 import contextlib
 
@@ -16,7 +16,7 @@ async def main(server, *many):
         await told.calls(call, *many)
 
 
-mcpwire.sync.Client  # noqa: B018 - the name is what loads it
+mcpwire.sync.Client  # noqa: B018 - loads the class
 if words := told.imported():
     with contextlib.suppress(StopIteration):
-        main(*words).send(None)  # nothing in it waits
+        main(*words).send(None)  # the coroutine never waits

@@ -1,4 +1,4 @@
-"""The smallest program with the official Python SDK."""
+"""Smallest program with the official Python SDK."""
 
 import asyncio
 

@@ -1,19 +1,19 @@
-"""What a program tells of itself, with as little as can be loaded for that."""
+"""Figures that a program reports of itself, with as few imports as possible."""
 
 import sys
 
 
 def tell(**figures):
-    """Say a few figures."""
+    """Print figures, one name and value a line."""
     for name, value in figures.items():
         sys.stdout.write(f"{name} {value}\n")
     sys.stdout.flush()
 
 
 def rss_kib():
-    """Return what this process holds in memory."""
+    """Return the resident memory of this process in KiB; 0 without `/proc`."""
     try:
-        # Without pathlib, which would be one module more.
+        # pathlib would add a module.
         with open("/proc/self/status", encoding="ascii") as status:  # noqa: PTH123 - loads nothing
             lines = (line.split() for line in status)
             return next(int(line[1]) for line in lines if line[0] == "VmRSS:")
@@ -22,20 +22,20 @@ def rss_kib():
 
 
 def imported():
-    """Tell what an import brought along; return the arguments of what is to follow."""
+    """Report the number of modules after the import; return the arguments."""
     tell(import_modules=len(sys.modules))
     return sys.argv[1:]
 
 
 async def calls(call, many="0"):
-    """Call once, and then as often as is wanted; tell what that left."""
+    """Call once and report the memory; with `many` also what many calls leave."""
     await call()
     tell(call_modules=len(sys.modules), call_rss_kib=rss_kib())
     if many := int(many):
         from array import array
 
-        counts = array("q", (0, 0, 0))  # a list would hold a block for each number
-        for turn in range(3):  # the first one finds what is made once
+        counts = array("q", (0, 0, 0))  # a list would allocate a block for each number
+        for turn in range(3):  # the first turn makes one-time allocations
             for _ in range(many):
                 await call()
             counts[turn] = blocks()
@@ -44,7 +44,7 @@ async def calls(call, many="0"):
 
 
 def blocks():
-    """Return how many blocks of memory are in use."""
+    """Return the number of allocated memory blocks after a collection."""
     import gc
 
     gc.collect()
@@ -52,7 +52,7 @@ def blocks():
 
 
 async def peak(call):
-    """Return how many bytes a call has allocated at once, at its highest point."""
+    """Return the median of a call's peak memory in bytes over 50 calls."""
     import tracemalloc
 
     taken = []

@@ -1,4 +1,4 @@
-"""Calls the tool `echo` 1,000 times, over HTTP 200, one call after the other."""
+"""Call the tool `echo` sequentially: 1,000 times over stdio, 200 over HTTP."""
 
 import asyncio
 import shlex

@@ -1,4 +1,4 @@
-"""Calls the tool `echo` 1,000 times, one call after the other."""
+"""Call the tool `echo` 1,000 times, one call after the other."""
 
 import asyncio
 import shlex

@@ -1,4 +1,4 @@
-"""A small server of another library."""
+"""A small server on the official Python SDK."""
 
 import asyncio
 import sys
@@ -22,7 +22,7 @@ def add(a: int, b: int) -> int:
 
 @m.tool(annotations=R)
 async def slow(seconds: float = 0.05) -> str:
-    await asyncio.sleep(seconds)  # a tool that takes as long as its caller asks
+    await asyncio.sleep(seconds)  # the duration is an argument
     return "done"
 
 
