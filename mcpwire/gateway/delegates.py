@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from mcpwire.server.request import RequestContext, Session
 
     Row = Sequence[tuple[Hashable, Mapping[str, Any]]]
-    """One message: its content blocks, each with the id that its confirmation names."""
+    """One message: its content blocks, each with an id to confirm it."""
     Backend = Callable[[str], Awaitable[Sequence[Row]]]
     """Returns all rows of an agent that may be undelivered."""
 

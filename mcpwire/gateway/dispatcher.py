@@ -192,7 +192,7 @@ class GatewayDispatcher(Dispatcher):
         except RPCError as error:
             if is_stateless_code(error.code) or isinstance(error, ResourceNotFound):
                 raise
-            # Error codes of sessions only are replaced by one that both eras have.
+            # Codes that only sessions define are replaced by one of both eras.
             raise InternalError(error.message, data=error.data) from error
         finally:
             upstreams.users -= 1

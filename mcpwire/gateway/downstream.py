@@ -124,7 +124,7 @@ _MESSAGES_SINCE: Final = REVISIONS[1]
 
 
 class RelayedCall(CallHandle):
-    """The handle of a relayed call, by which a server's messages find the request."""
+    """Handle of a relayed call: links a server's messages to the client's request."""
 
     __slots__ = ("_progress", "request", "suspended")
 
@@ -176,7 +176,7 @@ TURNS: Final = 3
 
 
 class SuspensionLimits:
-    """Limits on the suspended calls of one gateway, and the key to seal their states.
+    """Limits on the suspended calls of one gateway, and the sealer of their states.
 
     A client has `timeout` seconds for its answers. At the limit of `most` calls, the
     longest suspended call of the client with the most calls is cancelled.

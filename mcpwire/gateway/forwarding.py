@@ -118,7 +118,7 @@ async def forward(
             raw = tasks.created(upstream.name, raw)
         return passed_result(raw, Era.SESSION, Era.SESSION)
     declared = request.client_capabilities
-    if declared != upstream.downstream.capabilities:  # where clients share a set
+    if declared != upstream.downstream.capabilities:  # differs in a shared set
         said = declared_again(declared, request.revision, agreement.revision)
         sending.add_meta(CLIENT_CAPABILITIES, said)
     if request.session is None:
@@ -342,7 +342,7 @@ async def _take(sending: Sending, step: Step) -> Any:
 
 
 async def _ask(sending: Sending, step: Ask) -> Json:
-    """Send an input request to the client; pause the call's deadline in between."""
+    """Send an input request to the client, with the call's deadline paused."""
     upstream, deadline = sending.upstream, sending.deadline
     connection, revision = upstream.client.connection, upstream.revision
     assert revision is not None
@@ -433,8 +433,8 @@ _causing: ContextVar[tuple[RequestContext, Mapping[str, str]] | None] = ContextV
 def take_headers(upstreams: Upstreams, request: RequestContext) -> None:
     """Forward a request's header fields with all HTTP requests that it causes.
 
-    In a session, later HTTP requests without a cause get them too; fields that this
-    request omits are dropped. In a shared set, those keep the fields of the set.
+    In a session, HTTP requests without a cause get these fields as well, until the next
+    request replaces all of them. In a shared set they get the fields of the set.
     """
     headers = upstreams.gateway.forwarded(request.info)
     if upstreams.downstream.session is not None:

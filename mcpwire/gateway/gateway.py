@@ -105,8 +105,8 @@ class Gateway:
             their names.
         sessions: The `SessionIds` that makes session ids; by default `HandleIds`.
         share: ``"session"``: each session has connections of its own. ``"identity"``:
-            sessions of one principal with equal servers, protocol version and
-            forwarded header fields share connections.
+            sessions of one principal share them if servers, protocol version,
+            capabilities and forwarded header fields are equal.
         max_upstream_sets: Maximum of sets of connections open at once. At the limit
             the client with the most loses a set, an idle one first, and the session
             that has it.
@@ -292,7 +292,7 @@ class Gateway:
             The names of the added, removed and changed servers.
 
         Raises:
-            TypeError: The source is not a `Static`, the same for all clients.
+            TypeError: The source is not a `Static`.
             ValueError: A target is invalid or denied; nothing is changed.
         """
         if not isinstance(self.source, Static):

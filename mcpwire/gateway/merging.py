@@ -140,7 +140,7 @@ def with_uris(contents: Any, names: Mapping[str, str]) -> tuple[Any, bool]:
         uri = each.get("uri") if type(each) is dict else None
         name = names.get(uri) if type(uri) is str else None
         if name is not None:
-            each = {**each, "uri": name}  # noqa: PLW2901 - the one that is kept
+            each = {**each, "uri": name}  # noqa: PLW2901 - the renamed item
             changed = True
         renamed.append(each)
     return (renamed, True) if changed else (contents, False)
@@ -261,7 +261,7 @@ class Merged:
         """By tool: the arguments that header fields mirror."""
         found: dict[str, tuple[ParamHeader, ...]] = {}
         for tool in self.items:
-            # Clients discard a tool with such an invalid schema.
+            # Clients discard a tool with an invalid schema.
             with suppress(InvalidMessage):
                 found[tool["name"]] = find_param_headers(tool.get("inputSchema"))
         return found
@@ -459,7 +459,7 @@ def _merge_uris(lists: Sequence[Listed], key: str, *, has_aliases: bool) -> Merg
                 shared.setdefault(uri, [owners[uri]]).append(owner)
                 if has_aliases:
                     name = alias_of(each.server, uri)
-                    item = {**item, key: name}  # noqa: PLW2901 - the one that is kept
+                    item = {**item, key: name}  # noqa: PLW2901 - the renamed item
             names[owner] = name
             if name not in owners:
                 owners[name], items[name] = owner, item

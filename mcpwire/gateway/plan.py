@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 _NOT_HERE: Final = frozenset({*HANDLERS, "client_info", "extensions"})
-"""Options of a member without effect here: the gateway's client decides them."""
+"""Options of a member without effect here: the client of the gateway decides."""
 
 BY_PATH: Final = "mcpwire/server"
 """Placeholder for the name of the server that each request's path contains; also the

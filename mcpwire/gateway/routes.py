@@ -1,7 +1,7 @@
 """Handlers of the gateway by method: find a request's server, and the params for it.
 
-Requests and results stay plain dicts. In a request the name or URI is replaced, in a
-result the URIs that clients know by an alias.
+Requests and results stay plain dicts. In a request the name or URI is replaced, and a
+transform changes arguments; in a result, URIs are replaced by aliases.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ class Kept:
     """The client that the session counts for in limits; not encoded."""
 
     servers: tuple[Chosen, ...] | None = None
-    """The servers that the client chose; ``None``: the gateway configures them."""
+    """The servers that the client chose; ``None``: those of its source."""
 
     upstream_sessions: Mapping[str, str] = attrs.field(factory=dict, repr=False)
     """The session ids that upstream servers issued, by server name."""

@@ -45,7 +45,7 @@ __all__ = [
 logger = LimitedLogger("mcpwire")
 
 KIND: Final = "mcpwire-session-1"
-"""Type and version of a sealed id, in its header; each version has another one."""
+"""Type of a sealed id in its JWE header; another format has another type."""
 
 HANDLE_BYTES: Final = 32
 
@@ -53,10 +53,10 @@ LIFETIME_S: Final = 86_400.0
 """Default lifetime of an id, in seconds: one day."""
 
 MAX_LENGTH: Final = 8_192
-"""Maximum length of an id: many web servers accept no longer header fields."""
+"""Default maximum length of an id: many web servers limit header fields to it."""
 
 MAX_KEPT: Final = 65_536
-"""Maximum size of one session's data in bytes, which idle sessions keep, too."""
+"""Maximum size of one session's data, in bytes: idle sessions keep their data."""
 
 MAX_WITHDRAWN: Final = 100_000
 """Maximum of withdrawn ids that are remembered."""

@@ -187,8 +187,8 @@ async def set_level(
 ) -> dict[str, Any]:
     """Handle ``logging/setLevel`` of a session, for all its servers.
 
-    A server that refuses the level is ignored: its messages are filtered by level
-    before they are relayed.
+    A server's refusal is ignored: messages are filtered by level before they are
+    relayed.
     """
     level = check_level(params.get("level"))
     assert request.session is not None  # a method of sessions only

@@ -185,7 +185,7 @@ def hash_of(session: Session | None) -> str | None:
 
 
 def masked(value: Any) -> Any:
-    """Return a JSON value with all texts masked whose names are of credentials."""
+    """Return a JSON value with texts masked that are named like credentials."""
     if isinstance(value, dict):
         return {
             name: MASK

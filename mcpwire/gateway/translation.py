@@ -87,7 +87,7 @@ def refusal(
     revision: Revision,
     capabilities: Mapping[str, Any],
 ) -> RPCError | None:
-    """Return the error for a request that a client cannot get; ``None``: it can."""
+    """Return the error for a request that a client does not support, or ``None``."""
     family = _FAMILIES.get(method)
     if family is None or available(method, revision, "server") is None:
         return MethodNotFound(
@@ -376,7 +376,7 @@ class InFlightCalls(Generic[C]):
         return len(self.calls) + len(self._cancelled)
 
     def owner(self, handle: object | None, now: float) -> C:
-        """Return the call of a server's request, whose stream has `handle`, if any."""
+        """Return the call of a server's request; `handle` identifies it, if given."""
         if handle is not None:
             for call in self.calls:
                 if call is handle:
@@ -427,7 +427,7 @@ class TaskIds:
         return self._known.get((server, raw))
 
     def created(self, server: str, result: dict[str, Any]) -> dict[str, Any]:
-        """Claim the task in a call's result; return the result with the client's id."""
+        """Record the task in a call's result; return it with the client's id."""
         task = result.get("task") if "task" in result else result
         raw = task.get("taskId") if type(task) is dict else None
         if type(raw) is not str:
@@ -451,7 +451,7 @@ class TaskIds:
         return with_task_id(fields, name, found[1])
 
     def find(self, name: object, servers: Iterable[str]) -> tuple[str, str] | None:
-        """Return the server of a task and its id there; ``None``: no such server."""
+        """Return the server of a task and its id there; ``None``: not found."""
         if type(name) is not str:
             return None
         raw, given = name.rpartition(".")[0], name.encode(errors="replace")

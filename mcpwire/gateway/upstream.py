@@ -97,7 +97,7 @@ class Upstream:
         self.watched_tasks: dict[str, dict[object, NotifyFn]] = {}
         self.changes = ChangeThrottle(upstreams.hub)
         self._level: str | None = None
-        # Servers that send requests of their own cannot do so at 2026-07-28.
+        # Prefer sessions: at 2026-07-28 servers send no requests of their own.
         is_session = downstream.revision.era is Era.SESSION
         options = {
             "timeout": gateway.timeout,
@@ -362,7 +362,7 @@ class Upstream:
 
 
 class RelayFeatures(ClientFeatures):
-    """The capabilities of the gateway's client, and its answers, unchanged."""
+    """Client features of the relay: the client's own capabilities and answers."""
 
     def __init__(self, upstream: Upstream) -> None:
         super().__init__()
@@ -381,9 +381,9 @@ class RelayFeatures(ClientFeatures):
         return declared_again(downstream.capabilities, downstream.revision, revision)
 
     def prepare(self, method: str, params: Params, revision: Revision) -> ServerRequest:
-        """Return the relay of a server's request to the gateway's client.
+        """Return the relay of a server's request to the client.
 
-        The call is looked up now, because it may end before the request is relayed.
+        The call is looked up now, while `handle` is set and the call has not ended.
         """
         upstream = self._upstream
         call = upstream.downstream.call_of(upstream.in_flight, self.handle)
@@ -464,7 +464,7 @@ class RelayRequests(Requests):
 
 
 QUESTIONS: Final = 256
-"""Minimum limit of concurrent requests of a server: users answer slowly."""
+"""Minimum of the limit on open requests of a server: users answer slowly."""
 
 
 LISTEN_AGAIN_S: Final = 1.0

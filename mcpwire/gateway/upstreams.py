@@ -165,7 +165,7 @@ class Upstreams:
             self.hub.tell(method)
 
     def retry(self) -> None:
-        """Connect again to failed servers in the background, if it is time."""
+        """Retry failed connections in the background, after `RETRY_S` seconds."""
         now = asyncio.get_running_loop().time()
         for each in self.members.values():
             if each.problem is not None and each.retry_at <= now and not self.is_closed:
@@ -276,7 +276,7 @@ CLOSED: Final = "the connections to servers were closed as they opened: try agai
 
 
 class UpstreamsBusy(HttpRefusal, InternalError):
-    """Error 503: connections to servers cannot be opened at the moment."""
+    """Error for connections that cannot be opened at the moment; over HTTP a 503."""
 
     http_status = 503
     http_headers = (("retry-after", str(RETRY_AFTER_S)),)
@@ -373,7 +373,7 @@ class UpstreamPool:
     # Eviction and closing
 
     def _make_room(self, owner: Owner) -> None:
-        """Evict a set for a new set of a client, if the limit is reached."""
+        """At the limit, evict a set for a client's new one; raise if none can end."""
         if len(self._sets) < self._maximum:
             return
         found = self._sets.to_displace(owner, self._is_idle, _may_end)
