@@ -87,7 +87,7 @@ class Requester(NamedTuple):
     """The authenticated principal, if any."""
 
     def declaring(self) -> Hashable:
-        """Return the key of a set for these capabilities only."""
+        """Return the key of a set for clients that declare the same capabilities."""
         return self.identity, encode(dict(self.capabilities))
 
 
