@@ -415,10 +415,11 @@ MOST: Final = 1_000
 class Descriptions:
     """Cache of the capabilities and instructions of plans, by protocol version.
 
-    Only plans with a server in a child process are cached. HTTP connections are opened
-    with the session, because their session ids are a part of the gateway's session ids,
-    which other processes read. A plan with a server over HTTP that gets header fields
-    of the client is not cached: the server may answer each client differently.
+    Only plans with a server in a child process, or on a custom transport, are cached.
+    HTTP connections are opened with the session, because their session ids are a part
+    of the gateway's session ids, which other processes read. A plan with a server over
+    HTTP that gets header fields of the client is not cached: the server may answer each
+    client differently.
     """
 
     def __init__(self) -> None:
