@@ -1,6 +1,6 @@
-"""One MCP endpoint in front of many servers, both eras on both sides.
+"""One MCP endpoint in front of many servers, with or without sessions on each side.
 
-Its public names are imported when first used.
+Public names are imported on first use.
 """
 
 from __future__ import annotations
@@ -42,5 +42,5 @@ _load, __dir__, __all__ = lazy_names(
     },
 )
 
-if not TYPE_CHECKING:  # a type checker would take any name for a public one
+if not TYPE_CHECKING:  # type checkers would accept any name otherwise
     __getattr__ = _load

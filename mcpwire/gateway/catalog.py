@@ -1,7 +1,6 @@
-"""What the servers of one set list, merged and kept until one of them changes it.
+"""Merged lists of the servers of one set, cached until a server changes its list.
 
-What of it has to be fetched is fetched in parallel. A name that is known is looked up
-without asking anybody.
+Stale lists are fetched in parallel. A known name is looked up without any request.
 """
 
 from __future__ import annotations
@@ -60,27 +59,27 @@ KINDS: Final = {
     "resources": ("resources/list", "resources"),
     "templates": ("resources/templates/list", "resources"),
 }
-"""Kind of list -> the request for it, and the capability that it needs."""
+"""Kind of list -> its list method, and the capability that it requires."""
 
 
 class Catalog:
-    """The merged lists of one set."""
+    """The merged lists of the servers of one set."""
 
     def __init__(self, upstreams: Upstreams) -> None:
         self._upstreams = upstreams
         self._lists: dict[tuple[str, str], ServerList] = {}
         self._states: dict[str, list[tuple[ServerList, int]]] = {}
-        # What was merged last, by kind; may be older than the last change.
+        # The last merged list of each kind; may be older than the last change.
         self.known: dict[str, Merged] = {}
 
     def drop(self, kind: str, server: str) -> None:
-        """Have a server's list fetched again by the next reader."""
+        """Mark a list of a server as stale: the next reader fetches it again."""
         for each in ("resources", "templates") if kind == "resources" else (kind,):
             if found := self._lists.get((server, each)):
                 found.wanted += 1
 
     def forget(self, upstream: Upstream) -> None:
-        """Forget the lists of a server that has left."""
+        """Discard the lists of a server that was removed from the set."""
         for kind in KINDS:
             found = self._lists.get((upstream.name, kind))
             if found is not None and found.upstream is upstream:
@@ -89,18 +88,18 @@ class Catalog:
         self._states.clear()
 
     def close(self) -> None:
-        """Fetch nothing more."""
+        """Cancel all running fetches."""
         for each in self._lists.values():
             each.close()
 
-    # Reading...
+    # Merged lists
 
     async def get(self, kind: str) -> Merged:
-        """Return one of the `KINDS`, no older than this call."""
+        """Return the merged list of a kind; fetch stale lists of servers first."""
         self._upstreams.retry()
         stale = [each for each in self._lists_of(kind) if not each.is_fresh]
         await asyncio.gather(*(each.refresh() for each in stale))
-        lists = self._lists_of(kind)  # others may be there by now
+        lists = self._lists_of(kind)  # the servers may have changed
         state = [(each, each.got) for each in lists]
         if self._states.get(kind) != state:
             self.known[kind] = self._merge(
@@ -110,7 +109,7 @@ class Catalog:
         return self.known[kind]
 
     def _lists_of(self, kind: str) -> list[ServerList]:
-        """Return the lists of the servers that have such one, or get one here."""
+        """Return a kind's lists of all servers that offer it or get extra tools."""
         wanted = {KINDS[kind][1]}
         if kind == "tools":
             wanted |= self._upstreams.gateway.as_tools
@@ -127,7 +126,7 @@ class Catalog:
         return found
 
     async def items_of(self, kind: str, upstream: Upstream) -> list[Json]:
-        """Return what one server lists of a kind, as it came."""
+        """Return one server's items of a kind, unchanged."""
         if not upstream.offers(KINDS[kind][1]):
             return []
         found = self._list_of(upstream, kind)
@@ -156,7 +155,7 @@ class Catalog:
             raise InternalError(str(error)) from error
 
     def collisions(self) -> dict[str, list[str]]:
-        """Return the servers with name collisions, by kind, as far as is known."""
+        """Return descriptions of the known name collisions, by kind of list."""
         return {
             kind: [str(each) for each in merged.collisions]
             for kind, merged in self.known.items()
@@ -164,14 +163,14 @@ class Catalog:
         }
 
     def param_headers(self, name: str) -> tuple[ParamHeader, ...]:
-        """Return which arguments of a tool header fields repeat, as far as is known."""
+        """Return the arguments of a tool that headers mirror; empty if unknown."""
         tools = self.known.get("tools")
         return () if tools is None else tools.param_headers.get(name, ())
 
-    # Owners...
+    # Owners of names and URIs
 
     async def owner_of(self, kind: str, name: str) -> tuple[Upstream, str] | None:
-        """Return the server of a tool or prompt, and its name there."""
+        """Return the server of a tool or prompt and its name there, or ``None``."""
         known = self.known.get(kind)
         owner = known.owners.get(name) if known is not None else None
         if owner is None:
@@ -182,15 +181,15 @@ class Catalog:
         return upstream, owner[1]
 
     async def owner_of_uri(self, uri: str) -> tuple[Upstream, str] | None:
-        """Return the likeliest server of a resource, and its URI there."""
+        """Return the most likely server of a resource and its URI there, if any."""
         owners = await self.owners_of_uri(uri)
         return owners[0] if owners else None
 
     async def owners_of_uri(self, uri: str) -> list[tuple[Upstream, str]]:
-        """Return the servers that may have a resource, likeliest first, with its URI.
+        """Return the servers that may have a resource, most likely first, with its URI.
 
-        The server that lists it; or the one named by an alias; or those with a matching
-        template; or the only server that has resources at all.
+        The server that lists the resource, or else the server that an alias names, or
+        else all servers with a matching template, or else the only one with resources.
         """
         known = self.known.get("resources")
         owner = known.owners.get(uri) if known is not None else None
@@ -200,7 +199,7 @@ class Catalog:
         if owner is not None and owner[0] in members:
             return [(members[owner[0]], owner[1])]
         templates = (await self.get("templates")).templates
-        members = self._upstreams.members  # there may be others by now
+        members = self._upstreams.members  # may have changed during the await
         servers = [each for each in templates.of(uri) if each in members]
         if servers:
             return [(members[server], uri) for server in servers]
@@ -208,38 +207,38 @@ class Catalog:
         return [(offering[0], uri)] if len(offering) == 1 else []
 
     async def aliases_of(self, server: str) -> Mapping[str, str]:
-        """Return the URIs of a server that clients know by an alias."""
+        """Return the aliases that clients see of a server's resources, by URI."""
         if len(self._upstreams.offering("resources")) < 2:
             return {}
         return (await self.get("resources")).aliases.get(server, {})
 
 
 MAX_LIST: Final = 16 * 1024 * 1024
-"""How long all pages of one list may be together, in bytes of JSON: they are kept."""
+"""Maximum size of a cached list, all pages together, in bytes of JSON."""
 
 RETRY_S: Final = 30.0
-"""How long a server that could not be connected to is left alone."""
+"""Seconds until a server that could not be connected to is tried again."""
 
 LIST_RETRY_S: Final = 5.0
-"""Seconds until a server is asked again after its list failed."""
+"""Seconds until a list is fetched again after a failure."""
 
 
 class ServerList:
-    """One list of one server."""
+    """One cached list of one server."""
 
     def __init__(self, upstream: Upstream, kind: str) -> None:
         self.upstream = upstream
         self._method, self._capability = KINDS[kind]
         self._task: asyncio.Task[None] | None = None
         self._retry_at = 0.0
-        self.wanted = 0  # counts its changes
-        self.got = -1  # the change after which it was fetched
-        self.found: Listed | None = None  # None: that failed
-        self._is_slow = False  # it failed because it took too long
+        self.wanted = 0  # incremented at each change
+        self.got = -1  # `wanted` at the start of the last fetch
+        self.found: Listed | None = None  # None: the fetch failed
+        self._is_slow = False  # the last fetch timed out
 
     @property
     def is_fresh(self) -> bool:
-        """Whether it is as the server has it, as far as we know."""
+        """Whether no fetch is due: unchanged, or failed within `LIST_RETRY_S`."""
         if self.got < self.wanted:
             return False
         if self.found is not None:
@@ -247,13 +246,13 @@ class ServerList:
         return asyncio.get_running_loop().time() < self._retry_at
 
     async def refresh(self) -> None:
-        """Have it as it was when this was called, or later.
+        """Fetch the list, so that it is no older than this call.
 
-        No request waits again for a list that took too long. Clients are notified when
-        a list that was left out is available.
+        After a timeout, callers do not wait for the next fetch. Clients are notified
+        when a list that was left out is available.
         """
         if self.got >= self.wanted:
-            self.wanted += 1  # it failed, and may go better now
+            self.wanted += 1  # retry after a failure
         wanted = self.wanted
         while self.got < wanted:
             if self._task is None:
@@ -262,7 +261,7 @@ class ServerList:
                 )
             if self._is_slow:
                 return
-            # One caller may be cancelled; the others still want it.
+            # A cancelled caller must not cancel the fetch for the others.
             await asyncio.wait((self._task,))
 
     async def _fetch(self) -> None:
@@ -296,7 +295,7 @@ class ServerList:
         try:
             async with asyncio.timeout(timeout) as limit:
                 return await self._pages()
-        except TimeoutError as error:  # of all pages together, of one, of the system
+        except TimeoutError as error:  # of all pages, of one, of the OS
             if timeout is None or not limit.expired():
                 raise
             raise RequestTimeout(
@@ -304,12 +303,12 @@ class ServerList:
             ) from error
 
     async def _pages(self) -> Listed:
-        """Fetch all pages, as they come; none where it has extra tools alone."""
+        """Fetch all pages unchanged; no request if there are extra tools only."""
         upstream, method = self.upstream, self._method
         spec = find(method)
         assert spec is not None
         assert spec.list_key is not None
-        found: list[Json] = [{}]  # which is private, and is not kept
+        found: list[Json] = [{}]  # an empty page, private and not cacheable
         if upstream.offers(self._capability):
             found = await self._fetched()
         planned = upstream.planned
@@ -346,7 +345,7 @@ class ServerList:
             return found
 
     def _extras(self) -> list[Json]:
-        """Return the tools that a server gets beside its own."""
+        """Return the tools that the gateway adds to the server's own."""
         if self._method != "tools/list":
             return []
         wanted = self.upstream.upstreams.gateway.as_tools
@@ -357,7 +356,7 @@ class ServerList:
         ]
 
     def close(self) -> None:
-        """Fetch nothing more."""
+        """Cancel the running fetch."""
         if self._task is not None:
             self._task.cancel()
 
@@ -369,12 +368,12 @@ async def call_extra(
     request: RequestContext,
     upstreams: Upstreams,
 ) -> Json:
-    """Answer the call of a tool of `EXTRAS`."""
+    """Handle a call of a tool in `EXTRAS`."""
     if arguments is None:
         arguments = {}
     if type(arguments) is not dict:
         raise InvalidParams("params.arguments must be an object")
-    if name.startswith("mcp_list_"):  # what the gateway knows already
+    if name.startswith("mcp_list_"):  # answered from the catalog
         kind = name.removeprefix("mcp_list_")
         found = {kind: await upstreams.catalog.items_of(kind, upstream)}
         block = {"type": "text", "text": encode_json(found).decode()}
@@ -414,22 +413,23 @@ MOST: Final = 1_000
 
 
 class Descriptions:
-    """Capabilities and instructions of the servers of a plan, by protocol version.
+    """Cache of the capabilities and instructions of plans, by protocol version.
 
-    Kept for plans with a server that costs a process. A connection over HTTP is made
-    with its session: its session id is a part of ids that other processes understand.
-    A server over HTTP that gets a client's header fields may say something else to each
-    client, so that nothing is kept of it.
+    Only plans with a server in a child process, or on a custom transport, are cached.
+    HTTP connections are opened with the session, because their session ids are a part
+    of the gateway's session ids, which other processes read. A plan with a server over
+    HTTP that gets header fields of the client is not cached: the server may answer each
+    client differently.
     """
 
     def __init__(self) -> None:
-        # The plan, what it was described as, and until when that is good.
+        # The plan, its description, and the time when that expires.
         self._kept: dict[Hashable, tuple[Plan, Json, float]] = {}
 
     def find(
         self, plan: Plan, revision: Revision, headers: Iterable[str]
     ) -> Json | None:
-        """Return what the servers of a plan can do, if that is known."""
+        """Return the cached capabilities and instructions of a plan, if any."""
         kept = self._kept.get((plan.key, plan.one, revision.name))
         if kept is None or _is_personal(plan, headers):
             return None
@@ -446,7 +446,7 @@ class Descriptions:
         headers: Iterable[str],
         is_complete: bool,
     ) -> None:
-        """Keep what the servers of a plan can do."""
+        """Cache the capabilities and instructions of a plan."""
         if all(isinstance(each.target, (Http, Server)) for each in plan.servers):
             return
         if _is_personal(plan, headers):
@@ -460,7 +460,7 @@ class Descriptions:
 
 
 def _is_personal(plan: Plan, headers: Iterable[str]) -> bool:
-    # What tells one request from the next tells nobody from anybody.
+    # Trace context differs between requests, not between clients.
     return any(name not in TRACE_KEYS for name in headers) and any(
         isinstance(each.target, Http) for each in plan.servers
     )

@@ -1,6 +1,6 @@
-"""Asks a delegate for content after each successful call, and puts it in front.
+"""Content that a delegate adds in front of the results of tool calls.
 
-Its failure never spoils a result: an error, or no answer in time, is no content.
+The delegate is called after each successful call. If it fails, the result is kept.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ if TYPE_CHECKING:
     from mcpwire.server.request import RequestContext, Session
 
     Row = Sequence[tuple[Hashable, Mapping[str, Any]]]
-    """One message: its content blocks, each with the id that confirms it."""
+    """One message: its content blocks, each with an id to confirm it."""
     Backend = Callable[[str], Awaitable[Sequence[Row]]]
-    """Returns all rows of an agent that may still have to be delivered."""
+    """Returns all rows of an agent that may be undelivered."""
 
 __all__ = [
     "ContentDelegate",
@@ -58,7 +58,7 @@ __all__ = [
 logger = LimitedLogger("mcpwire")
 
 TIMEOUT_S: Final = 30.0
-"""How long a delegate may take, unless somebody says otherwise."""
+"""Default time limit of a delegate, in seconds."""
 
 
 class ContentDelegate(Protocol):
@@ -67,34 +67,34 @@ class ContentDelegate(Protocol):
     async def read_pending(
         self, headers: Mapping[str, str], session_id: str | None
     ) -> PendingBatch | None:
-        """Return the content that waits for the caller; ``None``: nothing.
+        """Return the content that is pending for the caller; ``None``: no content.
 
-        Called once after each successful call, one after the other for one session;
-        what it raises is logged and means nothing. It may be cancelled.
+        Called once after each successful call, never concurrently for one session; an
+        exception is logged and means no content. The call may be cancelled.
 
         Args:
-            headers: The call's header fields by lower-case name; no credentials.
-            session_id: The session, which is a secret; ``None`` where there is none.
+            headers: The call's header fields by lower-case name, without credentials.
+            session_id: The id of the session, a secret; ``None`` without a session.
         """
 
 
 class Splicer:
-    """How a gateway asks its delegate; see the module's text.
+    """Adds the content of a delegate to the results of tool calls.
 
     Args:
         delegate: The source of the content.
         style: ``"flat"``: rows one after the other; ``"separated"``: with an empty
             line between them.
-        tag: What the content is wrapped in.
-        skip_on_tool_error: Whether results with `isError` are left alone.
-        timeout: How long the delegate may take, in seconds; ``None``: no limit.
+        tag: The name in the texts before and after the content.
+        skip_on_tool_error: Whether results with `isError` are left unchanged.
+        timeout: Time limit of the delegate, in seconds; ``None``: no limit.
 
     Attributes:
-        withheld: Names, in lower case, of fields that the delegate does not see.
+        withheld: Lower-case names of header fields that the delegate does not get.
 
     Raises:
-        TypeError: The delegate is none.
-        ValueError: An option is wrong.
+        TypeError: The delegate has no method `read_pending`.
+        ValueError: An option is invalid.
     """
 
     def __init__(
@@ -121,12 +121,12 @@ class Splicer:
     async def splice(
         self, result: dict[str, Any], request: RequestContext
     ) -> dict[str, Any]:
-        """Return the result of a call, with what waits in front of it."""
+        """Return the result of a call with the pending content in front."""
         if not can_splice(result):
             return result
         if self._skips_errors and result.get("isError") is True:
             return result
-        # Stateless requests wait for nothing: their client is not known here.
+        # Without a session the client is unknown, so its calls cannot be serialized.
         session = request.session
         if session is None:
             return await self._spliced(result, request)
@@ -143,11 +143,11 @@ class Splicer:
                 batch = await self.delegate.read_pending(self._shown(request), id)
             if batch is None:
                 return result
-            # What cannot be sent must not cost the result.
+            # Content without a JSON form must not spoil the result.
             encode([batch.token, [list(row) for row in batch.rows]])
             return splice(result, batch, style=self._style, tag=self._tag)
-        except (asyncio.CancelledError, Exception) as error:  # whatever it raises
-            # It may have been waiting for something that was cancelled, not we.
+        except (asyncio.CancelledError, Exception) as error:  # of any kind
+            # The delegate may have awaited a cancelled task: then this call continues.
             task = asyncio.current_task()
             is_ours = task is None or task.cancelling()
             if isinstance(error, asyncio.CancelledError) and is_ours:
@@ -156,7 +156,7 @@ class Splicer:
             return result
 
     def _shown(self, request: RequestContext) -> Mapping[str, str]:
-        """Return the fields of a request that a delegate may see."""
+        """Return the header fields of a request that the delegate gets."""
         fields = request.info.headers
         if not self.withheld:
             return fields
@@ -164,7 +164,7 @@ class Splicer:
 
 
 def splicer_of(given: Any, *, withheld: Iterable[str] = ()) -> Splicer | None:
-    """Return how a gateway asks what it was given as its delegate."""
+    """Return the splicer for a gateway's option ``delegate``, if one is given."""
     if given is None:
         return None
     splicer = given if isinstance(given, Splicer) else Splicer(given)
@@ -175,11 +175,11 @@ def splicer_of(given: Any, *, withheld: Iterable[str] = ()) -> Splicer | None:
 HEADER: Final = "X-Agent-Id"
 
 MAX_ROWS: Final = 1_024
-"""How many rows may wait for one agent."""
+"""Default maximum of rows pending for one agent."""
 
 
 MAX_CONFIRMED: Final = 65_536
-"""How many ids of what was delivered are remembered for one agent, the newest."""
+"""Maximum of confirmed ids kept for one agent; the oldest are discarded."""
 
 
 @attrs.define
@@ -189,7 +189,7 @@ class _Agent:
     rows: list[Row] = attrs.field(factory=list)
 
     def confirm(self, ids: Iterable[Hashable]) -> None:
-        """Remember what was delivered, and let go of what was delivered whole."""
+        """Record confirmed ids, and remove rows whose blocks are all confirmed."""
         self.confirmed.update(dict.fromkeys(ids))
         self.rows = [
             row for row in self.rows if any(id not in self.confirmed for id, _ in row)
@@ -199,20 +199,20 @@ class _Agent:
 
 
 class QueueDelegate:
-    """Rows of content for agents, in memory or from a backend; see the module's text.
+    """A delegate with a queue of content for each agent, in memory or from a backend.
 
-    An agent is named by a header field of the call. What is confirmed goes; rows of a
-    backend that are confirmed, or were read and are not, are left out.
+    A header field of the call names the agent. A block that is confirmed, or was read
+    in the agent's current run, is not delivered again.
 
     Args:
-        header: The field that names the agent; its case does not matter.
-        backend: Where rows come from, beside those of `notify`.
-        timeout: How long it may take, in seconds; ``None``: no limit.
-        max_rows: How many rows of `notify` may wait for one agent.
-        max_agents: How many agents there may be.
+        header: The name of this header field, case-insensitive.
+        backend: A source of further rows, in addition to those of `notify`.
+        timeout: Time limit of the backend, in seconds; ``None``: no limit.
+        max_rows: Maximum of rows of `notify` pending for one agent.
+        max_agents: Maximum of registered agents.
 
     Raises:
-        ValueError: An option is wrong.
+        ValueError: An option is invalid.
     """
 
     def __init__(
@@ -232,12 +232,12 @@ class QueueDelegate:
         self._agents: dict[str, _Agent] = {}
         self._ids = count(1)
 
-    # For the runner of agents...
+    # Runs of agents
 
     def register(self, agent: str, confirmed: Iterable[Hashable] = ()) -> None:
-        """Begin a run of an agent that has already received those ids.
+        """Start a run of an agent that has received the blocks with `confirmed` ids.
 
-        What an earlier run read and did not confirm is delivered again.
+        Content that an earlier run read and did not confirm is delivered again.
 
         Raises:
             ValueError: There are too many agents.
@@ -249,11 +249,11 @@ class QueueDelegate:
         known.confirm(confirmed)
 
     def unregister(self, agent: str, *, forget: bool = False) -> None:
-        """End a run of an agent; what was not confirmed is delivered in the next one.
+        """End a run of an agent; the next run delivers all unconfirmed content.
 
         Args:
-            agent: The agent; one that nobody knows is fine.
-            forget: Whether there is no next one: nothing is kept of it then.
+            agent: The agent; an unknown one is ignored.
+            forget: Whether this was the last run: all data of the agent is removed.
         """
         if forget:
             self._agents.pop(agent, None)
@@ -261,9 +261,9 @@ class QueueDelegate:
             known.pending.clear()
 
     def confirm(self, token: str) -> tuple[Hashable, ...]:
-        """Take note that what was read under a token arrived; return the ids of it.
+        """Confirm the delivery of a batch by its token; return the ids of its blocks.
 
-        A second time, or for a token that nobody knows, it is nothing.
+        A repeated or unknown token has no effect and returns an empty tuple.
         """
         for known in self._agents.values():
             ids = known.pending.pop(token, None)
@@ -272,14 +272,14 @@ class QueueDelegate:
                 return ids
         return ()
 
-    # For the source of content...
+    # Source of content
 
     def notify(self, agent: str, *blocks: Mapping[str, Any]) -> bool:
-        """Add a row for an agent; tell whether it is registered, else nothing is kept.
+        """Add a row for an agent; return ``False`` if it is unknown, and keep nothing.
 
         Raises:
             LocalProtocolError: A block has no JSON form.
-            ValueError: Too many rows wait for it.
+            ValueError: Too many rows are pending for the agent.
         """
         known = self._agents.get(agent)
         if known is None:
@@ -292,12 +292,12 @@ class QueueDelegate:
         return True
 
     def is_waiting(self, agent: str) -> bool:
-        """Tell whether something of `notify` waits for an agent."""
+        """Return whether rows of `notify` are pending for an agent."""
         known = self._agents.get(agent)
         return known is not None and bool(_fresh(known, known.rows))
 
     def drain(self, agent: str) -> list[list[Mapping[str, Any]]] | None:
-        """Return what waits for an agent, as delivered; ``None``: nobody knows it."""
+        """Remove and return the pending rows of an agent; ``None``: unknown agent."""
         known = self._agents.get(agent)
         if known is None:
             return None
@@ -306,17 +306,17 @@ class QueueDelegate:
         known.rows = [row for row in known.rows if taken.isdisjoint(i for i, _ in row)]
         return [[block for _, block in row] for row in rows]
 
-    # The gateway...
+    # Gateway
 
     async def read_pending(
         self,
         headers: Mapping[str, str],
         session_id: str | None,
     ) -> PendingBatch | None:
-        """Return what waits for the agent that called, under a new token.
+        """Return the pending content of the calling agent, with a new token.
 
-        ``None`` where nothing does, where the backend fails, or does not answer in
-        time.
+        ``None`` if the agent is unknown or has no pending content. A backend that fails
+        or exceeds its time limit counts as empty.
         """
         agent = _find(headers, self.header)
         known = None if agent is None else self._agents.get(agent)
@@ -336,13 +336,13 @@ class QueueDelegate:
         try:
             async with asyncio.timeout(self._timeout):
                 return await self._backend(agent)
-        except Exception:  # whatever the backend raises
+        except Exception:  # of any kind
             logger.exception("the backend of the delegate failed")
             return ()
 
 
 def _fresh(known: _Agent, rows: Iterable[Row]) -> list[Row]:
-    """Return what of some rows was not delivered, and is not on its way."""
+    """Return the rows, without blocks that are confirmed or await confirmation."""
     taken = {id for ids in known.pending.values() for id in ids}
     taken.update(known.confirmed)
     fresh = [tuple(each for each in row if each[0] not in taken) for row in rows]
@@ -357,23 +357,23 @@ def _find(headers: Mapping[str, str], name: str) -> str | None:
 
 
 SHORTEST_TOKEN: Final = 16
-"""Characters of a token that nobody guesses."""
+"""Minimum length of the bearer token, in characters."""
 
 _JSON: Final = "application/json"
 
 
 class NotifyApp:
-    """The endpoints as an ASGI application, to be mounted somewhere.
+    """ASGI application with the HTTP endpoints of a `QueueDelegate`.
 
     Args:
-        delegate: The delegate that receives them.
-        token: The bearer token that a client has to present. Its holder says
-            what models are given to read.
-        path: Where the first endpoint is.
-        limits: Bounds on a body.
+        delegate: The delegate that receives the content.
+        token: The bearer token of clients. Its holder decides what models read.
+        path: Path to add rows (POST) and to drain them (GET); GET of ``path/queued``
+            returns whether rows are pending.
+        limits: Limits on a request body.
 
     Raises:
-        ValueError: The token is too short to be a secret.
+        ValueError: The token is shorter than `SHORTEST_TOKEN`.
     """
 
     def __init__(
@@ -394,7 +394,7 @@ class NotifyApp:
         self._limits = limits
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer what the web server brings."""
+        """Handle one ASGI request."""
         if scope["type"] != "http":
             raise RuntimeError(f"unknown kind of ASGI scope: {scope['type']!r}")
         exchange = Exchange(scope, receive, send, self._limits)

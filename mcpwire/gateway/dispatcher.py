@@ -1,10 +1,10 @@
-"""Lets a server's connections be answered by the servers behind a gateway.
+"""Dispatcher that answers the requests of clients by the servers of a gateway.
 
-The first session opens its servers as part of `initialize`; later ones are told what
-those servers can do, and connect to theirs with the first request that needs them.
-Requests that stand alone share a set where the same client asks for the same servers.
+`initialize` connects to the servers of a session. If their capabilities are cached
+(`Descriptions`), the session connects with its first request instead. Stateless
+requests of the same client for the same servers share a set of connections.
 
-What is kept of a session by its id is enough to open it again: see `session_ids`.
+The data kept by a session id is enough to open the session again: see `session_ids`.
 """
 
 from __future__ import annotations
@@ -60,48 +60,48 @@ __all__ = ["GatewayDispatcher"]
 ROOTS_CHANGED: Final = "notifications/roots/list_changed"
 
 REQUESTER: Final = "mcpwire.gateway"
-"""Where a request keeps its client."""
+"""Key of the `Requester` in the state of a request."""
 
 DISCOVER_WAIT_S: Final = 3.0
-"""How long ``server/discover`` waits for servers that are being connected to: a client
-takes longer silence for a server that has sessions only."""
+"""Seconds that ``server/discover`` waits for connections to servers: after a longer
+silence, clients assume a server that supports sessions only."""
 
 NONCE_BYTES: Final = 16
 
 _SHOWN_OF_CLIENT: Final = ("name", "title", "version")
-"""The members of the client's info that are kept."""
+"""Members of the client's info that a session id keeps."""
 
 
 class Requester(NamedTuple):
-    """The client of requests that share a set."""
+    """The client of requests that share a set of connections."""
 
     identity: Hashable
-    """What is equal where the same client asks for the same servers, whatever it
-    declares with a request."""
+    """Key of the set: equal for requests of the same client for the same servers,
+    whatever capabilities they declare."""
 
     plan: Plan
     headers: Mapping[str, str]
     capabilities: Mapping[str, Any]
     revision: Revision
     owner: PrincipalKey | None
-    """The authenticated principal, if there is one."""
+    """The authenticated principal, if any."""
 
     def declaring(self) -> Hashable:
-        """Return what is equal where it also declares the same capabilities."""
+        """Return the key of a set for clients that declare the same capabilities."""
         return self.identity, encode(dict(self.capabilities))
 
 
 class _UnknownSession(HttpRefusal, InvalidRequest):
-    """An id that none of our keys opens, where that is to be a 401."""
+    """Error 401 for a session id that is unknown or has ended (`undecodable=401`)."""
 
     http_status = 401
 
 
 class GatewayDispatcher(Dispatcher):
-    """Answers for the servers of a gateway, or for one of them.
+    """Dispatcher for the servers of a gateway, or for one of them.
 
-    `only` is the name of the one server, which keeps its names; ``None``: all;
-    `BY_PATH`: the one that the path of a request names.
+    `only` is the name of the one server, whose tools and prompts keep their names;
+    ``None``: all servers; `BY_PATH`: the server that the path of a request names.
     """
 
     opens_later = True
@@ -112,7 +112,7 @@ class GatewayDispatcher(Dispatcher):
         self.only = only
         self._descriptions = Descriptions()
         self._by_session: dict[Session, Upstreams] = {}
-        self._opened: dict[Session, Json] = {}  # and the answer to `initialize`
+        self._opened: dict[Session, Json] = {}  # -> `initialize` result
         self._closing: dict[Session, asyncio.Task[None]] = {}
         super().__init__(
             gateway.info,
@@ -142,13 +142,13 @@ class GatewayDispatcher(Dispatcher):
         return wrap(asked, self._gateway.around)
 
     def redeclare(self) -> None:
-        """Put the gateway's middleware around everything anew."""
+        """Apply the gateway's current middleware to all handlers."""
         self.declare(SERVED, self._handlers())
 
-    # The servers of a request...
+    # Servers of a request
 
     def _answer(self, answer: Answer, params: Json, request: RequestContext) -> Any:
-        """Answer a request out of its set; returns what is to be awaited."""
+        """Handle a request with its set; return an awaitable result."""
         session = request.session
         upstreams = None if session is None else self._by_session.get(session)
         if session is None or upstreams is None:
@@ -167,14 +167,14 @@ class GatewayDispatcher(Dispatcher):
         request: RequestContext,
         upstreams: Upstreams,
     ) -> Json:
-        """Answer a request of a session after connecting to its servers."""
+        """Connect to the servers of a session, then handle its request."""
         session = request.session
-        if upstreams.is_closed:  # it ended for another client as its session opened
+        if upstreams.is_closed:  # evicted for another client during `initialize`
             if session is not None and session.end is not None:
                 session.end()
             raise UpstreamsBusy(CLOSED)
         await self._gateway.pool.open(upstreams, request.info.owner)
-        # The next sessions are told what the servers can do by now.
+        # The next sessions get the current capabilities.
         self._described(upstreams, request.revision)
         if self._gateway.forward_headers:
             take_headers(upstreams, request)
@@ -192,14 +192,14 @@ class GatewayDispatcher(Dispatcher):
         except RPCError as error:
             if is_stateless_code(error.code) or isinstance(error, ResourceNotFound):
                 raise
-            # What a session's own code says is told with one that both eras have.
+            # Codes that only sessions define are replaced by one of both eras.
             raise InternalError(error.message, data=error.data) from error
         finally:
             upstreams.users -= 1
             self._gateway.pool.left(upstreams)
 
     def _requester(self, request: RequestContext) -> Requester:
-        """Return the client; over HTTP it is asked for twice for a request."""
+        """Return the client; kept in the request over HTTP, which needs it twice."""
         kept = request.state if request.info.transport == "http" else {}
         found: Requester | None = kept.get(REQUESTER)
         if found is None:
@@ -220,7 +220,7 @@ class GatewayDispatcher(Dispatcher):
         headers = self._gateway.forwarded(info)
         owner = info.principal.key if info.principal is not None else None
         told: tuple[Any, ...] = ()
-        if headers:  # what tells one request from the next tells nobody from anybody
+        if headers:  # trace context differs between requests, not clients
             told = tuple(
                 sorted(each for each in headers.items() if each[0] not in TRACE_KEYS)
             )
@@ -228,11 +228,11 @@ class GatewayDispatcher(Dispatcher):
         return Requester(identity, plan, headers, capabilities, revision, owner)
 
     async def _shared(self, requester: Requester, info: RequestInfo) -> Upstreams:
-        """Return the set of the client, opened if it was not.
+        """Return the shared set of a client; open it if it is not open.
 
         A server of 2026-07-28 gets the client's capabilities with each request, so one
-        set serves all of them. A session gets them once: where a server has a session,
-        other capabilities need another set.
+        set serves all of them. A server with a session gets them once, so that other
+        capabilities need another set.
         """
         found = self._found(requester)
         if found is not None:
@@ -258,7 +258,7 @@ class GatewayDispatcher(Dispatcher):
         return await gateway.pool.open_shared(requester.declaring(), info.owner, make)
 
     def _found(self, requester: Requester) -> Upstreams | None:
-        """Return the set of the client, if it is there and open."""
+        """Return the shared set of a client if it is open."""
         pool = self._gateway.pool
         found = pool.find(requester.identity)
         if found is not None and found.serves(requester.capabilities):
@@ -268,7 +268,7 @@ class GatewayDispatcher(Dispatcher):
     def _param_headers(
         self, params: Mapping[str, Any], request: RequestContext
     ) -> tuple[ParamHeader, ...]:
-        """Return which arguments of a call its header fields repeat."""
+        """Return the arguments of a tool call that its header fields mirror."""
         name = params.get("name")
         upstreams = self._found(self._requester(request))
         if upstreams is None or type(name) is not str:
@@ -276,14 +276,14 @@ class GatewayDispatcher(Dispatcher):
         return upstreams.catalog.param_headers(name)
 
     def plan(self, info: RequestInfo, params: Mapping[str, Any] | None) -> Plan:
-        """Return the servers for a client."""
+        """Return the plan of the servers for a client."""
         one = info.scope.get(BY_PATH) if self.only == BY_PATH else self.only
         plan = self._gateway.completed(self._gateway.source.plan(info, params), one)
         if self.only == BY_PATH and not plan.servers:
             raise InvalidRequest(f"no server that was chosen is called {one!r}")
         return plan
 
-    # Sessions...
+    # Sessions
 
     async def open_session(
         self,
@@ -291,7 +291,7 @@ class GatewayDispatcher(Dispatcher):
         session: Session | None,
         info: RequestInfo = IN_MEMORY,
     ) -> tuple[Session, Json]:
-        """Open a session; connect to its servers unless their abilities are known."""
+        """Open a session; connect to its servers unless their description is cached."""
         opened, result = super().initialize(params, session, info)
         beginning = self._begin(opened, self.plan(info, params), info)
         if self._gateway.trace is not None:
@@ -306,13 +306,13 @@ class GatewayDispatcher(Dispatcher):
         session: Session | None,
         info: RequestInfo = IN_MEMORY,
     ) -> tuple[Session, Json]:
-        """Answer for a session that is open as when it was opened."""
+        """Handle `initialize`; for an open session, return its first result again."""
         if session is not None and session in self._opened:
             return session, self._opened[session]
         return super().initialize(params, session, info)
 
     async def _begin(self, session: Session, plan: Plan, info: RequestInfo) -> Json:
-        """Give a session its servers; return what they can do."""
+        """Assign a set to a session; return its capabilities and instructions."""
         gateway, revision = self._gateway, session.revision
         capabilities = session.client_capabilities
         if gateway.share == "identity":
@@ -348,11 +348,11 @@ class GatewayDispatcher(Dispatcher):
         return described
 
     def sessions_of(self, id: str) -> list[Session]:
-        """Return the open sessions with an id: none or one."""
+        """Return the open sessions with an id, one at most."""
         return [session for session in self._by_session if session.id == id]
 
     def notified(self, session: Session, method: str, params: Json | None) -> None:
-        """Take a notification of a session's client; pass on what is for all."""
+        """Handle a client's notification; relay changes of its roots to the servers."""
         super().notified(session, method, params)
         upstreams = self._by_session.get(session)
         if upstreams is None:
@@ -363,7 +363,7 @@ class GatewayDispatcher(Dispatcher):
             roots_changed(upstreams)
 
     def session_left(self, session: Session) -> None:
-        """Begin to close what a session had."""
+        """Start closing the set of an ended session, or stop using a shared one."""
         super().session_left(session)
         self._opened.pop(session, None)
         upstreams = self._by_session.pop(session, None)
@@ -380,15 +380,15 @@ class GatewayDispatcher(Dispatcher):
         closing.add_done_callback(lambda _: self._closing.pop(session, None))
 
     async def session_closed(self, session: Session) -> None:
-        """Wait until the servers of a session that has left are let go of."""
+        """Wait until the connections of an ended session are closed."""
         closing = self._closing.get(session)
         if closing is not None:
             await asyncio.wait((closing,))
 
-    # Sessions by their ids, which there are over HTTP only...
+    # Session ids (HTTP only)
 
     def new_session_id(self, session: Session) -> str | None:
-        """Return the id that a session gets."""
+        """Return a new id for a session; ``None``: the session has no set."""
         upstreams = self._by_session.get(session)
         if upstreams is None:
             return None
@@ -414,14 +414,14 @@ class GatewayDispatcher(Dispatcher):
         return self._gateway.sessions.issue(kept)
 
     def _kept(self, id: str, info: RequestInfo) -> tuple[Kept, Revision] | None:
-        """Return what is kept by an id, for the owner of its session."""
+        """Return the data kept by a session id, if the request is of its owner."""
         kept = self._gateway.sessions.read(id)
         if kept is None:
             return None
         is_here = kept.place == self.only
         if self.only == BY_PATH:
             is_here = kept.place is not None
-        # 2025-11-25 security best practices, "Session Hijacking": an id proves nothing.
+        # 2025-11-25 security best practices, "Session Hijacking": an id is no proof.
         owner = None if info.principal is None else info.principal.key
         revision = find_revision(kept.revision)
         if not is_here or kept.owner != owner or revision not in self.revisions:
@@ -430,10 +430,10 @@ class GatewayDispatcher(Dispatcher):
         return kept, revision
 
     async def resume_session(self, id: str, info: RequestInfo) -> Session | None:
-        """Return the session of an id, its servers connected anew; ``None``: none.
+        """Open the session of an id again, with new connections; ``None``: unknown id.
 
-        The servers' own sessions are begun anew, too: what they remembered is gone, and
-        so are subscriptions and the log level.
+        The sessions at the servers are new, too: their state, the subscriptions and the
+        log level are lost.
         """
         found = self._kept(id, info)
         if found is None:
@@ -453,17 +453,17 @@ class GatewayDispatcher(Dispatcher):
             **await self._begin(session, self._plan_of(kept, info), info),
             "serverInfo": self._info,
         }
-        if self._gateway.sessions.read(id) is None:  # withdrawn meanwhile
+        if self._gateway.sessions.read(id) is None:  # withdrawn during the await
             self.session_left(session)
             return None
         return session
 
     def withdraw_session_id(self, id: str) -> None:
-        """Open no session again by an id."""
+        """Withdraw a session id, so that it cannot open the session again."""
         self._gateway.sessions.withdraw(id)
 
     async def delete_session(self, id: str, info: RequestInfo) -> bool:
-        """End what a session has elsewhere; tell whether there was one."""
+        """End the servers' sessions of a kept session; return whether it was known."""
         found = self._kept(id, info)
         if found is None:
             return False
@@ -475,7 +475,7 @@ class GatewayDispatcher(Dispatcher):
         return True
 
     def _plan_of(self, kept: Kept, info: RequestInfo) -> Plan:
-        """Return the plan of a session that is kept."""
+        """Return the plan of a kept session."""
         if kept.servers is None:
             return self.plan(info, None)
         plan_of: Any = getattr(self._gateway.source, "plan_of", None)
@@ -486,10 +486,10 @@ class GatewayDispatcher(Dispatcher):
         except ValueError as error:
             raise InvalidRequest(str(error)) from None
 
-    # What the servers are together...
+    # Combined description of the servers
 
     async def _discover_servers(self, _: Json, request: RequestContext) -> Json:
-        """Say what the servers can do; what they might, where they take too long."""
+        """Handle ``server/discover``; after a time limit, with all capabilities."""
         requester, revision = self._requester(request), request.revision
         described = self._descriptions.find(requester.plan, revision, requester.headers)
         if described is None:
@@ -504,7 +504,7 @@ class GatewayDispatcher(Dispatcher):
         }
 
     def _described(self, upstreams: Upstreams, revision: Revision) -> Json:
-        """Say what the servers can do; what they might, where one may yet come."""
+        """Return the servers' capabilities, or all while a server is not connected."""
         capabilities: Mapping[str, Any] = CAPABILITIES
         is_complete = len(upstreams.ready()) == len(upstreams.members)
         if is_complete:
@@ -523,15 +523,15 @@ class GatewayDispatcher(Dispatcher):
             )
         return described
 
-    # The end...
+    # Life cycle
 
     async def start(self) -> None:
-        """Count one more user, which calls `aclose` at its end."""
+        """Start the dispatcher, and hold the gateway until `aclose`."""
         await super().start()
         self._gateway.hold()
 
     async def aclose(self) -> None:
-        """Let one user go; with the last one all connections to servers are closed."""
+        """Close the dispatcher; its last user closes all connections to servers."""
         await super().aclose()
         await self._gateway.release()
 

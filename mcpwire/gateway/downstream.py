@@ -1,21 +1,21 @@
-"""The client side of a set of connections: receives its requests and notifications.
+"""The client side of a set: relays the requests and notifications of its servers.
 
-A session is one client: whatever its servers ask or tell is for it. Requests that stand
-alone share a set where they look alike, and may be several clients all the same: what
-no call of theirs can be told to have caused reaches none of them.
+A session is one client, which gets all messages of its servers. Stateless requests that
+share a set may be of several clients: a message that cannot be assigned to one of their
+calls reaches none of them.
 
-A server of the session era asks with a request of its own, in the midst of a call. At
-2026-07-28 a client cannot be asked so: its call is answered with the question, and the
-answer comes with the same call, made again. Meanwhile the server's call stays open::
+A server with a session sends a request of its own during a call. At 2026-07-28 clients
+receive no requests: the call returns the server's request as an input request, and the
+client repeats the call with its answer. Until then the server's call stays open::
 
-    call ──► running ──► answered: the result, and nothing was suspended
+    call ──► running ──► done: the call's result is returned
                │  ▲
-      question │  │ the call again, with the answers and our state
+       request │  │ the repeated call, with the answers and the state
                ▼  │
-           suspended ──► too late, or the set is closed: the server's call is cancelled
+           suspended ──► timeout, eviction or end of the set: the call is cancelled
 
-The state that the client brings back is sealed, names the suspended call, and is good
-for one round of the very request that it was given to (`server.input_rounds`).
+The `requestState` that the client returns is sealed, names the suspended call, and is
+valid for one round of the request that it was issued for (`server.input_rounds`).
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ __all__ = ["Downstream", "RelayedCall", "SuspendedCalls", "SuspensionLimits"]
 
 
 class Downstream:
-    """One session (up to 2025-11-25), or all clients that share a set.
+    """The session of a set (up to 2025-11-25), or all clients that share the set.
 
-    `is_one` says whether all requests of the set are provably from one client.
+    `is_one`: whether all requests of the set are provably from one client.
     """
 
     def __init__(
@@ -77,20 +77,20 @@ class Downstream:
     def call_of(
         self, in_flight: InFlightCalls[RelayedCall], handle: object | None
     ) -> RelayedCall | None:
-        """Return the call of a server's request; ``None``: it needs none."""
+        """Return the call that a server's request belongs to; ``None``: no call."""
         if self.session is None:
             return in_flight.owner(handle, asyncio.get_running_loop().time())
         calls = in_flight.calls
         for call in calls:
             if call is handle:
                 return call
-        # Any call of this client will do: the request may go on its stream.
+        # Any call of this client fits: its stream can carry the request.
         return next(reversed(calls), None) if handle is None else None
 
     async def ask(
         self, method: str, params: dict[str, Any] | None, call: RelayedCall | None
     ) -> dict[str, Any]:
-        """Return the client's answer; cancelling it takes the request back."""
+        """Send a request to the client; return its result. Cancelling withdraws it."""
         if call is not None and call.suspended is not None:
             return await call.suspended.ask(method, params)
         send = None if self.session is None else self.session.ask
@@ -113,7 +113,7 @@ class Downstream:
             ) from error
 
     def tell(self, method: str, params: dict[str, Any] | None) -> None:
-        """Send a session what belongs to no request."""
+        """Send a notification outside of requests, if there is an open session."""
         if self.session is not None and not self.session.is_closed:
             self.session.send(method, {} if params is None else params)
 
@@ -124,14 +124,14 @@ _MESSAGES_SINCE: Final = REVISIONS[1]
 
 
 class RelayedCall(CallHandle):
-    """Follows a request on both sides; what a server sends for it finds it by this."""
+    """Handle of a relayed call: links a server's messages to the client's request."""
 
     __slots__ = ("_progress", "request", "suspended")
 
     def __init__(self, request: RequestContext) -> None:
         self.request_id = None
         self.on_cancel = None
-        # One that waits for an answer at 2026-07-28 goes on with another request.
+        # At 2026-07-28, a suspended call continues with another request.
         self.request = request
         self.suspended: SuspendedCall | None = None
         self._progress: float | None = None
@@ -141,16 +141,16 @@ class RelayedCall(CallHandle):
 
     @property
     def wants_progress(self) -> bool:
-        """Whether the client gave a token for progress."""
+        """Whether the client sent a progress token."""
         return is_request_id(self.request.meta.get("progressToken"))
 
     def goes_on(self, request: RequestContext) -> None:
-        """Let another request of the same client be the one that is answered."""
+        """Continue with another request of the client, which gets the result."""
         self.request = request
         self._progress = None
 
     def heard(self, method: str, params: dict[str, Any] | None) -> None:
-        """Pass progress on, under the very token that the client gave."""
+        """Relay a progress notification with the client's own progress token."""
         if method != PROGRESS or params is None or not self.wants_progress:
             return
         value = params.get("progress")
@@ -167,19 +167,19 @@ class RelayedCall(CallHandle):
         request.notify(method, told)
 
 
-# Suspended calls...
+# Suspended calls
 
 TIMEOUT_S: Final = 300.0
 
 TURNS: Final = 3
-"""Turns of the loop in which questions that are asked together find each other."""
+"""Iterations of the event loop in which further input requests join a result."""
 
 
 class SuspensionLimits:
-    """Bounds the suspended calls of one gateway, and seals their states.
+    """Limits on the suspended calls of one gateway, and the sealer of their states.
 
-    A client has `timeout` seconds for its answers. At `most` calls the one that has
-    waited for longest ends, of the client with the most.
+    A client has `timeout` seconds for its answers. At the limit of `most` calls, the
+    longest suspended call of the client with the most calls is cancelled.
     """
 
     def __init__(
@@ -197,7 +197,7 @@ class SuspensionLimits:
 
 
 class SuspendedCalls:
-    """The suspended calls of one set, by their ids."""
+    """The suspended calls of one set by id."""
 
     def __init__(self, limits: SuspensionLimits) -> None:
         self.limits = limits
@@ -209,12 +209,12 @@ class SuspendedCalls:
     async def perform(
         self, call: RelayedCall, work: Coroutine[Any, Any, dict[str, Any]]
     ) -> dict[str, Any]:
-        """Return the result of a call, or a question of its server."""
+        """Run a call; return its result, or a result with input requests."""
         call.suspended = SuspendedCall(self, call, work)
         return await call.suspended.outcome()
 
     async def go_on(self, request: RequestContext) -> dict[str, Any]:
-        """Return the next outcome of a call, with the answers that a request brings."""
+        """Resume a suspended call with the answers in a request; return its outcome."""
         state = self.limits.sealer.open(request.params["requestState"], request)
         call = self._calls.get(str(state.kept.get("call")))
         if call is None:
@@ -229,23 +229,23 @@ class SuspendedCalls:
         call.take(responses, request)
         return await call.outcome()
 
-    # The states of servers that are asked anew with each round...
+    # States of stateless servers
 
     def sealed_state(self, state: Any, request: RequestContext) -> str:
-        """Return a server's state, bound to the client of the request."""
+        """Seal a server's `requestState` for the client of the request."""
         return self.limits.sealer.close(
             request, round=1, asked={}, answers={}, kept={"state": state}
         )
 
     def opened_state(self, request: RequestContext) -> Any:
-        """Return the server's state that a request brings."""
+        """Return the server's `requestState` from the sealed state in a request."""
         state = self.limits.sealer.open(request.params["requestState"], request)
         return state.kept.get("state")
 
-    # For the calls...
+    # Registration of calls
 
     def add(self, call: SuspendedCall) -> None:
-        """Let a call wait, for which another may end."""
+        """Register a suspended call; at the limit, cancel another one for it."""
         if call.id in self._calls:
             return
         waiting = self.limits.calls
@@ -260,18 +260,18 @@ class SuspendedCalls:
         waiting.add(call, call.owner)
 
     def remove(self, call: SuspendedCall) -> None:
-        """Remove a call that does not wait any more."""
+        """Remove a call that has ended."""
         if self._calls.pop(call.id, None) is not None:
             self.limits.calls.discard(call)
 
     def close(self) -> None:
-        """Cancel all of them."""
+        """Cancel all suspended calls."""
         for call in list(self._calls.values()):
             call.cancel()
 
 
 class SuspendedCall:
-    """One call of a server that may have to wait for its client."""
+    """One call to a server, suspended while the client has to answer input requests."""
 
     def __init__(
         self,
@@ -281,21 +281,21 @@ class SuspendedCall:
     ) -> None:
         self._calls = calls
         self._call = call
-        self._changed = asyncio.Event()  # something was asked, or the call has ended
+        self._changed = asyncio.Event()  # new input request, or end of the call
         self._questions: dict[str, _Question] = {}
         self._asked = 0
         self._timer: asyncio.TimerHandle | None = None
         self.id = secrets.token_urlsafe(16)
         self.owner = call.request.info.owner
-        self.round = 0  # how often the client was asked
-        self.is_attended = True  # a request of the client waits for it
+        self.round = 0  # number of results with input requests
+        self.is_attended = True  # a request of the client awaits it
         self._task = asyncio.get_running_loop().create_task(
             work, name="mcpwire-relayed-call"
         )
         self._task.add_done_callback(self._ended)
 
     async def ask(self, method: str, params: dict[str, Any] | None) -> dict[str, Any]:
-        """Return the client's answer to a question; cancelling it takes it back."""
+        """Return the client's answer to an input request; cancelling withdraws it."""
         self._calls.add(self)
         self._asked += 1
         key = f"{method.partition('/')[0]}-{self._asked}"
@@ -307,7 +307,7 @@ class SuspendedCall:
             self._questions.pop(key, None)
 
     def take(self, responses: dict[str, Any], request: RequestContext) -> None:
-        """Hand the answers of a round to the waiting questions."""
+        """Set the answers of a round as the results of the open input requests."""
         given = {key: responses[key] for key in self._questions if key in responses}
         for key, answer in given.items():
             if type(answer) is not dict:
@@ -323,7 +323,7 @@ class SuspendedCall:
                 future.set_result(answer)
 
     async def outcome(self) -> dict[str, Any]:
-        """Return the call's result, or what its server asks first."""
+        """Return the call's result, or suspend it and return its input requests."""
         try:
             while not self._task.done():
                 if self._questions:
@@ -343,7 +343,7 @@ class SuspendedCall:
         return self._task.result()
 
     def _suspend(self) -> dict[str, Any]:
-        """Return the result that asks; the call goes on when it was answered."""
+        """Suspend the call; return a result with its input requests and its state."""
         limits = self._calls.limits
         self.round += 1
         state = limits.sealer.close(
@@ -363,7 +363,7 @@ class SuspendedCall:
         }
 
     def cancel(self) -> None:
-        """Cancel the call; its server is told."""
+        """Cancel the call, also at its server."""
         self._calls.remove(self)
         self._stop_timer()
         self._task.cancel()
@@ -371,7 +371,7 @@ class SuspendedCall:
     def _ended(self, task: asyncio.Task[dict[str, Any]]) -> None:
         self._changed.set()
         if not task.cancelled():
-            task.exception()  # retrieved, also where nobody waits for it
+            task.exception()  # marks the exception as retrieved
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
@@ -380,7 +380,7 @@ class SuspendedCall:
 
 
 class _Question:
-    """One question, until it is answered."""
+    """One open input request of a server, and the future of its answer."""
 
     __slots__ = ("answer", "mark", "raw")
 

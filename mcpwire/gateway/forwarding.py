@@ -1,12 +1,12 @@
-"""The way of a client's request, and its header fields, to a server and back.
+"""Relay of a client's request and its header fields to a server.
 
-It bridges the eras of client and server; `translation` has the forms of messages:
+It also relays between sessions and stateless peers (`translation` converts messages):
 
-    client    server     a question of the server's
+    client    server     a server's request to the client
     session   session    is a request on both sides (`Upstream.ask`)
-    session   stateless  comes as a result; the gateway asks, and calls again
-    stateless stateless  comes as a result, and goes through as it is
-    stateless session    is the result; the call is suspended (`downstream`)
+    session   stateless  is a result; the gateway asks the client, and repeats the call
+    stateless stateless  is a result, which is relayed
+    stateless session    becomes the result; the call is suspended (`downstream`)
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ __all__ = [
 logger = LimitedLogger("mcpwire")
 
 VISIT: Final = "visit-"
-"""How the keys of visits to URLs begin that a call failed for (-32042)."""
+"""Key prefix of the URL elicitations that a failed call requires (-32042)."""
 
 
 async def forward(
@@ -94,11 +94,11 @@ async def forward(
     request: RequestContext,
     upstreams: Upstreams,
 ) -> Json:
-    """Have a server perform a client's request; return the result, as it came.
+    """Send a client's request to a server; return its result in the client's form.
 
-    Cancelling it tells the server. A server that asks for something is answered by the
-    client, whatever era either of them is of. `params` have the name or URI that the
-    server knows, and are taken over.
+    Cancelling it cancels the request at the server. The client answers requests of the
+    server, whatever the protocol versions of both. `params` hold the name or URI that
+    is used at the server; the function changes them.
     """
     profile = upstream.client.profile
     agreement = profile.agreement
@@ -118,7 +118,7 @@ async def forward(
             raw = tasks.created(upstream.name, raw)
         return passed_result(raw, Era.SESSION, Era.SESSION)
     declared = request.client_capabilities
-    if declared != upstream.downstream.capabilities:  # where clients share a set
+    if declared != upstream.downstream.capabilities:  # differs in a shared set
         said = declared_again(declared, request.revision, agreement.revision)
         sending.add_meta(CLIENT_CAPABILITIES, said)
     if request.session is None:
@@ -129,7 +129,7 @@ async def forward(
 
 
 def _is_on(upstream: Upstream, method: str, request: RequestContext) -> bool:
-    """Tell whether a request switches an extension on that it needs, by itself."""
+    """Return whether the request itself enables the extension that it needs."""
     revision = upstream.revision
     if revision is None or revision.era is not request.era:
         return False
@@ -141,10 +141,10 @@ def _is_on(upstream: Upstream, method: str, request: RequestContext) -> bool:
 
 
 def _follow_level(sending: Sending, level: str | None) -> None:
-    """Have each request of a session ask for messages from its level on.
+    """Send a session's log level with each request to a stateless server.
 
-    A session sets a level once; until then a server chooses, and this one says
-    what the gateway has chosen.
+    A session sets its level once. Before that, the level of the gateway's connection
+    applies.
     """
     client = sending.upstream.client
     if not client.profile.offers("logging"):
@@ -156,7 +156,7 @@ def _follow_level(sending: Sending, level: str | None) -> None:
 
 
 async def _alone(sending: Sending) -> Json:
-    """Have a server perform what stands alone on both sides."""
+    """Send a stateless request to a stateless server."""
     request, params = sending.request, sending.params
     downstream = sending.upstream.downstream
     wanted = request.meta.get(LOG_LEVEL)
@@ -175,7 +175,7 @@ async def _alone(sending: Sending) -> Json:
 
 
 async def _across(sending: Sending) -> Json:
-    """Have a session perform what stands alone."""
+    """Send a stateless request to a server with a session."""
     request, upstream = sending.request, sending.upstream
     suspended = upstream.downstream.suspended
     spec = available(sending.method, LATEST, "client")
@@ -204,7 +204,7 @@ async def _send_across(sending: Sending) -> Json:
 def _visits(
     error: UrlElicitationRequired, request: RequestContext, *, may_ask: bool
 ) -> Json:
-    """Return the visits that a call failed for as questions: it is made again then."""
+    """Return the URL elicitations that a failed call requires, as input requests."""
     visits = visits_of(error.data)
     declared = capability_declared(request.client_capabilities, "elicitation.url")
     if not (may_ask and declared and visits):
@@ -224,7 +224,7 @@ def _visits(
 
 
 def _turned_down(responses: Any) -> bool:
-    """Tell whether the user would not visit a URL that a call failed for."""
+    """Return whether the user declined to visit a URL that a failed call requires."""
     return type(responses) is dict and any(
         key.startswith(VISIT)
         and (type(answer) is not dict or answer.get("action") != "accept")
@@ -233,7 +233,7 @@ def _turned_down(responses: Any) -> bool:
 
 
 class Sending:
-    """One request of a client on its way to one server; params without `_meta`."""
+    """One request of a client to one server; the params are without `_meta`."""
 
     def __init__(
         self, upstream: Upstream, method: str, params: Json, request: RequestContext
@@ -244,7 +244,7 @@ class Sending:
         self.request = request
         self.call = RelayedCall(request)
         self.meta: Mapping[str, Any] | None = passed_meta(request.meta)
-        # Of the whole, whatever rounds it takes.
+        # One deadline for all input rounds together.
         self.deadline: Deadline | None = upstream.client.requests.deadline(UNSET)
 
     def add_meta(self, key: str, value: Any) -> None:
@@ -252,7 +252,7 @@ class Sending:
         self.meta = {**(self.meta or {}), key: value}
 
     async def send(self, params: Json) -> Json:
-        """Send the request once, or again where that is safe; return what comes."""
+        """Send the request, again on a failure if that is safe; return the result."""
         upstream, call, method = self.upstream, self.call, self.method
         requests = upstream.client.requests
         on_progress: Any = call.heard if call.wants_progress else None
@@ -303,7 +303,7 @@ class Sending:
 
 
 async def _finish(sending: Sending, raw: Json) -> Json:
-    """Return the complete result of a call that began with this one."""
+    """Perform the input rounds that a result requires; return the final result."""
     if raw.get("resultType", COMPLETE) == COMPLETE:
         return raw
     client = sending.upstream.client
@@ -337,12 +337,12 @@ async def _take(sending: Sending, step: Step) -> Any:
         return await _ask(sending, step)
     if type(step) is Sleep:
         return await sending.upstream.client.connection.sleep(step.seconds)
-    assert type(step) is Call  # these are all steps of rounds
+    assert type(step) is Call  # input rounds have no other steps
     return await sending.send(dict(step.params))
 
 
 async def _ask(sending: Sending, step: Ask) -> Json:
-    """Let the client answer; its time is not the server's."""
+    """Send an input request to the client, with the call's deadline paused."""
     upstream, deadline = sending.upstream, sending.deadline
     connection, revision = upstream.client.connection, upstream.revision
     assert revision is not None
@@ -352,8 +352,8 @@ async def _ask(sending: Sending, step: Ask) -> Json:
     try:
         return await upstream.ask(step.method, step.params, revision, sending.call)
     except RPCError as error:
-        # 2026-07-28 basic/patterns/mrtr: no answer says that there is none, so the call
-        # is not gone on with. What runs a tool learns why, as from any server.
+        # 2026-07-28 basic/patterns/mrtr: no answer can express a refusal, so the call
+        # fails. For a tool, the caller gets the reason as a tool error.
         sentence = f"the client refused {step.method!r}: {error.message}"
         if sending.method == "tools/call":
             raise ToolError(sentence) from error
@@ -363,7 +363,7 @@ async def _ask(sending: Sending, step: Ask) -> Json:
             deadline.resume(connection.time())
 
 
-# Header fields that go along...
+# Forwarded header fields
 
 NEVER_FORWARDED: Final = frozenset(
     {
@@ -390,14 +390,14 @@ NEVER_FORWARDED: Final = frozenset(
         "user-agent",
     }
 )
-"""Fields that are each connection's own, or prove an identity to one server only
+"""Header fields that belong to one connection, or are credentials for one server only
 (2025-11-25 basic/authorization, "Access Token Privilege Restriction")."""
 
 
 def check_forwarded(
     names: Iterable[str], private: Iterable[str] = ()
 ) -> tuple[str, ...]:
-    """Return the names of fields to forward, in lower case and each once."""
+    """Check names of header fields to forward; return them in lower case, each once."""
     if isinstance(names, str):
         raise ValueError(f"the names of headers are a collection, got {names!r}")
     never = NEVER_FORWARDED.union(map(str.lower, private))
@@ -416,7 +416,7 @@ def check_forwarded(
 
 
 def pick_headers(fields: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
-    """Return the fields of a request that are forwarded, under lower-case names."""
+    """Return the header fields of a request to forward, by lower-case name."""
     picked = {name: value for name in names if (value := fields.get(name)) is not None}
     try:
         check_headers(picked, "the request's headers")
@@ -431,10 +431,10 @@ _causing: ContextVar[tuple[RequestContext, Mapping[str, str]] | None] = ContextV
 
 
 def take_headers(upstreams: Upstreams, request: RequestContext) -> None:
-    """Let what a request causes have its fields, and what nobody causes from now on.
+    """Forward a request's header fields with all HTTP requests that it causes.
 
-    As a whole: what is not sent again is not passed on. Where several clients share a
-    set, what none of them causes keeps the fields by which they share it.
+    In a session, HTTP requests without a cause get these fields as well, until the next
+    request replaces all of them. In a shared set they get the fields of the set.
     """
     headers = upstreams.gateway.forwarded(request.info)
     if upstreams.downstream.session is not None:
@@ -443,9 +443,9 @@ def take_headers(upstreams: Upstreams, request: RequestContext) -> None:
 
 
 def with_forwarded_headers(target: Any, upstreams: Upstreams) -> Any:
-    """Return a target to which the set's header fields go along, with all requests.
+    """Return an HTTP target that sends the forwarded header fields with all requests.
 
-    A field that the target itself has wins. What is no HTTP stays as it is.
+    Fields of the target itself take precedence. Other targets are returned unchanged.
     """
     if not upstreams.gateway.forward_headers or not isinstance(target, Http):
         return target
@@ -457,7 +457,7 @@ def with_forwarded_headers(target: Any, upstreams: Upstreams) -> Any:
             own = await own
         own = own or {}
         causing = _causing.get()
-        # A task that a request has begun may go on when that is answered.
+        # A task that a request started may still run after the response.
         is_caused = causing is not None and causing[0].is_open
         forwarded = causing[1] if causing and is_caused else upstreams.headers
         taken = {name.lower() for name in own}
@@ -465,7 +465,7 @@ def with_forwarded_headers(target: Any, upstreams: Upstreams) -> Any:
         return {**passed, **own}
 
     made = attrs.evolve(target, headers=headers)
-    # What was learned of the server, and the tokens for it, are the same as before.
+    # Knowledge of the server and the tokens for it are shared with the original.
     object.__setattr__(made, "memory", target.memory)
     object.__setattr__(made, "grant", target.grant)
     return made

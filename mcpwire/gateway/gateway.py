@@ -62,16 +62,16 @@ __all__ = [
 F = TypeVar("F", bound="Callable[..., Any]")
 
 GATEWAY_LIMITS: Final[Limits] = Limits(inbound=1_024)
-"""The bounds of a gateway that is given none, for its clients and its servers."""
+"""Default limits of a gateway, for its clients and its servers."""
 
 SERVER_NAMES: Final = ("ours", "theirs")
 
 LOCAL: Final = "local"
-"""The name of the gateway's own server among the others."""
+"""The name of the gateway's own server."""
 
 
 class Gateway:
-    """One MCP server made of many, of five revisions on both sides.
+    """One MCP server that combines many, for all five protocol versions on both sides.
 
     ::
 
@@ -80,56 +80,57 @@ class Gateway:
 
     Args:
         source: The servers: targets by name, as `mcpwire.Group` takes them, or a
-            `Static`, or another `Source` that chooses them for each client.
-        name: Its name for clients and servers.
-        version: Its version.
-        names: How tools and prompts are called.
-        server_names: What ``{server}`` is in them: ``"ours"``, or ``"theirs"``, what
-            each server says it is called, with its version and then a number where
-            several say the same. What they say is the servers' choice: one can take
-            the name of another, and with it the trust in that.
-        on_error: What comes of a server that cannot be connected to: ``"skip"`` goes on
-            without it, ``"raise"`` refuses the session.
-        timeout: How long a server may take to answer, in seconds; ``None``: no limit.
-        connect_timeout: How long it may take to connect, in seconds.
-        concurrency: How many servers of one set are connected to at once.
+            `Static`, or another `Source` that selects them for each client.
+        name: The gateway's name for clients and servers.
+        version: The gateway's version.
+        names: The policy for the names of tools and prompts.
+        server_names: The value of ``{server}`` in names: ``"ours"``, the name in
+            `source`, or ``"theirs"``, the name that the server declares, with its
+            version and then a number where several declare the same. With ``"theirs"``
+            a server can take the name of another one, and the user's trust in it.
+        on_error: The effect of a server that cannot be connected to: ``"skip"``
+            continues without it, ``"raise"`` refuses the session.
+        timeout: Time limit of a server's response, in seconds; ``None``: no limit.
+        connect_timeout: Time limit for connecting to a server, in seconds.
+        concurrency: How many servers of one set are connected to in parallel.
         allow: Patterns of the tools that are offered; empty: all of them.
-        deny: Patterns of the tools that are not; they win.
+        deny: Patterns of the tools that are not offered; they override `allow`.
         transforms: A `ToolTransform` by the pattern of the tools that it changes.
-        resources_as_tools: Whether resources can be had by tools, too.
-        prompts_as_tools: Whether prompts can.
-        forward_headers: Names of the header fields that go along to the servers.
+        resources_as_tools: Whether to add tools that list and read resources.
+        prompts_as_tools: Whether to add tools that list and get prompts.
+        forward_headers: Names of header fields to forward from clients to servers.
         deny_urls: Hosts and URLs of servers that are never connected to.
-        delegate: What adds to the results of tools.
+        delegate: A `ContentDelegate` or `Splicer` that adds content to tool results.
         local: A `Server` of the gateway itself; its tools, prompts and resources keep
             their names.
-        sessions: What makes session ids; by default random ones.
+        sessions: The `SessionIds` that makes session ids; by default `HandleIds`.
         share: ``"session"``: each session has connections of its own. ``"identity"``:
-            those share them that ask for the same as the same principal.
-        max_upstream_sets: How many sets of connections are open at once. At the bound
-            the client with the most loses a set, an idle one first, with the session
+            sessions of one principal share them if servers, protocol version,
+            capabilities and forwarded header fields are equal.
+        max_upstream_sets: Maximum of sets of connections open at once. At the limit
+            the client with the most loses a set, an idle one first, and the session
             that has it.
-        idle: How long a shared set is kept that nobody uses, in seconds.
+        idle: Seconds without use until a shared set is closed.
         auth: The protection of the HTTP endpoint.
-        limits: Bounds on what one client, or one server, may cost.
+        limits: Limits on the resources that one client, or one server, can use.
         page_size: How many items one page of a list has; ``None``: all of them.
-        revisions: What it speaks to clients; all of them by default.
-        instructions: How it wants to be used; ``None``: what its servers say.
-        ask_timeout: How long a client may take to answer a question, in seconds.
+        revisions: The protocol versions for clients; by default all.
+        instructions: The instructions for clients; ``None``: those of the servers.
+        ask_timeout: Time limit of a client's answer to a request, in seconds.
         state_keys: Secrets that sign the ids of tasks and the states of calls that
-            clients keep, at least 16 random bytes each, the newest first. Every process
-            in front of the same clients needs the same; without any, a random one is
-            made, which ends with the process.
+            clients keep, at least 16 random bytes each, the newest first. All processes
+            that serve the same clients need the same keys. By default a random key is
+            made, which is lost with the process.
         trace: Called with a record of each exchange, on both sides; see
-            `mcpwire.gateway.tracing`. What it raises is counted in `status` and
-            changes nothing else.
+            `mcpwire.gateway.tracing`. Its exceptions are counted in `status` and
+            otherwise ignored.
 
     Raises:
-        TypeError: An option is of another kind; names it.
-        ValueError: An option is wrong; names it.
+        TypeError: An option has the wrong type; names it.
+        ValueError: An option is invalid; names it.
 
     Attributes:
-        watched: The files of its configuration, where there are any.
+        watched: The files of the gateway's configuration, if any.
     """
 
     watched: Watched | None = None
@@ -188,7 +189,7 @@ class Gateway:
         )
         self._pass_on(forward_headers, delegate, sessions)
         self.deny_urls = UrlDenyList(deny_urls)
-        # The gateway's own server is one of the others.
+        # The gateway's own server is planned like all others.
         own = Planned(name=LOCAL, target=local, is_bare=True)
         self._local = () if local is None else (own,)
         if isinstance(self.source, Static):
@@ -221,7 +222,7 @@ class Gateway:
     def _begin(
         self, max_upstream_sets: int, idle: float, trace: RecordFn | None
     ) -> None:
-        """Make what there is while it serves."""
+        """Create the state of a gateway that serves."""
         seconds = check_timeout(idle, "idle")
         if seconds is None:
             raise ValueError("idle must be a number of seconds, got None")
@@ -247,13 +248,13 @@ class Gateway:
     def __repr__(self) -> str:
         return f"<Gateway {self.info.name!r}, {self.source!r}>"
 
-    # What sessions and requests need of it...
+    # Plans and header fields
 
     def completed(self, plan: Plan, one: str | None) -> Plan:
         """Return a source's plan with the gateway's own server, or one server of it.
 
         Raises:
-            InvalidRequest: Another one has its name.
+            InvalidRequest: A server has the name of the gateway's own.
         """
         try:
             return plan.beside(self._local).only(one)
@@ -261,39 +262,38 @@ class Gateway:
             raise InvalidRequest(str(error)) from None
 
     def _check_servers(self, servers: tuple[Planned, ...]) -> None:
-        """Refuse servers that are denied, or have the name of the gateway's own."""
+        """Raise `ValueError` if a server is denied, or named like the gateway's own."""
         for planned in servers:
             if self.denies(planned):
                 raise ValueError(f"the URL of the server {planned.name!r} is denied")
         Plan(servers=(*servers, *self._local))
 
     def denies(self, planned: Planned) -> bool:
-        """Tell whether a server is at a URL that is on the deny list."""
+        """Return whether the URL of a server is on the deny list."""
         url = getattr(planned.target, "url", None)
         return url is not None and self.deny_urls.refuses(url) is not None
 
     def forwarded(self, info: RequestInfo) -> Mapping[str, str]:
-        """Return the header fields of a request that go along to the servers."""
+        """Return the header fields of a request to forward to the servers."""
         if not self.forward_headers:
             return {}
         return pick_headers(info.headers, self.forward_headers)
 
     async def replace(self, servers: Mapping[str, Any]) -> Changes:
-        """Have other servers, also where sessions are open.
+        """Replace the servers, also those of open sessions.
 
-        Servers that are as they were keep their connections; those that are new are
-        connected to, and what goes wrong there is in `status`. Clients hear that the
-        lists are others.
+        Unchanged servers keep their connections. New ones are connected to; `status`
+        reports their errors. Clients are notified that the lists changed.
 
         Args:
             servers: As `source`: targets, or members, by name.
 
         Returns:
-            What is another now.
+            The names of the added, removed and changed servers.
 
         Raises:
-            TypeError: The source is not the same for everybody.
-            ValueError: A target is none, or denied; nothing has changed then.
+            TypeError: The source is not a `Static`.
+            ValueError: A target is invalid or denied; nothing is changed.
         """
         if not isinstance(self.source, Static):
             raise TypeError(f"{self.source!r} does not have the same servers for all")
@@ -306,10 +306,10 @@ class Gateway:
             )
         return changes
 
-    # The end of sets...
+    # Closing
 
     def close_later(self, upstreams: Upstreams) -> asyncio.Task[None]:
-        """Close a set in a task of its own, which is returned."""
+        """Close a set in a new task; return the task."""
         self.opened.discard(upstreams)
         self.pool.discard(upstreams)
         upstreams.is_closed = True
@@ -321,19 +321,19 @@ class Gateway:
         return task
 
     def hold(self) -> None:
-        """Keep shared connections open as long as somebody serves; see `release`."""
+        """Keep shared connections open while the gateway is in use, until `release`."""
         self._holders += 1
 
     async def release(self) -> None:
-        """Take one `hold` back; with the last one all connections are closed."""
+        """Undo one `hold`; with the last one, close all connections."""
         self._holders -= 1
         if self._holders == 0:
             await self.aclose()
 
     async def aclose(self) -> None:
-        """Close all connections to servers; bounded as closing a client is.
+        """Close all connections to servers, within the time limits of closing a client.
 
-        Works twice, and the gateway can be used again afterwards.
+        It can be called twice, and the gateway can be used again afterwards.
         """
         self.pool.close()
         for upstreams in list(self.opened):
@@ -349,7 +349,7 @@ class Gateway:
         self._holders -= 1
         await self.aclose()
 
-    # Around requests...
+    # Middleware
 
     @overload
     def middleware(self, around: F, /) -> F: ...
@@ -358,9 +358,9 @@ class Gateway:
     def middleware(self, method: str, /) -> Callable[[F], F]: ...
 
     def middleware(self, around: Any, /) -> Any:
-        """Put a function around every request, or around those of one method.
+        """Add middleware for all requests, or for those of one method.
 
-        As `Server.middleware`: it takes the params, the request and the way on.
+        As in `Server.middleware`, it gets the params, the request and `call_next`.
         """
         if isinstance(around, str):
             return lambda function: self._add_middleware(around, function)
@@ -372,15 +372,15 @@ class Gateway:
             dispatcher.redeclare()
         return around
 
-    # Serving...
+    # Dispatchers
 
     @property
     def dispatcher(self) -> GatewayDispatcher:
-        """What transports serve: all servers as one."""
+        """The dispatcher of all servers, for transports."""
         return self.dispatcher_for(None)
 
     def dispatcher_for(self, name: str | None) -> GatewayDispatcher:
-        """Return what serves one of the servers, with its names as they are."""
+        """Return the dispatcher of one server, which keeps its names, or of all."""
         found = self._dispatchers.get(name)
         if found is None:
             from mcpwire.gateway.dispatcher import GatewayDispatcher
@@ -389,7 +389,7 @@ class Gateway:
         return found
 
     def open_in_memory(self, client: Inbound, limits: Limits) -> MemoryChannel:
-        """Serve one client in this process; `Client(gateway)` does."""
+        """Serve one client in this process, as `Client(gateway)` does."""
         near = self.dispatcher.open_in_memory(client, limits)
         finished = near.after_close
         assert finished is not None
@@ -405,9 +405,9 @@ class Gateway:
         return near
 
     def status(self) -> dict[str, Any]:
-        """Return what can be said of the gateway and its servers, as JSON.
+        """Return the state of the gateway and its servers, as JSON.
 
-        Neither ids of sessions nor other secrets are in it.
+        It contains no session ids and no other secrets.
         """
         sets = [*self.opened, *self.pool.shared]
         traced = {} if self.trace is None else {"trace_errors": self.trace.errors}
@@ -434,17 +434,17 @@ class Gateway:
         """Return a gateway for the servers of a configuration, as `Group.from_config`.
 
         Args:
-            source: A path, or what stands in such a file.
-            layers: More of them, each over those before.
-            environment: Where variables come from; ``None``: this process's.
-            only: The names of the servers that are wanted; ``None``: all.
-            deny_urls: Servers that are never connected to.
-            options: Those of the gateway.
+            source: The path of a configuration file, or its content.
+            layers: Further sources, each of which overrides the ones before.
+            environment: The variables to expand; ``None``: those of this process.
+            only: The names of the servers to use; ``None``: all.
+            deny_urls: Hosts and URLs of servers that are never connected to.
+            options: Options of the gateway.
 
         Raises:
-            ConfigError: The configuration breaks a rule; names file, entry and field.
-            UnknownServer: `only` names one that there is none of.
-            ValueError: An option is wrong.
+            ConfigError: The configuration is invalid; names file, entry and field.
+            UnknownServer: `only` names a server that is not configured.
+            ValueError: An option is invalid.
         """
         from mcpwire.config import load
 
@@ -463,21 +463,21 @@ class Gateway:
         return made
 
     async def reload(self, source: Any, **options: Any) -> Changes:
-        """Have the servers of another configuration, also where sessions are open.
+        """Replace the servers by those of a configuration, also in open sessions.
 
-        Servers that are as they were keep their connections; clients hear that the
-        lists have changed.
+        Unchanged servers keep their connections; clients are notified that the lists
+        changed.
 
         Args:
-            source: A `Configuration`, or what `from_config` takes.
-            options: Those of `mcpwire.config.load`, such as ``layers``.
+            source: A `Configuration`, or a source as for `from_config`.
+            options: Options of `mcpwire.config.load`, such as ``layers``.
 
         Returns:
-            What was added, removed and changed, as `Gateway.replace`.
+            The names of the added, removed and changed servers.
 
         Raises:
-            ConfigError: The configuration breaks a rule; nothing has changed then.
-            TypeError: The gateway's servers are not the same for everybody.
+            ConfigError: The configuration is invalid; nothing is changed.
+            TypeError: The gateway's source is not a `Static`.
         """
         from mcpwire.config import load
 
@@ -485,9 +485,9 @@ class Gateway:
         return await self.replace(load(source, **options).members())
 
     def drop(self, id: str) -> bool:
-        """End a session by its id, for good; tell whether it was open here.
+        """End a session by its id; return whether it was open in this process.
 
-        The id is never accepted again, also not for a session that is being opened.
+        The id is withdrawn (`SessionIds.withdraw`), also for a session being opened.
         """
         self.sessions.withdraw(id)
         found = [
@@ -500,7 +500,7 @@ class Gateway:
                 session.end()
         return bool(found)
 
-    # Where it is reached...
+    # Transports
 
     def asgi(
         self,
@@ -515,16 +515,16 @@ class Gateway:
         It runs under any ASGI server and can be mounted in any framework.
 
         Args:
-            path: Where the endpoint with all servers is.
-            paths: Whether each server is also at a path of its own, ``path/NAME``,
-                where its tools and prompts have their own names. Where clients choose
-                their servers, it is one of the chosen.
-            status: The path that shows `Gateway.status` to authorized clients;
-                ``None``: none.
-            options: Those of `mcpwire.server.http.app.AsgiApp`.
+            path: The path of the endpoint with all servers.
+            paths: Whether each server also has a path of its own, ``path/NAME``, where
+                its tools and prompts keep their names. Where clients choose their
+                servers, NAME is one of the chosen.
+            status: The path that returns `Gateway.status` to authorized clients;
+                ``None``: no such path.
+            options: Options of `mcpwire.server.http.app.AsgiApp`.
 
         Raises:
-            ValueError: An option is wrong.
+            ValueError: An option is invalid.
         """
         from mcpwire.gateway.serving import Mounts
 
@@ -533,7 +533,7 @@ class Gateway:
     async def serve_stdio(self) -> None:
         """Serve one client on stdin and stdout until the input ends.
 
-        Cancelling it ends it; either way all servers are let go of.
+        Cancelling it ends it; in both cases all connections to servers are closed.
         """
         from mcpwire.server.stdio import serve_stdio
 
@@ -544,7 +544,7 @@ class Gateway:
         """Serve one client over a byte stream; fits `asyncio.start_server`.
 
         See `mcpwire.server.connection.serve_stream`. Shared connections to servers are
-        closed with the last client, unless the gateway is entered.
+        closed after the last client, unless the gateway was entered (``async with``).
         """
         from mcpwire.server.connection import serve_stream
 
@@ -556,8 +556,8 @@ class Gateway:
     ) -> None:
         """Serve one client over single messages, such as those of a WebSocket.
 
-        See `mcpwire.server.connection.serve_messages` for what it takes and raises, and
-        `serve_stream` for what is let go of.
+        See `mcpwire.server.connection.serve_messages` for arguments and errors, and
+        `serve_stream` for the closing of connections to servers.
         """
         from mcpwire.server.connection import serve_messages
 
@@ -567,19 +567,19 @@ class Gateway:
     def run(
         self, *, http: str | None = None, watch: bool = False, **options: Any
     ) -> None:
-        """Serve as this process's whole work: on stdio, or over HTTP.
+        """Serve on stdio or over HTTP, and block until the server ends.
 
         Args:
             http: ``"HOST:PORT"`` to serve HTTP there; port 0 takes a free one.
-            watch: Whether the servers are others when the files of the configuration
-                are: then only those that changed are connected to anew.
-            options: Those of `asgi`, and of `mcpwire.server.http.uvicorn.serve_http`.
+            watch: Whether to reload the servers when configuration files change; only
+                changed servers are connected to again.
+            options: Options of `asgi` and of `mcpwire.server.http.uvicorn.serve_http`.
 
         Raises:
-            RuntimeError: An event loop runs here already: await `serve_stdio` or serve
+            RuntimeError: An event loop is already running: await `serve_stdio` or serve
                 `asgi` there.
-            SystemExit: It was ended by a signal, with the code of that.
-            ValueError: There are no files to watch.
+            SystemExit: A signal ended the server; has the exit code for it.
+            ValueError: `watch` is set, and the gateway has no configuration files.
         """
         if watch and self.watched is None:
             raise ValueError("watch needs a gateway that is made of files")
@@ -603,17 +603,17 @@ class Gateway:
 
 @attrs.frozen
 class Watched:
-    """Files that say which servers there are."""
+    """The configuration files of a gateway's servers."""
 
     files: Sequence[str]
 
     load: Callable[[], Mapping[str, Any]]
-    """Returns the servers that they name now, as a `Gateway` takes them."""
+    """Reads the files; returns the servers in the form of `Gateway`'s `source`."""
 
 
 @asynccontextmanager
 async def _in_use(gateway: Gateway) -> AsyncIterator[None]:
-    """Hold a gateway for as long as one client is served."""
+    """Hold a gateway while one client is served."""
     gateway.hold()
     try:
         yield
@@ -623,7 +623,7 @@ async def _in_use(gateway: Gateway) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def _held(gateway: Gateway, watched: Watched | None) -> AsyncIterator[None]:
-    """Keep a gateway open, and watch its files, for as long as it is served."""
+    """Keep a gateway open, and watch its files, while it is served."""
     async with gateway:
         if watched is None:
             yield

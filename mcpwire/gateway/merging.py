@@ -1,8 +1,8 @@
-"""Lists of many servers made one: the items, their names, their owners.
+"""Merging of the lists of many servers: items, names and owners.
 
-Names are made and looked up by `tools.names`. Items stay what they were, unknown
-members included; only a name or a URI that would be ambiguous is another. What is no
-item (no object, no name) is left out.
+`tools.names` makes the names and looks them up. Items are kept, unknown members
+included; names, ambiguous URIs and what a transform changes are replaced. Items that
+are no object or have no name are left out.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ PLACE_BYTES: Final = 4
 
 
 def mark_of(texts: Iterable[bytes]) -> bytes:
-    """Return what tells one list of texts from another."""
+    """Return a digest of a list of texts."""
     digest = blake2b(digest_size=MARK_BYTES)
     for text in texts:
         digest.update(b"%d:" % len(text))
@@ -78,10 +78,10 @@ def page_of(
 ) -> tuple[Sequence[T], str | None]:
     """Return the page of a list at a cursor, and the cursor of the next page.
 
-    `mark` tells this list from others.
+    `mark` identifies the list.
 
     Raises:
-        InvalidParams: The cursor is unknown, or of another list (2025-11-25
+        InvalidParams: The cursor is unknown, or that of another list (2025-11-25
             server/utilities/pagination, "Error Handling": -32602).
     """
     start = 0 if cursor is None else _place(cursor, mark, len(items))
@@ -107,7 +107,7 @@ def _place(cursor: Any, mark: bytes, count: int) -> int:
 
 
 SCHEME: Final = "mcpgw://"
-"""What begins each alias."""
+"""The prefix of every alias."""
 
 
 def alias_of(server: str, uri: str) -> str:
@@ -116,7 +116,7 @@ def alias_of(server: str, uri: str) -> str:
 
 
 def read_alias(uri: str) -> tuple[str, str] | None:
-    """Return the server and the URI that an alias names; ``None``: it is none."""
+    """Return the server and the URI in an alias; ``None``: not an alias."""
     if not uri.startswith(SCHEME):
         return None
     server, slash, inner = uri[len(SCHEME) :].partition("/")
@@ -126,12 +126,12 @@ def read_alias(uri: str) -> tuple[str, str] | None:
         found = unquote(server, errors="strict"), unquote(inner, errors="strict")
     except UnicodeDecodeError:
         return None
-    # Another spelling of an alias is no alias.
+    # Only the canonical spelling is an alias.
     return found if alias_of(*found) == uri else None
 
 
 def with_uris(contents: Any, names: Mapping[str, str]) -> tuple[Any, bool]:
-    """Return a list of objects with each ``uri`` renamed, and whether any was."""
+    """Replace the ``uri`` of listed objects; return the list and whether it changed."""
     if type(contents) is not list:
         return contents, False
     changed = False
@@ -140,14 +140,14 @@ def with_uris(contents: Any, names: Mapping[str, str]) -> tuple[Any, bool]:
         uri = each.get("uri") if type(each) is dict else None
         name = names.get(uri) if type(uri) is str else None
         if name is not None:
-            each = {**each, "uri": name}  # noqa: PLW2901 - the one that is kept
+            each = {**each, "uri": name}  # noqa: PLW2901 - the renamed item
             changed = True
         renamed.append(each)
     return (renamed, True) if changed else (contents, False)
 
 
 def has_links(result: dict[str, Any]) -> bool:
-    """Tell whether a tool's result names resources."""
+    """Return whether a tool's result contains resources or links to them."""
     content = result.get("content")
     return type(content) is list and any(
         type(block) is dict and ("uri" in block or "resource" in block)
@@ -172,7 +172,7 @@ def with_links(result: dict[str, Any], names: Mapping[str, str]) -> dict[str, An
 
 
 _RESERVED_META: Final = "io.modelcontextprotocol/"
-"""What the protocol itself says with a result is about that one hop."""
+"""Prefix of the `_meta` keys of the protocol, which hold for one hop only."""
 
 _PRIVATE: Final = "private"
 
@@ -181,70 +181,70 @@ NO_RULES: Final = ServerRules()
 
 @attrs.frozen(kw_only=True)
 class Listed:
-    """What one server lists of one kind, all pages of it."""
+    """One server's list of one kind, with all pages."""
 
     server: str
 
     items: tuple[dict[str, Any], ...] = ()
 
     ttl: int = 0
-    """How long it may be kept, in milliseconds."""
+    """How long the list may be cached, in milliseconds."""
 
     is_public: bool = False
-    """Whether everybody gets the same."""
+    """Whether all clients get the same list."""
 
     meta: Mapping[str, Any] = attrs.field(factory=dict)
-    """The `_meta` of its results."""
+    """The merged `_meta` of its pages."""
 
     is_bare: bool = False
-    """Whether its names stay as they are."""
+    """Whether the items keep their names."""
 
     rules: ServerRules = NO_RULES
-    """What of its tools is offered, beside the rules for all."""
+    """Rules for the tools of this server, in addition to those for all."""
 
     extras: tuple[dict[str, Any], ...] = ()
-    """Tools that are requests of another kind; its own of that name go first."""
+    """Tools for resources and prompts; a tool of the server with that name wins."""
 
 
 @attrs.frozen(kw_only=True)
 class Merged:
-    """One list of many servers; owners and names are looked up and never parsed."""
+    """The merged list of many servers; names are looked up, never parsed."""
 
     items: tuple[dict[str, Any], ...] = ()
-    """As clients see them, in their order."""
+    """The items as clients see them, sorted."""
 
     owners: Mapping[str, Owner] = attrs.field(factory=dict)
-    """What clients call it -> its server, and what that calls it."""
+    """Name for clients -> the server, and the name at the server."""
 
     names: Mapping[Owner, str] = attrs.field(factory=dict)
-    """The other way round."""
+    """The server, and the name at the server -> name for clients."""
 
     collisions: tuple[Collision, ...] = ()
-    """Items that would have had the same name."""
+    """Items that would get the same name."""
 
     transforms: Mapping[str, ToolTransform] = attrs.field(factory=dict)
-    """What clients call it -> what is done to the arguments of its calls."""
+    """Name for clients -> the transform of the arguments of its calls."""
 
     extras: frozenset[str] = frozenset()
-    """The names of the tools that are requests of another kind."""
+    """The names of the tools for resources and prompts."""
 
     hints: Mapping[str, Any] = attrs.field(factory=dict)
-    """`ttlMs`, `cacheScope`, and `_meta` where there is any."""
+    """`ttlMs`, `cacheScope`, and `_meta` if any."""
 
     def only(self, servers: Collection[str], key: str) -> Merged:
-        """Return what these servers have of it."""
+        """Return the list with the items of these servers only."""
         theirs = {name for owner, name in self.names.items() if owner[0] in servers}
         items = tuple(item for item in self.items if item[key] in theirs)
         return attrs.evolve(self, items=items)
 
     @cached_property
     def mark(self) -> bytes:
-        """What tells this list from others, as its cursors do."""
+        """The digest of the items, which the list's cursors contain."""
         return mark_of(map(encode, self.items))
 
     @cached_property
     def aliases(self) -> dict[str, dict[str, str]]:
-        """By server: the URIs of resources that clients know by an alias."""
+        """By server: the aliases of its resources for clients, by URI."""
         found: dict[str, dict[str, str]] = {}
         for (server, uri), name in self.names.items():
             if uri != name:
@@ -253,21 +253,21 @@ class Merged:
 
     @cached_property
     def templates(self) -> TemplateOwners:
-        """The servers of resource templates, found by a URI."""
+        """The servers of resource templates, searchable by URI."""
         return TemplateOwners(self)
 
     @cached_property
     def param_headers(self) -> dict[str, tuple[ParamHeader, ...]]:
-        """By tool: which of its arguments header fields repeat."""
+        """By tool: the arguments that header fields mirror."""
         found: dict[str, tuple[ParamHeader, ...]] = {}
         for tool in self.items:
-            # Clients leave out a tool with a wrong schema.
+            # Clients discard a tool with an invalid schema.
             with suppress(InvalidMessage):
                 found[tool["name"]] = find_param_headers(tool.get("inputSchema"))
         return found
 
 
-# One server's pages...
+# Pages of one server
 
 
 def listed(
@@ -279,7 +279,7 @@ def listed(
     rules: ServerRules = NO_RULES,
     extras: Iterable[dict[str, Any]] = (),
 ) -> Listed:
-    """Return what a server lists, of the raw results of all pages."""
+    """Combine the raw results of all pages of a server's list."""
     items: list[dict[str, Any]] = []
     meta: dict[str, Any] = {}
     times: list[int] = []
@@ -320,7 +320,7 @@ def _hints(lists: Sequence[Listed]) -> dict[str, Any]:
     return hints
 
 
-# Names...
+# Names
 
 
 def merge_named(
@@ -331,7 +331,7 @@ def merge_named(
     transforms: Mapping[str, ToolTransform] | None = None,
     servers: Mapping[str, str] | None = None,
 ) -> Merged:
-    """Merge tools, or prompts: named by the policy, sorted by name."""
+    """Merge lists of tools, or of prompts: named by the policy, sorted by name."""
     naming = _Naming(lists, policy, transforms or {}, servers or {})
     owners: dict[str, Owner] = {}
     items: dict[str, dict[str, Any]] = {}
@@ -360,7 +360,7 @@ def merge_named(
 
 
 class _Naming:
-    """The names of all items, before any of it is hidden; see `merge_named`."""
+    """The names of all items, hidden ones included; see `merge_named`."""
 
     def __init__(
         self,
@@ -369,7 +369,7 @@ class _Naming:
         patterns: Mapping[str, ToolTransform],
         servers: Mapping[str, str],
     ) -> None:
-        # Each item, and the server that listed it; of one name the first one.
+        # The list and the item of each owner; of equal names the first item counts.
         self.items: dict[Owner, tuple[Listed, dict[str, Any]]] = {}
         self.extras: set[Owner] = set()
         for listed in lists:
@@ -380,18 +380,18 @@ class _Naming:
                     self.items[owner] = listed, item
                     if any(item is extra for extra in listed.extras):
                         self.extras.add(owner)
-        # Of two that keep their names the first one does.
+        # Of two bare items with the same name, the first one gets it.
         bare: dict[str, Owner] = {}
         for owner, (listed, _) in self.items.items():
             if listed.is_bare:
                 bare.setdefault(owner[1], owner)
         others = [owner for owner, (each, _) in self.items.items() if not each.is_bare]
-        # Names without any renaming: here a collision is of no concern, for renaming
-        # may be what ends it.
+        # Names without transforms: collisions are ignored here, because a transform
+        # may resolve them.
         plain = attrs.evolve(policy, on_collision="suffix")
         self._plain = plain.table(others, servers=servers, reserved=bare)
-        # What a policy would call those says which rules are meant for them: they are
-        # the same tools, wherever they are listed.
+        # Patterns also match the names that the policy would give to bare items: a
+        # pattern matches the same tools at every endpoint.
         self._policed = (
             plain.table(self.items, servers=servers) if bare else self._plain
         )
@@ -413,7 +413,7 @@ class _Naming:
                 self.names[owner] = given
 
     def keys(self, owner: Owner) -> tuple[str, ...]:
-        """Return the keys by which patterns find a tool, whatever it is renamed to."""
+        """Return a tool's keys for the matching of patterns, before any transform."""
         plain, raw = self._plain.name_of(*owner), "/".join(owner)
         if plain is not None:
             return plain, raw
@@ -421,7 +421,7 @@ class _Naming:
 
 
 def _transformed(item: dict[str, Any], transform: ToolTransform) -> dict[str, Any]:
-    """Return a tool as it is to look."""
+    """Return a tool with a transform applied."""
     words = {"title": transform.title, "description": transform.description}
     changed = {**item, **{key: text for key, text in words.items() if text is not None}}
     if not transform.keeps_arguments:
@@ -430,16 +430,16 @@ def _transformed(item: dict[str, Any], transform: ToolTransform) -> dict[str, An
     return changed
 
 
-# URIs...
+# URIs
 
 
 def merge_resources(lists: Sequence[Listed]) -> Merged:
-    """Merge resources, sorted by URI; the first server to list one keeps its URI."""
+    """Merge resources, sorted by URI; of equal URIs, the later ones get aliases."""
     return _merge_uris(lists, "uri", has_aliases=True)
 
 
 def merge_templates(lists: Sequence[Listed]) -> Merged:
-    """Merge resource templates, sorted; equal ones are listed once, as the first."""
+    """Merge resource templates, sorted; of equal ones, only the first is listed."""
     return _merge_uris(lists, "uriTemplate", has_aliases=False)
 
 
@@ -459,7 +459,7 @@ def _merge_uris(lists: Sequence[Listed], key: str, *, has_aliases: bool) -> Merg
                 shared.setdefault(uri, [owners[uri]]).append(owner)
                 if has_aliases:
                     name = alias_of(each.server, uri)
-                    item = {**item, key: name}  # noqa: PLW2901 - the one that is kept
+                    item = {**item, key: name}  # noqa: PLW2901 - the renamed item
             names[owner] = name
             if name not in owners:
                 owners[name], items[name] = owner, item
@@ -475,7 +475,7 @@ def _merge_uris(lists: Sequence[Listed], key: str, *, has_aliases: bool) -> Merg
 
 
 class TemplateOwners:
-    """The templates of a merged list, ready to be held against URIs."""
+    """The templates of a merged list, to match URIs."""
 
     def __init__(self, templates: Merged) -> None:
         tests = {template: _test(template) for _, template in templates.names}
@@ -484,19 +484,19 @@ class TemplateOwners:
         ]
 
     def of(self, uri: str) -> list[str]:
-        """Return the servers that have a template for a URI, each once, in order."""
+        """Return the servers with a template that matches a URI, each once."""
         found = (server for server, fits in self._tests if fits(uri))
         return list(dict.fromkeys(found))
 
 
 def _test(text: str) -> Callable[[str], bool]:
-    """Return what tells whether a template gives a URI; rather yes than no."""
+    """Return a test whether a template can produce a URI; true in case of doubt."""
     try:
         template = UriTemplate(text)
     except TemplateError:
         return lambda uri: uri == text
     try:
-        # What may be in a value is for the server to say.
+        # Only the server can restrict the values of variables.
         matcher = UriMatcher(template, unchecked=template.names)
     except TemplateError:
         first = template.parts[0] if template.parts else ""
@@ -505,7 +505,7 @@ def _test(text: str) -> Callable[[str], bool]:
     return lambda uri: matcher.match(uri) is not None
 
 
-# What servers say of themselves...
+# Capabilities and instructions
 
 _NOV_2024, _MAR_2025, *_ = REVISIONS
 
@@ -516,7 +516,7 @@ _FLAGS: Final[Mapping[str, tuple[str, ...]]] = {
     "completions": (),
     "logging": (),
 }
-"""The capabilities that can be had together, and what of each a server may add."""
+"""The capabilities that are merged, with the flags that any server can add."""
 
 
 def merged_capabilities(
@@ -525,7 +525,7 @@ def merged_capabilities(
     *,
     extra: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Return what servers can do together, as a revision says it."""
+    """Return the combined capabilities of servers, in the form of a revision."""
     merged: dict[str, dict[str, Any]] = {}
     for capabilities in declared:
         for name, flags in _FLAGS.items():
@@ -538,13 +538,13 @@ def merged_capabilities(
     for name, settings in (extra or {}).items():
         merged[name] = {**merged.get(name, {}), **settings}
     if revision < _MAR_2025:
-        # 2024-11-05 has completion without a capability that announces it.
+        # 2024-11-05 has completion without a capability for it.
         merged.pop("completions", None)
     return {name: merged[name] for name in (*_FLAGS, *merged) if name in merged}
 
 
 def merged_instructions(said: Iterable[tuple[str, str | None]]) -> str | None:
-    """Return how servers want to be used: each in its own words, under its name."""
+    """Return the instructions of all servers in one text, each under its name."""
     texts = [(server, text) for server, text in said if text]
     if len(texts) == 1:
         return texts[0][1]

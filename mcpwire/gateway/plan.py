@@ -1,4 +1,4 @@
-"""Plans: the servers behind the gateway for a client, and the sources of plans."""
+"""Plans of the servers for a client, and the sources of plans."""
 
 from __future__ import annotations
 
@@ -33,52 +33,52 @@ __all__ = [
 ]
 
 _NOT_HERE: Final = frozenset({*HANDLERS, "client_info", "extensions"})
-"""Options of a member without a meaning here: the client behind says all that."""
+"""Options of a member without effect here: the client of the gateway decides."""
 
 BY_PATH: Final = "mcpwire/server"
-"""Stands for a server's name where it is a part of each request's path: there the scope
-of the request has the name by this key."""
+"""Placeholder for the name of the server that each request's path contains; also the
+key of this name in the scope of the request."""
 
 NO_RULES: Final = ServerRules()
 
 
 @attrs.frozen(kw_only=True, unsafe_hash=False)
 class Planned:
-    """One server that is to be connected to; equal ones are offered in the same way."""
+    """One server to connect to; equal ones are the same server with equal options."""
 
     name: str
-    """What we call it."""
+    """The gateway's name for the server."""
 
     target: Any = attrs.field(repr=False)
-    """What a `Client` takes."""
+    """The target of its `Client`."""
 
     options: Mapping[str, Any] = attrs.field(factory=dict, repr=False)
-    """Options for its client, such as ``timeout``; omitted: the gateway's."""
+    """Options of its `Client`, such as ``timeout``; by default the gateway's."""
 
     rules: ServerRules = NO_RULES
-    """What of its tools is offered, beside the gateway's rules for all."""
+    """Rules for its tools, in addition to the gateway's rules for all."""
 
     is_bare: bool = False
-    """Whether the names of its tools and prompts stay as they are."""
+    """Whether its tools and prompts keep their names."""
 
     key: Hashable = None
-    """What else makes two of them the same server."""
+    """An additional value that is equal for equal servers."""
 
     def __hash__(self) -> int:
-        return hash((self.name, self.key))  # options may hold what has no hash
+        return hash((self.name, self.key))  # options may be unhashable
 
 
 @attrs.frozen(kw_only=True, eq=False)
 class Plan:
-    """The servers of one session, or of requests that stand alone, in their order."""
+    """The servers of one session, or of stateless requests, in order."""
 
     servers: tuple[Planned, ...] = ()
 
     key: Hashable = None
-    """Equal where two plans are the same: what stands alone shares its connections."""
+    """Equal for equal plans, for which stateless requests share connections."""
 
     one: str | None = None
-    """The name of the only server that is wanted of them all."""
+    """The name of the one server to which the plan was reduced."""
 
     def __attrs_post_init__(self) -> None:
         names: set[str] = set()
@@ -88,9 +88,9 @@ class Plan:
             names.add(each.name)
 
     def only(self, name: str | None) -> Plan:
-        """Return the plan of one server of these, with its names as they are.
+        """Return the plan reduced to one server, which keeps its names.
 
-        Without a name it is the plan of all.
+        Without a name, return the whole plan.
         """
         if name is None:
             return self
@@ -105,14 +105,14 @@ class Plan:
         )
 
     def beside(self, others: Iterable[Planned]) -> Plan:
-        """Return the plan with more servers after these."""
+        """Return the plan with further servers appended."""
         more = tuple(others)
         return Plan(servers=(*self.servers, *more), key=self.key) if more else self
 
 
 @attrs.frozen
 class Changes:
-    """Which servers are others now, by name; false where none is."""
+    """The names of added, removed and changed servers; false if empty."""
 
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
@@ -123,32 +123,32 @@ class Changes:
 
 
 class Source(Protocol):
-    """Chooses the servers for a client."""
+    """A source of plans, which selects the servers for a client."""
 
     def plan(self, info: RequestInfo, params: Mapping[str, Any] | None) -> Plan:
-        """Return the plan for a session, or for a request that stands alone.
+        """Return the plan for a session, or for a stateless request.
 
-        Called with each request that stands alone, and once for a session: it must
+        Called with each stateless request, and once when a session is opened: it must
         not block.
 
         Args:
-            info: What the transport knows of the request.
-            params: Those of ``initialize``; ``None`` for what stands alone.
+            info: The transport's data of the request, such as its header fields.
+            params: The params of ``initialize``; ``None`` for a stateless request.
 
         Raises:
-            RPCError: This is the answer.
+            RPCError: The request is refused; this is the response.
         """
 
 
 class Static:
-    """The same servers for everybody.
+    """A source with the same servers for all clients.
 
     Args:
-        servers: Targets by name, as `mcpwire.Group` takes them: what a `Client` takes,
+        servers: Targets by name, as `mcpwire.Group` takes them: a target of `Client`,
             or a `mcpwire.group.Member` with options of its own.
 
     Raises:
-        ValueError: A target is nothing that a client can connect to; names it.
+        ValueError: A name is empty, or a target is invalid; names it.
     """
 
     def __init__(self, servers: Mapping[str, Any]) -> None:
@@ -160,7 +160,7 @@ class Static:
 
     @property
     def servers(self) -> tuple[Planned, ...]:
-        """The servers, in their order."""
+        """The servers, in order."""
         return self._plan.servers
 
     def replace(
@@ -168,14 +168,14 @@ class Static:
         servers: Mapping[str, Any],
         check: Callable[[tuple[Planned, ...]], object] | None = None,
     ) -> Changes:
-        """Have other servers from now on; `Gateway.replace` does it for open sessions.
+        """Replace the servers; `Gateway.replace` also does it in open sessions.
 
         Args:
             servers: As for the constructor.
-            check: Raises where they are not to be had; nothing has changed then.
+            check: Raises to refuse the new servers; nothing is changed then.
 
         Raises:
-            ValueError: As for the constructor; nothing has changed then.
+            ValueError: As for the constructor; nothing is changed.
         """
         planned = tuple(
             _planned(name, member)
@@ -200,12 +200,12 @@ class Static:
     def plan(
         self, info: RequestInfo | None = None, params: Mapping[str, Any] | None = None
     ) -> Plan:
-        """Return the one plan that there is."""
+        """Return the plan, the same for all clients."""
         return self._plan
 
 
 def _planned(name: str, member: Member) -> Planned:
-    """Return what a user's target, or member, means."""
+    """Check a member of a source; return the server to connect to."""
     if not name:
         raise ValueError(f"a server needs a name, got {name!r}")
     try:
@@ -226,41 +226,41 @@ LISTING: Final = "X-List-Filter"
 
 
 class FromHeaders:
-    """Servers that each client chooses itself, by two header fields in JSON.
+    """A source of servers that each client chooses by two header fields in JSON.
 
     ::
 
         X-MCP-Servers: ["https://a.example/mcp", "https://b.example/mcp"]
         X-MCP-Headers: {"https://a.example/mcp": {"Authorization": "Bearer ..."}}
 
-    No list, or an empty one, is a session without servers. Of two entries with one URL
-    the first counts; instead of a URL, an entry may be an object with ``url`` and
-    ``name``. A session's choice is made by its ``initialize``; a request that stands
-    alone makes its own.
+    Without a list, or with an empty one, a session has no servers. Of two entries with
+    one URL the first counts; instead of a URL, an entry can be an object with ``url``
+    and ``name``. The fields of ``initialize`` choose for the session; each stateless
+    request chooses for itself.
 
-    A request for a list with ``X-List-Filter: URL``, or the name of a server, gets what
-    that server has of it; nothing where no server is at that URL.
+    A list request with ``X-List-Filter: URL``, or with the name of a server, gets the
+    items of this server only, and no items if the server is unknown.
 
-    The gateway then connects to every URL that a client names: a client can have it
-    reach other machines. So hosts that are no public addresses are refused unless they
-    are allowed, also where a name leads there, and `deny_urls` refuses more. A proxy,
-    or an HTTP client of your own, resolves names itself and has to see to that.
+    The gateway connects to every URL that a client names, so that a client can make it
+    reach other machines. Therefore hosts that are not public addresses are refused
+    unless they are allowed, also after name resolution, and `deny_urls` refuses more. A
+    proxy, or your own HTTP client, resolves names itself and must check addresses.
 
     Args:
         servers: The field with the list.
-        headers: The field with the headers of each.
-        listing: The field with the name of the server to list.
+        headers: The field with the header fields for each server.
+        listing: The field with the URL or name of the server to list.
         allow_private: Whether this machine and private networks may be chosen.
-        allow_insecure: Whether credentials may travel unencrypted to another machine.
+        allow_insecure: Whether credentials may be sent unencrypted to another machine.
         deny_urls: Hosts and URLs that may not be chosen.
         maximum: How many servers one client may choose.
-        options: More options of `Http` for each of them, such as ``proxy``.
+        options: Further options of `Http` for each server, such as ``proxy``.
 
     Attributes:
-        private_headers: Names of fields that are for the gateway alone.
+        private_headers: Lower-case names of the three fields, which are not forwarded.
 
     Raises:
-        ValueError: An argument is wrong.
+        ValueError: An argument is invalid.
     """
 
     def __init__(
@@ -285,24 +285,24 @@ class FromHeaders:
         self._allow_private = allow_private
         options.setdefault("public_only", not allow_private)
         self._options = {**options, "allow_insecure": allow_insecure}
-        Http("https://localhost", **self._options)  # says which of them is wrong
+        Http("https://localhost", **self._options)  # raises if one is invalid
         if not isinstance(deny_urls, UrlDenyList):
             deny_urls = UrlDenyList(deny_urls)
         self._denied = deny_urls
         self._maximum = maximum
         self.private_headers = frozenset(name.lower() for name in names)
         self.withheld: frozenset[str] = frozenset()
-        """Names, in lower case, of fields that come with each request, so that no
-        choice can set them; the gateway puts in what it forwards."""
+        """Lower-case names of fields that the gateway forwards from each request, which
+        no choice can set; the gateway assigns them."""
 
     def __repr__(self) -> str:
         return f"FromHeaders({self._servers!r}, {self._headers!r})"
 
     def plan(self, info: RequestInfo, params: Mapping[str, Any] | None) -> Plan:
-        """Return the servers that a request's fields choose.
+        """Return the plan of the servers that a request's header fields choose.
 
         Raises:
-            InvalidRequest: A field is wrong; names what.
+            InvalidRequest: A field is invalid; names it.
         """
         fields = info.headers
         try:
@@ -321,14 +321,14 @@ class FromHeaders:
             raise InvalidRequest(str(error)) from None
 
     def listing(self, info: RequestInfo) -> str | None:
-        """Return the name or URL of the one server to list, if a request names one."""
+        """Return the name or URL of the server to list, if the request names one."""
         return info.headers.get(self._listing)
 
     def plan_of(self, chosen: Iterable[Chosen]) -> Plan:
-        """Return the plan of servers that were chosen, perhaps long ago.
+        """Return the plan of chosen servers, which may come from a session id.
 
         Raises:
-            ValueError: One of them may not be connected to, or not like that.
+            ValueError: A server is on the deny-list, or its URL or headers are refused.
         """
         servers = tuple(chosen)
         return Plan(

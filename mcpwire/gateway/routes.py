@@ -1,7 +1,7 @@
-"""The routes of the gateway: by method, the server of a request and its params there.
+"""Handlers of the gateway by method: find a request's server, and the params for it.
 
-Requests and results stay plain dicts: of a request only the name or the URI is another,
-and what a server answers goes back as it came.
+Requests and results stay plain dicts. In a request the name or URI is replaced, and a
+transform changes arguments; in a result, URIs are replaced by aliases.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ CAPABILITIES: Final = {
     "completions": {},
     "logging": {},
 }
-"""All that a gateway can do; a client is told what of it its servers can."""
+"""All capabilities of a gateway; a client gets those that its servers have."""
 
 SERVED: Final = {**CAPABILITIES, **TASK_CAPABILITIES}
-"""The same with tasks, of which a client is told only where a server has them."""
+"""`CAPABILITIES` with tasks, which a client gets if a server has them."""
 
 EXCERPT: Final = 100
-"""How much of a name that the client chose an error message repeats."""
+"""How many characters of a client's name or URI an error message repeats."""
 
 NOT_FOUND: Final = -32002
 
 _NOT_FOUND: Final = frozenset({NOT_FOUND, -32602})
-"""With what a server says that it has no such resource."""
+"""The error codes of servers for an unknown resource."""
 
 
 def routes() -> dict[str, Answer]:
-    """Return the answers by method."""
+    """Return the handlers by method."""
     return {
         "tools/list": partial(_list, "tools", "tools", "name"),
         "tools/call": _call_tool,
@@ -80,7 +80,7 @@ async def _list(  # noqa: PLR0917 - three of one route, three of a request
     request: RequestContext,
     upstreams: Upstreams,
 ) -> Json:
-    """Return one page of a merged list, or of what one server has of it."""
+    """Return a page of a merged list, or of the part of the server to list."""
     merged = await upstreams.catalog.get(kind)
     listing = getattr(upstreams.gateway.source, "listing", None)
     wanted = None if listing is None else listing(request.info)
@@ -128,7 +128,7 @@ async def _call_tool(
 
 
 def _changed(params: Json, transform: ToolTransform | None, upstream: Upstream) -> Json:
-    """Return a call's params as its server is to get them."""
+    """Return a call's params, with the tool's transform and server's rules applied."""
     strip = upstream.planned.rules.strip_arguments
     if transform is None and not strip:
         return params
@@ -165,9 +165,9 @@ async def _read_resource(
         except RPCError as error:
             if error.code not in _NOT_FOUND:
                 raise
-            refusal = _in_session(error, uri, request)  # others may have it
+            refusal = _in_session(error, uri, request)  # another server may have it
             continue
-        # Contents are called what the client called them.
+        # The contents get the URIs that the client knows.
         aliases = await upstreams.catalog.aliases_of(upstream.name)
         contents, changed = with_uris(result.get("contents"), aliases)
         return {**result, "contents": contents} if changed else result
@@ -175,10 +175,10 @@ async def _read_resource(
 
 
 def _in_session(error: RPCError, uri: str, request: RequestContext) -> RPCError:
-    """Return what a session is told of a resource that a server does not have.
+    """Return the error for an unknown resource in the form of the client's era.
 
-    2026-07-28 server/resources, "Error Handling": -32602 with the URI, which sessions
-    know as -32002.
+    2026-07-28 server/resources, "Error Handling": -32602 with the URI, which is -32002
+    in sessions.
     """
     data = error.data
     is_missing = type(data) is dict and type(data.get("uri")) is str
@@ -215,7 +215,7 @@ async def _complete(
             upstream, raw = upstreams.members[owner[0]], owner[1]
     else:
         raise InvalidParams("params.ref.type must be ref/prompt or ref/resource")
-    # 2024-11-05 has completion without a capability that announces it.
+    # 2024-11-05 has completion without a capability for it.
     revision = upstream.revision
     is_unsaid = revision is not None and revision.name == "2024-11-05"
     if not (is_unsaid or upstream.offers("completions")):
@@ -228,7 +228,7 @@ async def _named(noun: str, name: str, upstreams: Upstreams) -> tuple[Upstream, 
     """Return the server of a tool or prompt, and its name there.
 
     Raises:
-        InvalidParams: Nobody has it (2025-11-25 server/tools: -32602).
+        InvalidParams: No server has it (2025-11-25 server/tools: -32602).
     """
     owner = await upstreams.catalog.owner_of(f"{noun}s", name)
     if owner is None:

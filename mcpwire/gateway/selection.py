@@ -1,13 +1,13 @@
-"""Which upstream servers a client chose by header fields, and what they are called.
+"""Parser of the header fields by which a client chooses upstream servers.
 
 ::
 
     X-MCP-Servers: ["https://a.example/mcp", {"url": "https://b.example", "name": "b"}]
     X-MCP-Headers: {"https://a.example/mcp": {"Authorization": "Bearer ..."}}
 
-A list without entries, or no field at all, is a session with no servers in it. Of two
-entries with one URL the first counts. The servers stand in the order of their URLs, so
-that whatever depends on the order is the same when a session is opened again.
+Without the field, or with an empty list, a session has no servers. Of two entries with
+one URL the first counts. The servers are sorted by URL, so that everything that depends
+on their order is the same when a session is opened again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["name_servers", "read_servers"]
 
 _PUBLIC: Final = frozenset({"public", "name"})
-"""Kinds of hosts that anybody may choose."""
+"""Classes of hosts that every client may choose."""
 
 _FOREIGN: Final = re.compile(r"[^a-z0-9]+")
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -46,13 +46,13 @@ def read_servers(
     withheld: Collection[str] = (),
     maximum: int = 64,
 ) -> tuple[Chosen, ...]:
-    """Return the servers that a request's two fields choose.
+    """Parse the two header fields of a request; return the chosen servers.
 
-    `refuses` tells whether a URL is on a deny-list. A client cannot set the `withheld`
-    names, in lower case, for one server: they come with each request.
+    `refuses` returns whether a URL is on a deny-list. A client cannot set `withheld`
+    fields (lower-case names) for one server: the gateway forwards them.
 
     Raises:
-        ValueError: A field is wrong; names what, and shows no secret.
+        ValueError: A field is invalid; names it, and shows no secret.
     """
     items = _read(servers, servers_field, [])
     if type(items) is not list:
@@ -96,7 +96,7 @@ def _read(text: str | None, field: str, empty: Any) -> Any:
     if text is None or not text.strip():
         return empty
     try:
-        # The fields of a request are bytes; ASGI's readers take them for Latin-1.
+        # Header fields are bytes, which were decoded as Latin-1.
         return loads(text.encode("latin-1"))
     except ValueError:
         raise ValueError(f"{field}: expected JSON in UTF-8") from None
@@ -121,7 +121,7 @@ def _fields(
     where = f"{field}[{mask_url(url)!r}]"
     if type(given) is not dict:
         raise ValueError(f"{where}: expected an object of texts")
-    # A session that the server once gave somebody is not gone on with: see `sessions`.
+    # A client must not use the id of another client's session at the server.
     given = {k: v for k, v in given.items() if k.lower() != SESSION_ID.lower()}
     try:
         checked = check_headers(given, where)
@@ -131,18 +131,18 @@ def _fields(
 
 
 def name_servers(servers: Iterable[tuple[Url, str | None]]) -> list[str]:
-    """Return what each server is called, which depends on nothing but their URLs.
+    """Return a name for each server, which depends on URLs and given names only.
 
-    A name that was given is kept. Another is that of its host; where several have one
-    host, all of them have their paths in it as well; what is still the same is counted.
-    Queries hold secrets, and are in no name.
+    A given name is kept. Other names are made from the host, and also from the path if
+    several servers have the same host; equal names get a number. Queries hold secrets,
+    and are never in a name.
     """
     found = list(servers)
     hosts = Counter(_slug(url.authority) for url, name in found if name is None)
     taken: set[str] = set()
     names = [""] * len(found)
-    # Given names come first to what they are called; of two that are the same, too,
-    # the second one is counted.
+    # Given names are assigned first, so that they stay unchanged; of two equal ones,
+    # the second one gets a number, too.
     for at in sorted(range(len(found)), key=lambda at: found[at][1] is None):
         url, given = found[at]
         base = given or _slug(url.authority)

@@ -1,10 +1,10 @@
-"""A gateway over HTTP: all servers at one path, each at its own, and how they are.
+"""ASGI application of a gateway: all servers at one path, each at its own, and status.
 
 ::
 
     /mcp          all servers
-    /mcp/NAME     one of them, with its own names; also of those that a client chooses
-    /status       their state, as JSON, for authorized clients
+    /mcp/NAME     one server, with its own names; also one that the client chose
+    /status       the state of the servers, as JSON, for authorized clients
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = [
 
 
 class Mounts:
-    """The applications of one gateway as one; see the module's text."""
+    """The ASGI applications of one gateway by path; see the module's text."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class Mounts:
         return f"<{type(self).__name__} of {self._gateway!r} at {self._path or '/'}>"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer what the web server brings."""
+        """Handle one ASGI scope."""
         app = self._whole
         if scope["type"] == "http" and (self._has_paths or self._status is not None):
             path = _below_mount(scope)
@@ -86,7 +86,7 @@ class Mounts:
         await app(scope, receive, send)
 
     def _find(self, path: str, scope: Scope) -> tuple[AsgiApp, Scope]:
-        """Return what answers at a path; where nothing is, the whole says so."""
+        """Return the application and scope for a path; by default, of all servers."""
         start = f"{self._path}/"
         name = path.removeprefix(start).removesuffix("/")
         if not self._has_paths or not path.startswith(start) or not name:
@@ -94,7 +94,7 @@ class Mounts:
         if not isinstance(self._gateway.source, Static):
             if "/" in name:
                 return self._whole, scope
-            # One application serves all names: clients choose any number of them.
+            # One application for all names, because clients choose any number of them.
             cut = scope["path"].rstrip("/").removesuffix(f"/{name}")
             return self._app_for(BY_PATH, self._path), {
                 **scope,
@@ -117,13 +117,13 @@ class Mounts:
         return app
 
     async def _show(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Show the state of the servers to authorized clients."""
+        """Send the state of the servers to an authorized client."""
         exchange = Exchange(scope, receive, send, self.limits)
         try:
             await self._check(exchange)
             status = self._gateway.status()
             if not isinstance(self._gateway.source, Static):
-                del status["sets"]  # which servers somebody else chose is nobody's
+                del status["sets"]  # other clients' choices are private
             await exchange.reply(200, status)
         except ClientGone:
             pass
@@ -132,7 +132,7 @@ class Mounts:
             await exchange.reply(problem.status, message, problem.headers)
 
     async def _check(self, exchange: Exchange) -> None:
-        """Authorize a request for the status."""
+        """Check and authorize a request for the status."""
         exchange.check_framing()
         self._guard.check_origin(exchange)
         await self._guard.authenticate(exchange)
@@ -141,7 +141,7 @@ class Mounts:
                 405, "only GET is answered here", (("allow", "GET, HEAD"),)
             )
 
-    # Its life, as that of an `AsgiApp`...
+    # Life cycle, as that of an `AsgiApp`
 
     def _ending(self, send: Send) -> Send:
         async def sent(event: Any) -> None:
@@ -156,21 +156,21 @@ class Mounts:
         return [self._whole, *self._single.values()]
 
     async def start(self) -> None:
-        """Start now, and not with the first request; also anew, after its end."""
+        """Start before the first request, or again after `aclose`."""
         for app in self._all:
             await app.start()
 
     async def drain(self, timeout: float = 10.0) -> None:
-        """Take nothing new, let what runs end, and end what stays open."""
+        """Stop accepting requests, wait for running calls, then close open streams."""
         await asyncio.gather(*(app.drain(timeout) for app in self._all))
 
     async def aclose(self) -> None:
-        """End everything that is open, now, and let go of all servers."""
+        """Cancel all calls, and close all streams and all connections to servers."""
         await asyncio.gather(*(app.aclose() for app in self._all))
 
 
 def _below_mount(scope: Scope) -> str:
-    """Return the path without that of the mount, which some servers leave in it."""
+    """Return the path below the mount point, which some servers leave in the path."""
     path: str = scope["path"]
     root: str = scope.get("root_path") or ""
     if root and path.startswith(root) and path[len(root) : len(root) + 1] in {"", "/"}:
@@ -181,16 +181,16 @@ def _below_mount(scope: Scope) -> str:
 logger = logging.getLogger("mcpwire")
 
 INTERVAL_S: Final = 1.0
-"""How often the files are looked at."""
+"""Seconds between checks of the files for changes."""
 
 
 def marks_of(paths: Iterable[str | PathLike[str]]) -> list[Any]:
-    """Return what tells whether files are others, or have other content, by now."""
+    """Return the identity, time and size of files, to detect changes."""
     marks: list[Any] = []
     for path in paths:
         try:
             found = Path(path).stat()
-        except OSError:  # an editor puts the new file in its place in a moment
+        except OSError:  # an editor may be replacing the file right now
             marks.append(None)
         else:
             marks.append((found.st_mtime_ns, found.st_size, found.st_ino))
@@ -204,7 +204,7 @@ async def watch(
     interval: float = INTERVAL_S,
     told: Callable[[str], object] = logger.warning,
 ) -> None:
-    """Reload a gateway whenever one of its files changes, until this is cancelled."""
+    """Reload a gateway whenever one of its files changes, until cancelled."""
     marks = marks_of(watched.files)
     while True:
         await asyncio.sleep(interval)

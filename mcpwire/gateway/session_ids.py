@@ -1,7 +1,7 @@
-"""What a gateway's session id can hold: all that is needed to open the session again.
+"""The data of a session that is kept by its id, enough to open the session again.
 
-The text is canonical: one meaning has one spelling, however its parts were ordered. It
-holds credentials of upstream servers, so that it must be sealed before anybody gets it.
+The encoding is canonical: it does not depend on the order of the data's parts. It holds
+credentials of upstream servers, so that it must be sealed before a client gets it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["VERSION", "Chosen", "Kept", "decode_kept", "encode_kept"]
 
 VERSION: Final = 1
-"""How the text is written; another one is read by nobody here."""
+"""Version of the encoding; other versions are not decoded."""
 
 
 @attrs.frozen(kw_only=True)
@@ -26,53 +26,53 @@ class Chosen:
     """An upstream server that a client chose for its session."""
 
     url: str = attrs.field(repr=False)
-    """Where it is; its query may hold secrets."""
+    """The URL of the server; its query may hold secrets."""
 
     name: str
-    """What it is called in the names of its tools."""
+    """The name of the server, as the names of its tools contain it."""
 
     headers: Mapping[str, str] = attrs.field(factory=dict, repr=False)
-    """What goes with every request to it."""
+    """The header fields of every request to the server."""
 
 
 @attrs.frozen(kw_only=True)
 class Kept:
-    """What is kept of a session."""
+    """The data of a session that is kept by its id."""
 
     nonce: str
-    """By which it is told from every other one."""
+    """A random text that identifies the session."""
 
     revision: str
-    """The protocol revision that was agreed on."""
+    """The negotiated protocol revision."""
 
     client_info: Mapping[str, Any] = attrs.field(factory=dict)
-    """What the client says of itself."""
+    """The client's info: its name, title and version."""
 
     client_capabilities: Mapping[str, Any] = attrs.field(factory=dict)
-    """What it declared."""
+    """The client's declared capabilities."""
 
     place: str | None = None
-    """The one server that it is with; ``None``: all of them."""
+    """The one server that the session is limited to; ``None``: all servers."""
 
     owner: tuple[str | None, ...] | None = None
-    """Its owner, where that was proved."""
+    """The authenticated owner of the session, if any."""
 
     client: Hashable = ""
-    """The client that it counts to; not a part of the text."""
+    """The client that the session counts for in limits; not encoded."""
 
     servers: tuple[Chosen, ...] | None = None
-    """What the client chose; ``None``: the gateway's own configuration says it."""
+    """The servers that the client chose; ``None``: those of its source."""
 
     upstream_sessions: Mapping[str, str] = attrs.field(factory=dict, repr=False)
-    """The session that each upstream server gave us, by its name."""
+    """The session ids that upstream servers issued, by server name."""
 
     expires_at: int | None = None
-    """When it is too old, in seconds since 1970."""
+    """When the id expires, in seconds since 1970."""
 
 
 def encode_kept(kept: Kept) -> bytes:
-    """Return what is kept as one canonical text."""
-    # Encoded once for its bound on depth, which `_sorted` then relies on.
+    """Encode the data of a session canonically."""
+    # `encode` limits the depth, on which the recursion of `_sorted` relies.
     encode([dict(kept.client_info), dict(kept.client_capabilities)])
     servers = None
     if kept.servers is not None:
@@ -95,7 +95,7 @@ def encode_kept(kept: Kept) -> bytes:
 
 
 def decode_kept(text: bytes, now: float) -> Kept | None:
-    """Return what was kept; ``None``: it is too old, or written otherwise."""
+    """Decode the data of a session; ``None``: expired, or of another version."""
     try:
         members = loads(text)
     except ValueError:
@@ -125,7 +125,7 @@ def _chosen(item: Sequence[Any]) -> Chosen:
 
 
 def _sorted(value: Any) -> Any:
-    """Return the same with the members of all objects in one order."""
+    """Return a value with the members of all objects sorted by name."""
     if isinstance(value, list | tuple):
         return [_sorted(item) for item in value]
     if hasattr(value, "keys"):

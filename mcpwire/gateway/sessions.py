@@ -1,8 +1,8 @@
-"""Session ids of a gateway: sealed, so that they hold the session, or mere handles.
+"""Session ids of a gateway: sealed data of the session, or random handles.
 
-What is kept of a session is enough to open it again: with `SealedIds` the client keeps
-it, unreadable, and any process that has a key goes on with it; with `HandleIds` the
-gateway keeps it, and the id says nothing at all.
+The kept data of a session is enough to open the session again. With `SealedIds` the id
+contains the data, encrypted, and any process that has a key can resume the session;
+with `HandleIds` the gateway stores the data, and the id is random.
 """
 
 from __future__ import annotations
@@ -45,64 +45,64 @@ __all__ = [
 logger = LimitedLogger("mcpwire")
 
 KIND: Final = "mcpwire-session-1"
-"""What says in an id how it is written; another version has another one."""
+"""Type of a sealed id in its JWE header; another format has another type."""
 
 HANDLE_BYTES: Final = 32
 
 LIFETIME_S: Final = 86_400.0
-"""How long an id is good, unless somebody says otherwise: a day."""
+"""Default lifetime of an id, in seconds: one day."""
 
 MAX_LENGTH: Final = 8_192
-"""How long an id may be: many web servers take no longer heads."""
+"""Default maximum length of an id: many web servers limit header fields to it."""
 
 MAX_KEPT: Final = 65_536
-"""How much is kept of one session, in bytes: it stays when the session is idle."""
+"""Maximum size of one session's data, in bytes: idle sessions keep their data."""
 
 MAX_WITHDRAWN: Final = 100_000
-"""How many ids that were ended before their time are remembered."""
+"""Maximum of withdrawn ids that are remembered."""
 
 
 class SessionIds(Protocol):
-    """Makes session ids, and reads them again."""
+    """An issuer and reader of session ids."""
 
     undecodable: int
-    """The status of HTTP for what `read` knows nothing of: 404, or 401."""
+    """The HTTP status for an id that `read` does not accept: 404 or 401."""
 
     def issue(self, kept: Kept) -> str:
         """Return an id for a session.
 
         Raises:
-            RPCError: There is none; this is the answer to `initialize`.
+            RPCError: No id can be issued; this is the response to `initialize`.
         """
 
     def read(self, id: str) -> Kept | None:
-        """Return what is kept under an id; ``None``: nothing, or not any more."""
+        """Return the data of an id; ``None``: unknown, expired or withdrawn."""
 
     def withdraw(self, id: str) -> None:
-        """Take note that an id is never read again; what is no id changes nothing."""
+        """Reject an id from now on; an invalid one is ignored."""
 
 
 class SealedIds:
-    """Ids that hold the session, sealed (JWE, ``dir`` with ``A256GCM``).
+    """Ids that contain the session's data, encrypted (JWE, ``dir`` with ``A256GCM``).
 
-    Nothing is kept here but which ids were ended before their time, and that in this
-    process: a deleted session could be opened again by another one, or after a
-    restart, until its id is too old. The holder of an id has the session and its
-    credentials: keep the lifetime short, or use `HandleIds`.
+    Only withdrawn ids are stored, in this process: another process, or this one after a
+    restart, can open a deleted session again until its id expires. The holder of an id
+    can use the session and its credentials: keep the lifetime short, or use
+    `HandleIds`.
 
     Args:
         keys: Keys of 32 bytes: the first one seals, all of them open. To change the
-            key, put a new one in front, and drop the old one a lifetime later.
-        lifetime: How long an id is good, in seconds; ``None``: as long as its key.
-        max_length: How long an id may be, in characters.
-        undecodable: The status of HTTP for an id that none of the keys opens: 404, as
-            the specification has it (2025-11-25 basic/transports, "Session
+            key, put a new one in front, and remove the old one a lifetime later.
+        lifetime: Lifetime of an id, in seconds; ``None``: as long as its key.
+        max_length: Maximum length of an id, in characters.
+        undecodable: The HTTP status for an id that is not accepted: 404, as the
+            specification requires (2025-11-25 basic/transports, "Session
             Management"), or 401.
         clock: Returns the seconds since 1970.
 
     Raises:
         LocalProtocolError: joserfc is not installed.
-        ValueError: An argument is wrong; shows no key.
+        ValueError: An argument is invalid; shows no key.
     """
 
     def __init__(
@@ -137,13 +137,13 @@ class SealedIds:
         lifetime: float | None = LIFETIME_S,
         undecodable: int = 404,
     ) -> Self:
-        """Return what the keys of a text make: base64 each, with spaces or commas.
+        """Return `SealedIds` for keys in a text: base64, separated by spaces or commas.
 
-        As environment variables have them; options as for the constructor.
+        The text fits an environment variable; the options are the constructor's.
 
         Raises:
             LocalProtocolError: joserfc is not installed.
-            ValueError: One is no base64 of 32 bytes; shows no key.
+            ValueError: A key is not base64 of 32 bytes; shows no key.
         """
         keys = []
         for number, word in enumerate(re.split(r"[\s,]+", text.strip()), 1):
@@ -157,10 +157,10 @@ class SealedIds:
         return f"SealedIds({len(self._keys)} keys)"
 
     def issue(self, kept: Kept) -> str:
-        """Return an id that holds the session; each time another one.
+        """Return an id that contains the session's data; each call returns another one.
 
         Raises:
-            InvalidRequest: It would be too long.
+            InvalidRequest: The id would be too long.
         """
         from mcpwire.auth.jwt import seal
 
@@ -176,7 +176,7 @@ class SealedIds:
         return id
 
     def read(self, id: str) -> Kept | None:
-        """Return what an id holds; ``None``: it is not ours, too old or withdrawn."""
+        """Return the data in an id; ``None``: not ours, expired or withdrawn."""
         from mcpwire.auth.jwt import unseal
 
         if len(id) > self._max_length:
@@ -186,7 +186,7 @@ class SealedIds:
         return None if kept is None or kept.nonce in self._withdrawn else kept
 
     def withdraw(self, id: str) -> None:
-        """Never read an id again, in this process."""
+        """Reject an id from now on, in this process."""
         kept = self.read(id)
         if kept is None:
             return
@@ -197,23 +197,23 @@ class SealedIds:
 
 
 class HandleIds:
-    """Ids that say nothing: what is kept stays here, and goes by its id.
+    """Random session ids; the gateway stores the data of each session by its id.
 
-    A session that was let go of because it was idle can be gone on with, as long as it
-    is kept.
+    A session that was closed because it was idle can be resumed while its data is
+    stored.
 
     Args:
-        lifetime: How long a session is kept since it was opened, in seconds; ``None``:
-            for good.
-        maximum: How many are kept; at the bound the client with the most loses its
-            oldest, which can then not be gone on with.
-        store: Where texts are kept by keys; with one that outlives the process, so do
-            the sessions. They hold what clients declared, and credentials for servers
-            that clients chose.
+        lifetime: How long data is stored after the session was opened, in seconds;
+            ``None``: without limit.
+        maximum: How many sessions are stored; at the limit the client with the most
+            loses its oldest, which can then not be resumed.
+        store: The mapping from id to data; if it outlives the process, so do the
+            sessions. The data holds what clients declared, and credentials for the
+            servers that clients chose.
         clock: Returns the seconds since 1970.
 
     Raises:
-        ValueError: An argument is wrong.
+        ValueError: An argument is invalid.
     """
 
     undecodable: int = 404
@@ -238,10 +238,10 @@ class HandleIds:
         return f"HandleIds({len(self._store)} kept)"
 
     def issue(self, kept: Kept) -> str:
-        """Keep a session; return its id, which is a random text.
+        """Store the data of a session; return its id, which is random.
 
         Raises:
-            InvalidRequest: There is too much of it.
+            InvalidRequest: The data is too large.
         """
         if self._lifetime is not None:
             expires_at = int(self._clock() + self._lifetime)
@@ -256,14 +256,14 @@ class HandleIds:
         client = client_of(id)
         while len(self._pool) >= self._maximum:
             oldest = self._pool.to_evict(client)
-            assert oldest is not None  # any may leave
+            assert oldest is not None  # every session may be evicted
             self.withdraw(oldest)
         self._pool.add(id, client)
         self._store[id] = text
         return id
 
     def read(self, id: str) -> Kept | None:
-        """Return what is kept under an id; ``None``: nothing, or it is too old."""
+        """Return the data of an id; ``None``: unknown or expired."""
         text = self._store.get(id)
         if text is None:
             return None
@@ -273,20 +273,20 @@ class HandleIds:
         return kept
 
     def withdraw(self, id: str) -> None:
-        """Keep nothing under an id any more."""
+        """Remove the data of an id."""
         self._store.pop(id, None)
         self._pool.discard(id)
 
 
 class _Ignoring:
-    """Ignores what a server says while its session ends."""
+    """Ignores all messages of a server while its session ends."""
 
     def __getattr__(self, name: str) -> Callable[..., None]:
         return lambda *_: None
 
 
 async def end_sessions(plan: Plan, sessions: Mapping[str, str], limits: Limits) -> None:
-    """Tell servers that sessions are over, all at once; two seconds at most."""
+    """End sessions at their servers, in parallel, within two seconds."""
     await asyncio.gather(
         *(
             _end_session(each.target, sessions[each.name], limits)
@@ -308,6 +308,6 @@ async def _end_session(target: Http, id: str, limits: Limits) -> None:
         target, engine, inbound, limits=limits, recovery=DEFAULT_RECOVERY
     )
     channel.revision = LATEST_SESSION
-    channel._heads.session_id = id  # noqa: SLF001 - no handshake will tell it
-    # Closing a channel is what tells a server that its session is over.
+    channel._heads.session_id = id  # noqa: SLF001 - no handshake sets it
+    # Closing the channel sends the DELETE that ends the session.
     await channel.aclose()

@@ -1,12 +1,11 @@
-"""Content put in front of a tool's result, marked so that it can be confirmed.
+"""Content in front of a tool's result, between texts with a token to confirm it.
 
 ::
 
-    [text: opening(token)] [the rows' blocks] [text: closing(token)] [what was there]
+    [text: opening(token)] [the rows' blocks] [text: closing(token)] [original content]
 
-The opening and the closing stand here together with what finds the tokens again, so
-that both ends stay in step. A token is opaque; `tokens_in` finds those that are UUIDs
-in lower case, which nobody spells in two ways.
+This module both writes the tokens and finds them again, so that the two always agree. A
+token is opaque; `tokens_in` finds only UUIDs in lower case, which have one spelling.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ __all__ = [
 ]
 
 NOTIFICATIONS: Final = "org.pypi.pymcpwire/notifications"
-"""The key of `_meta` under which a result says what was put in front of it."""
+"""Key of a result's `_meta` for the token and the count of the added blocks."""
 
 DEFAULT_TAG: Final = "system-reminder"
 
@@ -52,7 +51,7 @@ _UUID: Final = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 
 @attrs.frozen
 class PendingBatch:
-    """What waits to be delivered, and the token by which its delivery is confirmed."""
+    """Content to deliver, and the token that confirms its delivery."""
 
     token: str
 
@@ -61,29 +60,29 @@ class PendingBatch:
 
 
 def check_tag(tag: object) -> str:
-    """Return the name of what content is wrapped in."""
+    """Return a tag; raise `ValueError` if it is invalid."""
     if not isinstance(tag, str) or not _TAG.fullmatch(tag):
         raise ValueError(f"a tag must be lower-case letters, 0-9 and -, got {tag!r}")
     return tag
 
 
 def opening(token: str, tag: str = DEFAULT_TAG) -> str:
-    """Return the text in front of what is delivered with a token."""
+    """Return the text before the content of a token."""
     return f"<{tag}-{token}>\n"
 
 
 def closing(token: str, tag: str = DEFAULT_TAG) -> str:
-    """Return the text behind it."""
+    """Return the text after the content of a token."""
     return f"\n</{tag}-{token}>\n\n"
 
 
 def tokens_in(text: str, tag: str = DEFAULT_TAG) -> list[str]:
-    """Return the tokens of a text in their order; those of closings do not count."""
+    """Return the tokens in the openings of a text, in order; closings are ignored."""
     return re.findall(rf"<{re.escape(tag)}-({_UUID})>", text)
 
 
 def token_of(result: Mapping[str, Any]) -> str | None:
-    """Return the token that a result names in its `_meta`, which no text can forge."""
+    """Return the token in a result's `_meta`, which no text can forge, if any."""
     meta = result.get("_meta")
     twin = meta.get(NOTIFICATIONS) if type(meta) is dict else None
     token = twin.get("token") if type(twin) is dict else None
@@ -91,7 +90,7 @@ def token_of(result: Mapping[str, Any]) -> str | None:
 
 
 def can_splice(result: Mapping[str, Any]) -> bool:
-    """Tell whether a result is the end of a call and has content at all."""
+    """Return whether a result is complete and has a list of content."""
     is_complete = result.get("resultType", "complete") == "complete"
     return is_complete and type(result.get("content")) is list
 

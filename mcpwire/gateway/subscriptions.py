@@ -1,7 +1,7 @@
-"""What clients want to hear of, and what their servers are told of that.
+"""Subscriptions and log levels of clients, relayed to the servers.
 
-However many want to hear of one resource, its server is told once, and told again after
-each loss of the connection (`client.subscriptions`).
+All subscribers of a resource share one subscription at its server, which is renewed
+after each loss of the connection (`client.subscriptions`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mcpwire.server.request import RequestContext, Session
 
     Watched = list[tuple[Upstream, str, str]]
-    """Servers that tell of a resource, by its URI there and for the client."""
+    """Subscribed resources: the server, the URI there, and the URI for the client."""
 
 
 __all__ = [
@@ -48,12 +48,12 @@ RESOURCES_FIELD: Final = "resourceSubscriptions"
 async def subscribe(
     upstream: Upstream, raw: str, public: str, request: RequestContext
 ) -> None:
-    """Answer ``resources/subscribe`` of a session; a second time it does nothing.
+    """Handle ``resources/subscribe`` of a session; a repeated call has no effect.
 
-    `raw` is what the server calls the resource, `public` what the client does.
+    `raw` is the URI at the server, `public` the URI for the client.
     """
     session = request.session
-    assert session is not None  # the method table: sessions only
+    assert session is not None  # a method of sessions only
     if public in session.subscribed:
         return
     check_watched(len(session.subscribed) + 1, public)
@@ -68,7 +68,7 @@ async def subscribe(
 async def unsubscribe(
     upstream: Upstream, raw: str, public: str, request: RequestContext
 ) -> None:
-    """Answer ``resources/unsubscribe`` of a session; see `subscribe`."""
+    """Handle ``resources/unsubscribe`` of a session; see `subscribe`."""
     session = request.session
     assert session is not None  # as above
     if public in session.subscribed:
@@ -79,12 +79,12 @@ async def unsubscribe(
 async def listen(
     params: dict[str, Any], request: RequestContext, upstreams: Upstreams
 ) -> dict[str, Any]:
-    """Answer ``subscriptions/listen``, when the set is closed.
+    """Handle ``subscriptions/listen``; return when the limit of subscriptions ends it.
 
-    What a server will not tell is left out of the acknowledgement (2026-07-28
+    The acknowledgement omits what a server refuses (2026-07-28
     basic/patterns/subscriptions).
     """
-    # Of all sets, before any server is asked for anything.
+    # The limit is for all sets, and is checked before any request to a server.
     with upstreams.gateway.listens.entered(request.info.owner) as ended:
         return await _listen(ended, params, request, upstreams)
 
@@ -111,13 +111,13 @@ async def _listen(
         )
         ids = fields.get("taskIds")
         if ids and TASKS in declared_extensions(request.client_capabilities):
-            answering.tasks = tasks  # type: ignore[assignment] # it does what is asked here
+            answering.tasks = tasks  # type: ignore[assignment] # it has the methods used here
             await tasks.add(_texts(ids), request, upstreams)
         return await answering.listen_until(ended, params, request)
     finally:
-        # In a task of its own: a cancelled caller cannot wait for it.
+        # In tasks of their own: a cancelled caller cannot await them.
         for upstream, raw, name in watched:
-            # It may be another one by that name now, which was asked in its place.
+            # The server may have been replaced by one with renewed subscriptions.
             upstream = upstreams.members.get(upstream.name, upstream)  # noqa: PLW2901 - as said
             upstream.spawn(upstream.unwatch(raw, name))
         for upstream, name in tasks.names:
@@ -125,9 +125,9 @@ async def _listen(
 
 
 def _texts(given: Any) -> list[str]:
-    """Return what a filter names, each once; nothing where it is malformed."""
+    """Return the texts of a filter, each once; an empty list if it is malformed."""
     if type(given) is not list or not all(type(each) is str for each in given):
-        return []  # which `Subscriptions` refuses
+        return []  # `Subscriptions` refuses the filter
     found = list(dict.fromkeys(given))
     for each in found:
         check_watched(len(found), each)
@@ -135,7 +135,7 @@ def _texts(given: Any) -> list[str]:
 
 
 async def _watch(uri: str, upstreams: Upstreams, watched: Watched) -> None:
-    """Have a server tell of a resource, if it will; note at once that it does."""
+    """Subscribe to a resource at its server; on success, append it to `watched`."""
     owner = await upstreams.catalog.owner_of_uri(uri)
     if owner is None:
         return
@@ -154,7 +154,7 @@ async def follow(
     new: Iterable[Upstream],
     levels: Iterable[str],
 ) -> None:
-    """Have the servers of a set tell what clients wanted of those that are gone."""
+    """Set log levels at new servers, and renew the subscriptions at removed ones."""
     for level in levels:
         await asyncio.gather(*(each.set_level(level) for each in new))
     lost: Counter[str] = Counter()
@@ -167,7 +167,7 @@ async def follow(
 
 async def _watch_again(upstreams: Upstreams, uri: str, count: int) -> None:
     watched: Watched = []
-    for _ in range(count):  # the client asks once, and counts
+    for _ in range(count):  # one request; `Client` counts the subscriptions
         await _watch(uri, upstreams, watched)
     if not watched:
         for session in upstreams.hub.sessions():
@@ -175,7 +175,7 @@ async def _watch_again(upstreams: Upstreams, uri: str, count: int) -> None:
 
 
 def forget_session(upstreams: Upstreams, session: Session) -> None:
-    """Have servers that others go on with tell nothing for a session that has left."""
+    """Cancel the subscriptions of an ended session at the servers of a shared set."""
     for upstream in upstreams.members.values():
         for raw, names in list(upstream.watched.items()):
             for name in session.subscribed.intersection(names):
@@ -185,13 +185,13 @@ def forget_session(upstreams: Upstreams, session: Session) -> None:
 async def set_level(
     params: dict[str, Any], request: RequestContext, upstreams: Upstreams
 ) -> dict[str, Any]:
-    """Answer ``logging/setLevel`` of a session, for all its servers.
+    """Handle ``logging/setLevel`` of a session, for all its servers.
 
-    A server that does not take it is no reason to fail: what it sends is looked at
-    before it is passed on.
+    A server's refusal is ignored: messages are filtered by level before they are
+    relayed.
     """
     level = check_level(params.get("level"))
-    assert request.session is not None  # the method table: sessions only
+    assert request.session is not None  # a method of sessions only
     request.session.log_level = level
     members = upstreams.members.values()
     await asyncio.gather(*(each.set_level(level) for each in members))
@@ -199,7 +199,7 @@ async def set_level(
 
 
 def roots_changed(upstreams: Upstreams) -> None:
-    """Tell all servers with a session that the client's roots changed."""
+    """Notify all servers with a session that the client's roots changed."""
     for upstream in upstreams.members.values():
         revision = upstream.revision
         is_session = revision is not None and revision.era is Era.SESSION

@@ -1,8 +1,8 @@
-"""Calls that become tasks: their servers, and the task methods of clients.
+"""Relay of the task methods of clients to the servers of the tasks.
 
-Both kinds go through between two ends of their own era: the experimental tasks of
-2025-11-25, and the extension of 2026-07-28. They have nothing in common that a bridge
-could lead over, so no client hears of a kind that its revision does not have.
+Both kinds of tasks are relayed between a client and a server of the same era only: the
+experimental tasks of 2025-11-25, and the extension of 2026-07-28. They cannot be
+converted into each other, so that no client gets tasks that its revision does not have.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     Json = dict[str, Any]
     Answer = Callable[[Json, RequestContext, Upstreams], Awaitable[Json]]
-    """Answers a request of one method out of one set."""
+    """Handler of the requests of one method, with one set."""
 
 __all__ = ["TASK_CAPABILITIES", "WatchedTasks", "task_capabilities", "task_methods"]
 
@@ -37,18 +37,18 @@ TASK_CAPABILITIES: Final[dict[str, Any]] = {
     "tasks": {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}},
     "extensions": {TASKS: {}},
 }
-"""All that a gateway can do with tasks; a client is told what its servers can."""
+"""All task capabilities of a gateway; a client gets those that its servers have."""
 
 
 def task_methods() -> dict[str, Answer]:
-    """Return what answers requests about tasks, by method."""
+    """Return the handlers of requests about tasks, by method."""
     methods = ("tasks/get", "tasks/result", "tasks/cancel", "tasks/update")
     answers: dict[str, Answer] = {each: partial(_of_one, each) for each in methods}
     return {**answers, "tasks/list": _list}
 
 
 def task_capabilities(upstreams: Upstreams) -> dict[str, Any]:
-    """Return what the servers of a set can do with tasks; each era has its own."""
+    """Return the combined task capabilities of the servers of a set, of both eras."""
     made: dict[str, Any] = {}
     for upstream in filter(_has_tasks, upstreams.ready()):
         if upstream.revision is not LATEST_SESSION:
@@ -68,13 +68,13 @@ def _has_tasks(upstream: Upstream) -> bool:
     return is_stateless and TASKS in declared_extensions(upstream.capabilities)
 
 
-# --- one task
+# Requests about one task
 
 
 async def _of_one(
     method: str, params: Json, request: RequestContext, upstreams: Upstreams
 ) -> Json:
-    """Answer a request about one task."""
+    """Handle a request about one task."""
     owner = _owner(params.get("taskId"), request, upstreams)
     if owner is None:
         raise InvalidParams("there is no such task")
@@ -88,14 +88,14 @@ async def _of_one(
 def _owner(
     name: object, request: RequestContext, upstreams: Upstreams
 ) -> tuple[Upstream, str] | None:
-    """Return the server of a task of this client's, and what it calls it."""
+    """Return the server of a task of this client, and the task's id there."""
     able = {each.name: each for each in _able(request, upstreams)}
     found = upstreams.downstream.tasks.find(name, able)
     return None if found is None else (able[found[0]], found[1])
 
 
 def _able(request: RequestContext, upstreams: Upstreams) -> list[Upstream]:
-    """Return the servers that have tasks of the client's kind."""
+    """Return the servers that have tasks of the client's era."""
     era = request.revision.era
     return [
         each
@@ -104,18 +104,18 @@ def _able(request: RequestContext, upstreams: Upstreams) -> list[Upstream]:
     ]
 
 
-# --- all of them, at 2025-11-25
+# List of tasks (2025-11-25)
 
 
 async def _list(params: Json, request: RequestContext, upstreams: Upstreams) -> Json:
-    """Answer with the client's tasks of all servers, at once.
+    """Return the client's tasks of all servers, on one page.
 
-    A server lists all that the gateway asked it for, which may be other users' as well:
-    of those it lists, what this client was told of is passed on.
+    A server lists all tasks of the gateway's requests, also those of other clients:
+    only tasks whose id this client has received are returned.
     """
     if not upstreams.downstream.is_one:
-        # 2025-11-25 basic/utilities/tasks, "Task Listing": only the tasks of the asking
-        # client, which cannot be told from the others here.
+        # 2025-11-25 basic/utilities/tasks, "Task Listing": only tasks of the requesting
+        # client, which cannot be identified here.
         raise MethodNotFound("tasks are listed only to identified clients")
     if params.get("cursor") is not None:
         raise InvalidParams("unknown cursor: this list has one page")
@@ -145,13 +145,13 @@ async def _list_of(
     return found
 
 
-# --- how they stand, told unasked at 2026-07-28
+# Notifications about tasks (2026-07-28)
 
 
 class WatchedTasks:
-    """The tasks that one ``subscriptions/listen`` wants to hear of.
+    """The tasks that one ``subscriptions/listen`` subscribes to.
 
-    It takes the place of a server's own tasks (`server.notifications`).
+    It replaces the tasks of a server in `server.notifications.Subscriptions`.
     """
 
     def __init__(self) -> None:
@@ -160,7 +160,7 @@ class WatchedTasks:
     async def add(
         self, names: Sequence[str], request: RequestContext, upstreams: Upstreams
     ) -> None:
-        """Have the servers tell of tasks; what they will not tell is left out."""
+        """Subscribe to tasks at their servers; leave out refused ones."""
         for name in names:
             owner = _owner(name, request, upstreams)
             if owner is None:
@@ -176,7 +176,7 @@ class WatchedTasks:
                 await self.remove(name)
 
     async def remove(self, name: str) -> None:
-        """Want to hear of one no longer."""
+        """Cancel the subscription to a task."""
         upstream, raw = self._watched.pop(name)
         try:
             await upstream.client.unhear(Filter(task_ids=frozenset((raw,))))
@@ -185,19 +185,19 @@ class WatchedTasks:
 
     @property
     def names(self) -> list[tuple[Upstream, str]]:
-        """The server of each, and the task as clients know it."""
+        """The server of each task, and the client's id of the task."""
         return [(upstream, name) for name, (upstream, _) in self._watched.items()]
 
-    # What the request asks...
+    # Interface for `Subscriptions`
 
     def watchable(self, names: Sequence[str], _: RequestContext) -> list[str]:
-        """Return which of them somebody will tell of."""
+        """Return the ids of the tasks that are subscribed to."""
         return [name for name in names if name in self._watched]
 
     def watch(
         self, names: Sequence[str], _: RequestContext, send: NotifyFn
     ) -> Callable[[], None]:
-        """Have the request told of tasks; return what ends that."""
+        """Relay notifications about tasks to the request; return a function to stop."""
         key = object()
         watched = [self._watched[name] for name in names]
         for upstream, raw in watched:

@@ -1,18 +1,18 @@
-"""Records of each exchange of a gateway, on both sides: `Gateway(trace=...)`.
+"""Records of all exchanges of a gateway, on both sides: `Gateway(trace=...)`.
 
-A record is a dict that JSON can hold:
+A record of a request and its response is a dict of JSON values:
 
 ============  ==================================================================
-``time``      when the request was seen, in UTC, as ISO 8601
+``time``      the time of the request, in UTC, as ISO 8601
 ``side``      ``"client"``: a client and the gateway; ``"server"``: the gateway
               and a server
 ``server``    the server's name; ``None`` on the client's side
-``from``      the side that asked: ``"client"``, ``"gateway"`` or ``"server"``
+``from``      the sender of the request: ``"client"``, ``"gateway"`` or ``"server"``
 ``session``   a hash of the client's session id; ``None`` without a session
 ``method``    the method
 ``request``   its params, with credentials masked
 ``response``  ``{"result": ...}`` or ``{"error": ...}``, with credentials masked
-``seconds``   how long it took
+``seconds``   the time from the request to the response
 ============  ==================================================================
 """
 
@@ -45,14 +45,14 @@ __all__ = ["ConnectionTrace", "ExchangeTrace", "JsonLines"]
 MASK: Final = "***"
 
 PENDING: Final = 1_024
-"""Requests of one connection that may wait for their answers; the oldest is dropped."""
+"""Maximum of open requests of one connection; the oldest is dropped."""
 
 HASH_DIGITS: Final = 12
 
 
 @attrs.frozen
 class Asked:
-    """A request that was seen, and by which side of which connection it was sent."""
+    """A request, its connection and its sender."""
 
     method: str
     params: Any
@@ -64,7 +64,7 @@ class Asked:
     began: float = attrs.field(factory=time.monotonic)
 
     def record(self, response: dict[str, Any]) -> Record:
-        """Return the record with the response."""
+        """Return the record of the request and its response."""
         return {
             "time": self.at.isoformat(timespec="milliseconds"),
             "side": self.side,
@@ -79,7 +79,7 @@ class Asked:
 
 
 class ExchangeTrace:
-    """Hands records of exchanges to a function; an error of it changes nothing else."""
+    """Passes records to a function, whose exceptions are counted and ignored."""
 
     def __init__(self, write: RecordFn) -> None:
         self._write = write
@@ -89,13 +89,13 @@ class ExchangeTrace:
         """Write the record of a request and its response."""
         try:
             self._write(asked.record(response))
-        except Exception:  # noqa: BLE001 - a trace that fails must cost no call
+        except Exception:  # noqa: BLE001 - a failing trace must not fail the call
             self.errors += 1
 
     async def around(
         self, params: dict[str, Any], request: RequestContext, call_next: CallNext
     ) -> dict[str, Any]:
-        """Record a request of a client: middleware around each of them."""
+        """Record a request of a client; used as middleware."""
         outcome = call_next(params, request)
         return await self.watch(outcome, request.method, params, request.session)
 
@@ -106,7 +106,7 @@ class ExchangeTrace:
         params: Any,
         session: Session | None = None,
     ) -> dict[str, Any]:
-        """Wait for the result of a client's request, and record it or its error."""
+        """Await the result of a client's request; record the result or the error."""
         asked = Asked(method, params, "client", None, "client", session)
         try:
             result = await outcome
@@ -134,7 +134,7 @@ class ConnectionTrace:
         self._asked: dict[tuple[str, Any], Asked] = {}
 
     def __call__(self, event: str, data: Any) -> None:
-        """Take what the trace hook of a client gets."""
+        """Process an event of the trace hook of a client."""
         if self._also is not None:
             self._also(event, data)
         if event not in {"send", "receive"}:
@@ -170,7 +170,7 @@ class ConnectionTrace:
 
 
 def error_of(error: BaseException) -> dict[str, Any]:
-    """Return an error as its JSON-RPC object; of others than `RPCError` the type."""
+    """Return the JSON-RPC object of an `RPCError`, or the type of another error."""
     if not isinstance(error, RPCError):
         return {"message": type(error).__name__}
     data = {} if error.data is None else {"data": error.data}
@@ -178,14 +178,14 @@ def error_of(error: BaseException) -> dict[str, Any]:
 
 
 def hash_of(session: Session | None) -> str | None:
-    """Return what tells a session from others, and not its id, which is a secret."""
+    """Return a hash that identifies a session, because its id is a secret."""
     if session is None or session.id is None:
         return None
     return hashlib.sha256(session.id.encode()).hexdigest()[:HASH_DIGITS]
 
 
 def masked(value: Any) -> Any:
-    """Return a JSON value in which texts under the names of credentials are masked."""
+    """Return a JSON value with texts masked that are named like credentials."""
     if isinstance(value, dict):
         return {
             name: MASK
@@ -202,10 +202,10 @@ class JsonLines:
     """Appends records to a file, one line of JSON each; call it with a record.
 
     Args:
-        path: The file; made readable for its owner alone if it is new.
+        path: The file; a new file is readable for its owner only.
 
     Raises:
-        OSError: The file cannot be opened, or not be written to.
+        OSError: The file cannot be opened or written to.
     """
 
     def __init__(self, path: str | PathLike[str]) -> None:
@@ -214,7 +214,7 @@ class JsonLines:
         self._file = path.open("ab", buffering=0)
 
     def __call__(self, record: Record) -> None:
-        """Write one line."""
+        """Append a record."""
         self._file.write(encode(record) + b"\n")
 
     def close(self) -> None:

@@ -1,9 +1,8 @@
-"""Translates single messages between connections and protocol versions.
+"""Conversion of single messages between connections and protocol versions.
 
-How a call goes between the eras stands in `forwarding`. A message stays as it came, but
-for what belongs to one hop: ids, progress tokens, the `_meta` of the version, and the
-forms of a few questions. Each rule stands beside the statement of the specification
-that makes it.
+`forwarding` relays whole calls. Messages stay unchanged, except for what belongs to one
+hop: ids, progress tokens, the `_meta` of the version, and the form of some requests of
+servers. Each rule cites its statement in the specification.
 """
 
 from __future__ import annotations
@@ -88,7 +87,7 @@ def refusal(
     revision: Revision,
     capabilities: Mapping[str, Any],
 ) -> RPCError | None:
-    """Return why a client cannot be asked that; ``None``: it can."""
+    """Return the error for a request that a client does not support, or ``None``."""
     family = _FAMILIES.get(method)
     if family is None or available(method, revision, "server") is None:
         return MethodNotFound(
@@ -104,8 +103,8 @@ def refusal(
         )
     if is_supported(needed, revision, capabilities):
         return None
-    # 2025-11-25 client/elicitation, "Error Handling": a mode that was not declared is
-    # -32602; a capability that was not, is no method.
+    # 2025-11-25 client/elicitation, "Error Handling": an undeclared mode is -32602; an
+    # undeclared capability is an unknown method.
     if capabilities.get(family) is not None:
         return InvalidParams(f"the client behind the gateway did not declare {needed}")
     return MethodNotFound(f"the client behind the gateway did not declare {family}")
@@ -114,7 +113,7 @@ def refusal(
 def question_across(
     method: str, params: Mapping[str, Any] | None, goes: Revision, *, new_id: str
 ) -> dict[str, Any] | None:
-    """Return a question's params as the revision of its receiver has them."""
+    """Convert the params of a server's request to the client's revision."""
     if params is None:
         return None
     made = _without_hop(params)
@@ -126,7 +125,7 @@ def question_across(
 
 
 def _without_hop(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Leave out the token of progress, of which nobody tells anything here."""
+    """Remove the progress token: progress of clients is not relayed to servers."""
     made = dict(params)
     meta = made.get("_meta")
     if type(meta) is dict and "progressToken" in meta:
@@ -139,17 +138,18 @@ def _without_hop(params: Mapping[str, Any]) -> dict[str, Any]:
 
 def _elicitation(params: dict[str, Any], goes: Revision, new_id: str) -> dict[str, Any]:
     if goes < _NOV_2025:
-        params.pop("mode", None)  # which can only be "form" here
+        params.pop("mode", None)  # always "form" here
     elif params.get("mode") == "url":
         if goes.era is Era.STATELESS:
-            params.pop("elicitationId", None)  # 2026-07-28 tells of no completion
+            # 2026-07-28 has no notification of completed elicitations.
+            params.pop("elicitationId", None)
         else:
             params.setdefault("elicitationId", new_id)
     return params
 
 
 def _conversation(params: dict[str, Any]) -> dict[str, Any]:
-    """Let each message have one block, as before SEP-1577."""
+    """Split messages so that each has one content block, as before SEP-1577."""
     messages = params.get("messages")
     if type(messages) is list:
         params["messages"] = [each for one in messages for each in _single(one)]
@@ -166,7 +166,7 @@ def _single(message: Any) -> list[Any]:
 def answer_across(
     method: str, answer: dict[str, Any], asks: Revision
 ) -> dict[str, Any]:
-    """Return an answer as the revision of the asker has it; mostly unchanged."""
+    """Convert a client's answer to the server's revision; mostly unchanged."""
     content = answer.get("content")
     if method != SAMPLE or asks >= _NOV_2025 or type(content) is not list:
         return answer
@@ -179,7 +179,7 @@ def answer_across(
 
 
 def visits_of(data: Any) -> list[dict[str, Any]]:
-    """Return the visits to URLs that an error asks for (-32042, 2025-11-25 only)."""
+    """Return the URL elicitations that an error requires (-32042, 2025-11-25 only)."""
     listed = data.get("elicitations") if type(data) is dict else None
     return [
         each
@@ -193,37 +193,37 @@ def visits_of(data: Any) -> list[dict[str, Any]]:
 def declared_again(
     declared: Mapping[str, Any], came: Revision, goes: Revision
 ) -> dict[str, Any]:
-    """Return a client's capabilities as another revision declares them.
+    """Convert a client's capabilities to another revision.
 
-    Experimental capabilities stay behind, and so do the tasks that a client of
-    2025-11-25 holds itself: nothing carries them any further.
+    Experimental capabilities are left out, and so are the tasks that a client of
+    2025-11-25 runs itself: the gateway does not relay them.
     """
     names = ("roots", "sampling", "elicitation", "extensions")
     given = {name: declared[name] for name in names if type(declared.get(name)) is dict}
     both = min(came, goes)
     made: dict[str, Any] = {}
     if "roots" in given:
-        # 2026-07-28 client/roots: nobody tells that they changed.
+        # 2026-07-28 client/roots: no notification of changes.
         is_told = came.era is goes.era is Era.SESSION
         tells = is_told and given["roots"].get("listChanged") is True
         made["roots"] = {"listChanged": True} if tells else {}
     if "sampling" in given:
-        # 2025-11-25 made kinds of it.
+        # 2025-11-25 added these sub-capabilities.
         kinds = ("context", "tools") if both >= _NOV_2025 else ()
         made["sampling"] = _only(given["sampling"], kinds)
     if "elicitation" in given and both >= _JUN_2025:
         modes = _only(given["elicitation"], ("form", "url"))
         if came < _NOV_2025 or not given["elicitation"]:
-            made["elicitation"] = {}  # forms, and nothing else
+            made["elicitation"] = {}  # forms only
         elif goes >= _NOV_2025:
             made["elicitation"] = modes
         elif "form" in modes:
-            # 2025-06-18 knows forms only, and an empty capability means forms.
+            # 2025-06-18 has forms only, declared by an empty capability.
             made["elicitation"] = {}
     extensions = given.get("extensions", {})
     if came.era is goes.era and goes >= _NOV_2025:
-        # The extensions of the stateless era, tasks first of all, are other ones than
-        # what sessions call so (SEP-2663, "Backward Compatibility").
+        # Extensions of the stateless era, tasks above all, differ from those with the
+        # same name in sessions (SEP-2663, "Backward Compatibility").
         if goes.era is Era.SESSION:
             extensions = {id: each for id, each in extensions.items() if id != TASKS}
         if extensions:
@@ -236,7 +236,7 @@ def _only(fields: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
 
 
 def can_be_asked(declared: Mapping[str, Any]) -> bool:
-    """Tell whether a client with these capabilities can be asked for anything."""
+    """Return whether a client with these capabilities can get any input request."""
     return any(
         type(declared.get(name)) is dict
         for name in ("roots", "sampling", "elicitation")
@@ -246,17 +246,17 @@ def can_be_asked(declared: Mapping[str, Any]) -> bool:
 _OF_ONE_HOP: Final = frozenset(
     {CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION, "progressToken"}
 )
-"""What a client says of itself, and of how it wants to be answered."""
+"""Keys of `_meta` about the client itself, and about the responses it requests."""
 
 _STATELESS_MEMBERS: Final = frozenset({"resultType", "ttlMs", "cacheScope"})
-"""Members of results that no session knows (2026-07-28 basic, "Results")."""
+"""Members of results that sessions do not have (2026-07-28 basic, "Results")."""
 
 ROUND_MEMBERS: Final = frozenset({"inputResponses", "requestState"})
-"""Members of params that belong to one round (2026-07-28 basic/patterns/mrtr)."""
+"""Members of params that belong to one input round (2026-07-28 basic/patterns/mrtr)."""
 
 
 def passed_meta(meta: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the part of a request's `_meta` that is for the server behind."""
+    """Return the part of a request's `_meta` that is relayed to the server."""
     if not meta:
         return None
     passed = {key: value for key, value in meta.items() if key not in _OF_ONE_HOP}
@@ -264,17 +264,17 @@ def passed_meta(meta: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def without_rounds(params: dict[str, Any]) -> dict[str, Any]:
-    """Return the params without what belongs to a round of the stateless era."""
+    """Return the params without the members of an input round."""
     if ROUND_MEMBERS.isdisjoint(params):
         return params
     return {key: value for key, value in params.items() if key not in ROUND_MEMBERS}
 
 
 def passed_result(result: dict[str, Any], came: Era, goes: Era) -> dict[str, Any]:
-    """Return a complete result as the client's era has it; most often the very same."""
+    """Convert a complete result to the client's era; mostly unchanged."""
     if came is Era.SESSION:
-        # The answering side puts its own there; a session's member of that name says
-        # something else.
+        # The gateway adds these members itself; in a session, members with these names
+        # have another meaning.
         if goes is Era.STATELESS and not _STATELESS_MEMBERS.isdisjoint(result):
             return _without(result, _STATELESS_MEMBERS)
         return result
@@ -283,7 +283,7 @@ def passed_result(result: dict[str, Any], came: Era, goes: Era) -> dict[str, Any
     meta = result.get("_meta")
     if type(meta) is not dict or SERVER_INFO not in meta:
         return result
-    # 2026-07-28 basic, "_meta": it names the answering side, and that is the gateway.
+    # 2026-07-28 basic, "_meta": it names the responding side, which is the gateway.
     left = _without(meta, frozenset({SERVER_INFO}))
     if left:
         return {**result, "_meta": left}
@@ -298,7 +298,7 @@ _RANKS: Final = {level: rank for rank, level in enumerate(LEVELS)}
 
 
 def reaches(level: object, wanted: str | None) -> bool:
-    """Tell whether a message of that level is at or above `wanted`."""
+    """Return whether the level of a message is at or above `wanted`."""
     if wanted is None or type(level) is not str:
         return False
     rank = _RANKS.get(level)
@@ -306,21 +306,21 @@ def reaches(level: object, wanted: str | None) -> bool:
 
 
 def lowered(told: str | None, wanted: str) -> bool:
-    """Tell whether a server that was told one level must be told another, lower one."""
+    """Return whether `wanted` is below the level that a server got, if any."""
     return told is None or _RANKS[wanted] < _RANKS[told]
 
 
 CANCELLED: Final = -32800
-"""The code that ends a request which its client has cancelled."""
+"""The error code of a request that its client has cancelled."""
 
 
 def passed_error(server: str, method: str, error: MCPError) -> RPCError:
-    """Return the answer for a request that failed with that error."""
+    """Convert the error of a relayed request to the error for the client."""
     if isinstance(error, RPCError):
-        # A new one: an exception keeps its traceback, and whatever that holds.
+        # A new one, because an exception holds its traceback, and all objects there.
         return rpc_error(error.code, error.message, data=error.data)
     if isinstance(error, LocalProtocolError):
-        # What cannot be written has no place in a message, and nothing was sent.
+        # The params cannot be encoded, and nothing was sent.
         return InvalidParams(f"{method} cannot be sent to {server!r}: {error}")
     data: dict[str, Any] = {"server": server, "error": type(error).__name__}
     if isinstance(error, RequestTimeout):
@@ -334,7 +334,7 @@ def passed_error(server: str, method: str, error: MCPError) -> RPCError:
 
 
 def public_text(error: Exception) -> str:
-    """Return an error's text without what a child wrote, which is for the log alone."""
+    """Return an error's text without a child's output, which is for the log only."""
     return str(error.args[0] if isinstance(error, TransportError) else error)
 
 
@@ -350,33 +350,33 @@ class InFlightCalls(Generic[C]):
 
     def __init__(self) -> None:
         self.calls: dict[C, None] = {}
-        self._cancelled: deque[float] = deque(maxlen=MAX_CANCELLED)  # when each ends
+        self._cancelled: deque[float] = deque(maxlen=MAX_CANCELLED)  # expiry times
 
     def add(self, call: C) -> None:
-        """Add a call that begins."""
+        """Add a call."""
         self.calls[call] = None
 
     def finish(self, call: C) -> None:
-        """Remove a call that was answered."""
+        """Remove a call that has ended."""
         self.calls.pop(call, None)
 
     def cancel(self, call: C, now: float) -> None:
-        """Remove a call that was cancelled; it counts for a moment longer."""
+        """Remove a cancelled call; it is counted for `CANCEL_GRACE_S` seconds more."""
         if self.calls.pop(call, self) is None:
             self._cancelled.append(now + CANCEL_GRACE_S)
 
     def sole(self, now: float) -> C | None:
-        """Return the only call in flight; ``None``: there are several or none."""
+        """Return the only call in flight; ``None``: several or no calls."""
         return next(iter(self.calls), None) if self._count(now) == 1 else None
 
     def _count(self, now: float) -> int:
-        """Return how many calls a message may belong to."""
+        """Return the number of calls that a message may belong to."""
         while self._cancelled and self._cancelled[0] <= now:
             self._cancelled.popleft()
         return len(self.calls) + len(self._cancelled)
 
     def owner(self, handle: object | None, now: float) -> C:
-        """Return the call of a server's request; `handle` is what its stream names."""
+        """Return the call of a server's request; `handle` identifies it, if given."""
         if handle is not None:
             for call in self.calls:
                 if call is handle:
@@ -397,13 +397,13 @@ class InFlightCalls(Generic[C]):
 
 
 TASKS_KEPT: Final = 10_000
-"""How many tasks are remembered; the one that was used longest ago goes first."""
+"""Maximum of remembered tasks; the least recently used one is dropped."""
 
 _SIGNATURE_BYTES: Final = 16
 
 
 class TaskIds:
-    """The ids of one client's tasks: ``<the server's id>.<signature>``."""
+    """Signed ids of one client's tasks: ``<the server's id>.<signature>``."""
 
     def __init__(
         self, keys: Sequence[bytes], owner: Owner, limit: int = TASKS_KEPT
@@ -414,7 +414,7 @@ class TaskIds:
         self._known: OrderedDict[tuple[str, str], str] = OrderedDict()
 
     def claim(self, server: str, raw: str) -> str:
-        """Return what a task of the owner's is called from now on; remember it."""
+        """Record a task of the owner; return its id for the client."""
         task = (server, raw)
         self._known[task] = name = self._sign(*task, self._keys[0])
         self._known.move_to_end(task)
@@ -423,11 +423,11 @@ class TaskIds:
         return name
 
     def name(self, server: str, raw: str) -> str | None:
-        """Return what a server's task is called; ``None``: not known as the owner's."""
+        """Return the client's id of a server's task; ``None``: not recorded."""
         return self._known.get((server, raw))
 
     def created(self, server: str, result: dict[str, Any]) -> dict[str, Any]:
-        """Claim the task that a call became; return its result with the client's id."""
+        """Record the task in a call's result; return it with the client's id."""
         task = result.get("task") if "task" in result else result
         raw = task.get("taskId") if type(task) is dict else None
         if type(raw) is not str:
@@ -435,7 +435,7 @@ class TaskIds:
         return with_task_id(result, raw, self.claim(server, raw))
 
     def outside(self, server: str, fields: dict[str, Any]) -> dict[str, Any]:
-        """Return what belongs to a task with the client's id of it."""
+        """Replace the server's id of the related task in a message by the client's."""
         raw = _related(fields)
         name = self.name(server, raw) if raw is not None else None
         if raw is None or name is None:
@@ -443,7 +443,7 @@ class TaskIds:
         return with_task_id(fields, raw, name)
 
     def inside(self, server: str, fields: dict[str, Any]) -> dict[str, Any]:
-        """Return what belongs to a task with the server's id of it."""
+        """Replace the client's id of the related task in a message by the server's."""
         name = _related(fields)
         found = self.find(name, (server,))
         if name is None or found is None:
@@ -451,7 +451,7 @@ class TaskIds:
         return with_task_id(fields, name, found[1])
 
     def find(self, name: object, servers: Iterable[str]) -> tuple[str, str] | None:
-        """Return the server of a task and what it calls it; ``None``: none has it."""
+        """Return the server of a task and its id there; ``None``: not found."""
         if type(name) is not str:
             return None
         raw, given = name.rpartition(".")[0], name.encode(errors="replace")
@@ -468,7 +468,7 @@ class TaskIds:
 
 
 def _related(fields: dict[str, Any]) -> str | None:
-    """Return the id of the task that a message belongs to."""
+    """Return the id of the task that a message relates to, if any."""
     meta = fields.get("_meta")
     related = meta.get(RELATED_TASK) if type(meta) is dict else None
     id = related.get("taskId") if type(related) is dict else None
@@ -476,7 +476,7 @@ def _related(fields: dict[str, Any]) -> str | None:
 
 
 def with_task_id(fields: dict[str, Any], raw: str, name: str) -> dict[str, Any]:
-    """Return what says something of a task as clients know it; most often the same."""
+    """Replace the id of a task, `raw`, in a message by `name`."""
     if raw == name:
         return fields
     made = dict(fields)

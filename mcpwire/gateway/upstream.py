@@ -1,4 +1,4 @@
-"""One server behind the gateway: its client, and what it sends to the clients.
+"""One server behind the gateway: its client, requests and notifications.
 
 ::
 
@@ -76,7 +76,7 @@ LISTS: Final = ("tools", "prompts", "resources")
 
 
 class Upstream:
-    """One server of a set."""
+    """One server of a set, and the relay of its messages to clients."""
 
     def __init__(self, upstreams: Upstreams, planned: Planned) -> None:
         gateway, downstream = upstreams.gateway, upstreams.downstream
@@ -86,18 +86,18 @@ class Upstream:
         self.downstream: Downstream = downstream
         self.planned = planned
         self.name = planned.name
-        self.problem: Exception | None = None  # why it could not be connected to
-        self.retry_at = 0.0  # when that is tried again, by the loop's clock
-        self.problems: dict[str, Exception] = {}  # of its lists, by method
+        self.problem: Exception | None = None  # the last error of connecting
+        self.retry_at = 0.0  # time of the next attempt, by the loop's clock
+        self.problems: dict[str, Exception] = {}  # errors of its lists, by method
         self.calls = 0
         self.in_flight: InFlightCalls[RelayedCall] = InFlightCalls()
-        # A resource's URI at the server -> what clients call it, and how many watch it.
+        # A resource's URI at the server -> its URIs for clients, with their counts.
         self.watched: dict[str, Counter[str]] = {}
         # A task's id at the server -> its listeners.
         self.watched_tasks: dict[str, dict[object, NotifyFn]] = {}
         self.changes = ChangeThrottle(upstreams.hub)
         self._level: str | None = None
-        # Servers that send requests of their own refuse to at 2026-07-28.
+        # Prefer sessions: at 2026-07-28 servers send no requests of their own.
         is_session = downstream.revision.era is Era.SESSION
         options = {
             "timeout": gateway.timeout,
@@ -120,16 +120,16 @@ class Upstream:
     def __repr__(self) -> str:
         return f"<Upstream {self.name!r}, {self.state}>"
 
-    # The server...
+    # State of the server
 
     @property
     def agreement(self) -> Agreement | None:
-        """What the handshake agreed; ``None`` before."""
+        """The result of the handshake; ``None`` before."""
         return self.client.profile.agreement
 
     @property
     def capabilities(self) -> Mapping[str, Any]:
-        """What it declared, as it came; empty before the handshake."""
+        """The server's declared capabilities, unchanged; empty before the handshake."""
         agreement = self.agreement
         if agreement is None or not isinstance(agreement.capabilities, dict):
             return {}
@@ -137,12 +137,12 @@ class Upstream:
 
     @property
     def revision(self) -> Revision | None:
-        """What it speaks; ``None`` before the handshake."""
+        """The negotiated protocol revision; ``None`` before the handshake."""
         agreement = self.agreement
         return agreement.revision if agreement is not None else None
 
     def offers(self, capability: str) -> bool:
-        """Tell whether it declared a capability, such as ``resources.subscribe``."""
+        """Return whether the server declared a capability, such as ``logging``."""
         return capability_declared(self.capabilities, capability)
 
     @property
@@ -155,7 +155,7 @@ class Upstream:
         return "idle" if self.agreement is None else "lost"
 
     def status(self) -> dict[str, Any]:
-        """Return its state as JSON; no secrets."""
+        """Return the state of the server as JSON, without secrets."""
         found: dict[str, Any] = {"name": self.name, "state": self.state}
         agreement = self.agreement
         if agreement is not None:
@@ -171,15 +171,15 @@ class Upstream:
         return found
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run work beside the calls, for as long as the connection lives."""
+        """Run background work, which is cancelled when the connection closes."""
         self.client.connection.spawn(work, "relay")
 
-    # Its requests...
+    # Requests of the server
 
     async def ask(
         self, method: str, params: Params, asks: Revision, call: RelayedCall | None
     ) -> dict[str, Any]:
-        """Return the client's answer to a request, in the server's revision."""
+        """Relay a server's request to the client; return the answer in its revision."""
         downstream = self.downstream
         revision, declared = downstream.revision, downstream.capabilities
         if call is not None:
@@ -196,17 +196,17 @@ class Upstream:
         answer = await downstream.ask(method, put, call)
         return answer_across(method, tasks.inside(self.name, answer), asks)
 
-    # Its notifications...
+    # Notifications of the server
 
     def notified(self, method: str, params: Params, handle: object | None) -> None:
-        """Pass a notification on to its receiver, if there is one.
+        """Relay a notification to its receivers, if any.
 
-        Progress comes by its call (`RelayedCall.heard`). What the protocol does not
-        know is between a session's two ends.
+        Progress is relayed by its call (`RelayedCall.heard`). Notifications that the
+        protocol does not define are relayed to a session only.
         """
         downstream = self.downstream
         fields = params or {}
-        # Of 2025-11-25 alone: there a visit to a URL, or a task, has a public id.
+        # Only at 2025-11-25 do clients know ids of URL elicitations and tasks.
         tells_ids = downstream.revision is LATEST_SESSION
         match method:
             case "notifications/message":
@@ -229,13 +229,13 @@ class Upstream:
                 downstream.tell(method, params)
 
     def changed(self, kind: str) -> None:
-        """Drop a list, and tell that it changed."""
-        # So a client that lists again after the notification never gets the old list.
+        """Mark a list as stale, and notify clients of the change."""
+        # In this order, so that no client gets the old list after the notification.
         self.upstreams.catalog.drop(kind, self.name)
         self.changes.tell(f"notifications/{kind}/list_changed")
 
     def renewed(self) -> None:
-        """Drop every list after a loss of the connection; tell of those it offers."""
+        """Mark all lists as stale after a reconnect; notify clients of offered ones."""
         for kind in LISTS:
             if self.offers(kind):
                 self.changed(kind)
@@ -243,8 +243,8 @@ class Upstream:
                 self.upstreams.catalog.drop(kind, self.name)
 
     def _updated(self, params: dict[str, Any]) -> None:
-        # 2025-11-25 server/resources, "Subscriptions": it may be a part of what was
-        # subscribed to, of which the client knows the whole.
+        # 2025-11-25 server/resources, "Subscriptions": the URI may be that of a part
+        # of a subscribed resource; the client knows only the latter's URI.
         for watched, names in self.watched.items():
             if Filter(uris=frozenset((watched,))).matches(UPDATED, params):
                 for name in names:
@@ -270,11 +270,11 @@ class Upstream:
                 request.notify(method, params)
 
     def _call_of(self, handle: object | None) -> RelayedCall | None:
-        """Return the call that a message belongs to; ``None``: nothing shows which."""
+        """Return the call that a message belongs to; ``None``: unknown."""
         if handle is not None:
             return handle if isinstance(handle, RelayedCall) else None
         if self.downstream.session is None:
-            # Of several clients' calls: what one of them gave up is told nobody else.
+            # Several clients: messages of a cancelled call must not reach another one.
             return self.in_flight.sole(asyncio.get_running_loop().time())
         calls = self.in_flight.calls
         return next(iter(calls)) if len(calls) == 1 else None
@@ -293,11 +293,11 @@ class Upstream:
             for send in list(listeners.values()):
                 send(method, with_task_id(params, str(raw), name))
 
-    # What it is told on behalf of clients...
+    # Requests on behalf of clients
 
     async def watch(self, uri: str, name: str) -> None:
-        """Have it tell when a resource changes that clients know by that name."""
-        # Noted first: what it tells before it has answered counts as well.
+        """Subscribe to a resource at the server; `name` is its URI for clients."""
+        # Recorded first: an update may arrive before the response.
         self.watched.setdefault(uri, Counter())[name] += 1
         try:
             await self.client.subscribe(uri)
@@ -309,13 +309,13 @@ class Upstream:
             raise
 
     async def unwatch(self, uri: str, name: str) -> None:
-        """Take one `watch` back."""
+        """Undo one `watch`."""
         if not self._forget(uri, name):
             return
         try:
             await self.client.unsubscribe(uri)
         except MCPError as error:
-            # Nobody hears of it any more; that its server goes on telling hurts nobody.
+            # Updates that the server still sends are ignored.
             logger.debug("%r: %s", self.name, error)
 
     def _forget(self, uri: str, name: str) -> bool:
@@ -330,10 +330,10 @@ class Upstream:
         return True
 
     async def set_level(self, level: str) -> None:
-        """Have it send log messages from a level on, where it can.
+        """Set the minimum level of the server's log messages, if it has levels.
 
-        Where several clients share its session, that has the lowest level that any of
-        them wants: each message is compared with the level of its own client.
+        Clients that share a session at the server get the lowest of their levels there;
+        each message is then filtered by the level of its client.
         """
         client, profile = self.client, self.client.profile
         is_shared = self.downstream.session is None
@@ -343,7 +343,7 @@ class Upstream:
         ):
             return
         before, self._level = self._level, level
-        client.connection.log_level = level  # for each new session
+        client.connection.log_level = level  # applies to each new session
         if not has_levels:
             return
         try:
@@ -354,7 +354,7 @@ class Upstream:
                 self._level = client.connection.log_level = before
 
     async def tell_roots_changed(self) -> None:
-        """Tell it that the client's roots changed."""
+        """Notify the server that the client's roots changed."""
         try:
             await self.client.notify("notifications/roots/list_changed")
         except TransportError as error:
@@ -362,28 +362,28 @@ class Upstream:
 
 
 class RelayFeatures(ClientFeatures):
-    """What the client behind the gateway declared, and its answers, as they come."""
+    """Client features of the relay: the client's own capabilities and answers."""
 
     def __init__(self, upstream: Upstream) -> None:
         super().__init__()
         self._upstream = upstream
-        self.handle: object | None = None  # the call of the stream of a request
+        self.handle: object | None = None  # the call whose stream carries a request
 
     @property
     def extensions(self) -> frozenset[str]:
-        """The ids of the extensions that are switched on."""
+        """The ids of the extensions that the client declared."""
         declared = self._upstream.downstream.capabilities
         return frozenset(declared.get("extensions") or ())
 
     def capabilities(self, revision: Revision) -> dict[str, Any]:
-        """Return what the client behind declared, as that revision says it."""
+        """Return the client's capabilities, converted to a revision."""
         downstream = self._upstream.downstream
         return declared_again(downstream.capabilities, downstream.revision, revision)
 
     def prepare(self, method: str, params: Params, revision: Revision) -> ServerRequest:
-        """Return what asks the client behind.
+        """Return the relay of a server's request to the client.
 
-        Its call is found now: later it may no longer be known.
+        The call is looked up now, while `handle` is set and the call has not ended.
         """
         upstream = self._upstream
         call = upstream.downstream.call_of(upstream.in_flight, self.handle)
@@ -394,7 +394,7 @@ class RelayFeatures(ClientFeatures):
         return ServerRequest(ask, None, _as_it_is)
 
     def complete_elicitation(self, params: Params) -> bool:
-        """Accept the URL; the client decides on it."""
+        """Return true: only the client itself knows its open elicitations."""
         return True
 
 
@@ -405,14 +405,14 @@ def _as_it_is(answer: Any) -> dict[str, Any]:
 
 
 class RelayInbound(ClientInbound):
-    """Hands on what a server starts, with the call that it belongs to."""
+    """Relays a server's requests and notifications, with their calls."""
 
-    upstream: Upstream | None = None  # until the client is made
+    upstream: Upstream | None = None  # until the client is created
 
     def notification(
         self, method: str, params: Params, call: CallHandle | None
     ) -> None:
-        """Hand a notification to all receivers, the gateway last."""
+        """Pass a notification to all receivers, the gateway last."""
         super().notification(method, params, call)
         if self.upstream is not None:
             self.upstream.notified(method, params, call)
@@ -425,7 +425,7 @@ class RelayInbound(ClientInbound):
         reply: ReplyFn,
         call: CallHandle | None,
     ) -> None:
-        """Answer what the server asks."""
+        """Handle a server's request."""
         features: Any = self.features
         features.handle = call
         try:
@@ -441,9 +441,9 @@ class RelayConnection(Connection):
 
 
 class RelayRequests(Requests):
-    """Makes requests; their progress is passed on as it came."""
+    """Sender of requests that relays their progress notifications unchanged."""
 
-    async def _begin_with_progress(  # noqa: PLR0917 - all of `begin`'s
+    async def _begin_with_progress(  # noqa: PLR0917 - the parameters of `begin`
         self,
         channel: OpenChannel,
         method: str,
@@ -464,14 +464,14 @@ class RelayRequests(Requests):
 
 
 QUESTIONS: Final = 256
-"""Requests of a server that wait for their answers at once; people take time."""
+"""Minimum of the limit on open requests of a server: users answer slowly."""
 
 
 LISTEN_AGAIN_S: Final = 1.0
-"""The pause before a subscription that its server has ended; doubled each time."""
+"""Seconds until an ended subscription is renewed; doubled after each attempt."""
 
 LISTEN_AGAIN_MOST_S: Final = 30.0
-"""The longest such pause; a subscription that lasted longer resets it."""
+"""Maximum of this delay, which a subscription that lasted longer resets."""
 
 
 class RelayClient(Client):
@@ -506,7 +506,7 @@ class RelayClient(Client):
         await super().aclose()
 
     def _renewed(self) -> None:
-        if self._connection.serial:  # not the first one
+        if self._connection.serial:  # not the first connection
             self._upstream.renewed()
 
     def _ended(self) -> None:
@@ -514,7 +514,7 @@ class RelayClient(Client):
             self._listening = self._connection.spawn(self._listen_again(), "relay")
 
     async def _listen_again(self) -> None:
-        """Renew a subscription that the server has ended, as one that restarts does."""
+        """Renew subscriptions that the server ended, for example by a restart."""
         connection, subscriptions = self._connection, self._subscriptions
         while self.is_connected and subscriptions.needs_renewal:
             if connection.time() - self._listened_at > LISTEN_AGAIN_MOST_S:
@@ -538,36 +538,36 @@ class RelayClient(Client):
 
     @property
     def requests(self) -> Requests:
-        """Makes the requests."""
+        """The sender of requests."""
         return self._requests
 
     @property
     def profile(self) -> Profile:
-        """How requests are made now."""
+        """The negotiated properties of all requests."""
         return self._connection.profile
 
     def may_repeat(self, method: str, params: Mapping[str, Any]) -> bool | None:
-        """Return what the hints of a tool say about calling it again."""
+        """Return whether a tool's hints allow a repeated call; ``None``: unknown."""
         name = params.get("name")
         if method != "tools/call" or type(name) is not str:
             return None
         return self._may_repeat(name, None)
 
     async def hear(self, wanted: Filter) -> Filter:
-        """Have the server tell of this too; return what of it it will tell."""
+        """Subscribe to more notifications; return those that the server accepts."""
         return await self._subscriptions.add(wanted, {})
 
     async def unhear(self, wanted: Filter) -> None:
-        """Take one `hear` back."""
+        """Undo one `hear`."""
         await self._subscriptions.remove(wanted, {})
 
 
 WINDOW_S: Final = 0.05
-"""How long after one notification the next one of its kind waits for more."""
+"""Seconds after a notification during which further ones are merged."""
 
 
 class ChangeThrottle:
-    """Tells a hub of changes: the first at once, those that follow it soon as one."""
+    """Throttle of change notifications: sends the first at once, merges others."""
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
@@ -576,7 +576,7 @@ class ChangeThrottle:
         self._again: set[tuple[str, str | None]] = set()
 
     def tell(self, method: str, uri: str | None = None) -> None:
-        """Say that something changed; on the loop's thread."""
+        """Notify the hub of a change, in the event loop's thread."""
         what = method, uri
         if what in self._waiting:
             self._again.add(what)
@@ -592,7 +592,7 @@ class ChangeThrottle:
             self.tell(*what)
 
     def close(self) -> None:
-        """Say nothing more."""
+        """Stop all notifications."""
         self._is_closed = True
         for timer in self._waiting.values():
             timer.cancel()

@@ -1,7 +1,7 @@
 """Sets of connections: the servers of one session, or of one identity.
 
-A session of a client has a set of its own. Requests that stand alone share one where
-the same client asks for the same servers. `UpstreamPool` has the open sets.
+By default, each session of a client has its own set. Stateless requests of one client
+for the same servers share a set. `UpstreamPool` holds the open sets.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ __all__ = ["CLOSED", "UpstreamPool", "Upstreams", "UpstreamsBusy"]
 logger = LimitedLogger("mcpwire")
 
 CHANGES: Final = {"tools": TOOLS, "prompts": PROMPTS, "resources": RESOURCES}
-"""Capability -> what tells that the list of it is another."""
+"""Capability -> the notification that its list changed."""
 
 
 class Upstreams:
     """The connections of one session or identity.
 
-    `headers` go along with every request; a session's next request replaces them.
+    `headers` are forwarded to servers; the next request of a session replaces them.
     """
 
     def __init__(
@@ -63,23 +63,23 @@ class Upstreams:
         self.downstream = downstream
         self.headers = headers
         self.hub = Hub()
-        # In the plan's order, also those that could not be connected to.
+        # In the plan's order, including failed connections.
         self.members = {each.name: Upstream(self, each) for each in plan.servers}
         self.catalog = Catalog(self)
-        self.users = 0  # requests under way, and sessions that share it
-        self.used_at = 0.0  # when the last of them ended, by the loop's clock
-        self.sessions: set[Session] = set()  # those that share it
-        self.may_end = True  # while its client is there
+        self.users = 0  # running requests, and sessions that share the set
+        self.used_at = 0.0  # end of the last use, by the loop's clock
+        self.sessions: set[Session] = set()  # sessions that share the set
+        self.may_end = True  # whether its session may be ended for another set
         self.is_open = self.is_begun = self.is_closed = False
         self._retrying: set[asyncio.Task[None]] = set()
 
     def __repr__(self) -> str:
         return f"<Upstreams {', '.join(self.members)}>"
 
-    # Opening and closing...
+    # Opening and closing
 
     async def open(self) -> None:
-        """Connect to all of them, in parallel; call `aclose` after a failure."""
+        """Connect to all servers, in parallel; call `aclose` after a failure."""
         self.is_begun = True
         slots = asyncio.Semaphore(self.gateway.concurrency)
         tasks = [
@@ -105,13 +105,13 @@ class Upstreams:
     async def _connect(
         self, upstream: Upstream, slots: asyncio.Semaphore | None = None
     ) -> None:
-        # Attempts in the background take no slot: new servers would wait for old ones.
+        # Background attempts take no slot, so that they do not delay new servers.
         async with slots or nullcontext():
-            if not self._has(upstream):  # not any more, as others were connected to
+            if not self._has(upstream):  # removed while waiting for a slot
                 return
             try:
                 await upstream.client.connect()
-            except Exception as error:  # noqa: BLE001 - whatever it is, it is that server's
+            except Exception as error:  # noqa: BLE001 - recorded for the server
                 upstream.problem = error
                 upstream.retry_at = asyncio.get_running_loop().time() + RETRY_S
                 logger.warning(
@@ -123,16 +123,16 @@ class Upstreams:
                 )
             else:
                 upstream.problem = None
-                if not self._has(upstream):  # nobody else would ever close it
+                if not self._has(upstream):  # removed during the attempt
                     await upstream.client.aclose()
 
     def _has(self, upstream: Upstream) -> bool:
         return not self.is_closed and self.members.get(upstream.name) is upstream
 
     async def replace(self, plan: Plan) -> None:
-        """Have other servers: those that are as they were keep their connections.
+        """Replace the servers; unchanged ones keep their connections.
 
-        Listeners are told that all lists changed. A server that cannot be
+        Listeners are notified that all lists changed. A server that cannot be
         connected to is left out, whatever `on_error` says.
         """
         before, members = self.members, {}
@@ -165,7 +165,7 @@ class Upstreams:
             self.hub.tell(method)
 
     def retry(self) -> None:
-        """Try those again in the background that could not be connected to."""
+        """Retry failed connections in the background, after `RETRY_S` seconds."""
         now = asyncio.get_running_loop().time()
         for each in self.members.values():
             if each.problem is not None and each.retry_at <= now and not self.is_closed:
@@ -182,7 +182,7 @@ class Upstreams:
                     self.hub.tell(method)
 
     async def aclose(self) -> None:
-        """Close all connections, in parallel; bounded as closing a client is."""
+        """Close all connections in parallel, within the time limits of a client."""
         self.is_closed = True
         self.catalog.close()
         for task in self._retrying:
@@ -198,37 +198,37 @@ class Upstreams:
 
     @property
     def is_busy(self) -> bool:
-        """Whether closing it now would take something from a client."""
+        """Whether closing the set now would interrupt a client."""
         if self.users > 0:
             return True
         if self.downstream.session is not None:
-            # A session can be opened again: only its calls count.
+            # A session can be opened again, so that only its calls count.
             return any(each.in_flight.calls for each in self.members.values())
         return len(self.hub) > 0 or len(self.downstream.suspended) > 0
 
     def serves(self, capabilities: Mapping[str, Any]) -> bool:
-        """Tell whether requests belong here of a client that declares these.
+        """Return whether the set fits a client that declares these capabilities.
 
-        A session keeps what was declared when it opened, and what is not connected to
-        may turn out to have one.
+        A server's session keeps the capabilities that were declared when it opened; a
+        server that is not connected may turn out to have a session.
         """
         if capabilities == self.downstream.capabilities:
             return True
         revisions = (each.revision for each in self.members.values())
         return all(r is not None and r.era is Era.STATELESS for r in revisions)
 
-    # What they are together...
+    # Combined properties of the servers
 
     def ready(self) -> list[Upstream]:
-        """Return the servers with a finished handshake, in their order."""
+        """Return the servers with a completed handshake, in order."""
         return [each for each in self.members.values() if each.agreement is not None]
 
     def offering(self, capability: str) -> list[Upstream]:
-        """Return those that declared a capability, in their order."""
+        """Return the servers that declared a capability, in order."""
         return [each for each in self.members.values() if each.offers(capability)]
 
     def capabilities(self, revision: Revision) -> dict[str, Any]:
-        """Return what they can do together, as a revision says it."""
+        """Return the combined capabilities, in the form of a revision."""
         own = task_capabilities(self)
         if any(map(self.offering, self.gateway.as_tools)):
             own["tools"] = {}
@@ -237,7 +237,7 @@ class Upstreams:
         )
 
     def instructions(self) -> str | None:
-        """Return how they want to be used; the gateway's own words win."""
+        """Return the combined instructions; the gateway's own override them."""
         if self.gateway.instructions is not None:
             return self.gateway.instructions
         return merged_instructions(
@@ -247,7 +247,7 @@ class Upstreams:
         )
 
     def names_of_servers(self) -> dict[str, str]:
-        """Return what stands for servers in names, where it is not our name."""
+        """Return the servers' declared names for use in names; empty for ``"ours"``."""
         if self.gateway.server_names == "ours":
             return {}
         said = {}
@@ -261,7 +261,7 @@ class Upstreams:
         return names_of_servers(said)
 
     def status(self) -> dict[str, Any]:
-        """Return its state as JSON; no secrets."""
+        """Return the state of the set as JSON, without secrets."""
         return {
             "servers": [each.status() for each in self.members.values()],
             "collisions": self.catalog.collisions(),
@@ -276,17 +276,17 @@ CLOSED: Final = "the connections to servers were closed as they opened: try agai
 
 
 class UpstreamsBusy(HttpRefusal, InternalError):
-    """No more connections to servers can be opened now; over HTTP a 503."""
+    """Error for connections that cannot be opened at the moment; over HTTP a 503."""
 
     http_status = 503
     http_headers = (("retry-after", str(RETRY_AFTER_S)),)
 
 
 class UpstreamPool:
-    """The open sets, those of sessions and those that requests share.
+    """The open sets, those of sessions and shared ones.
 
-    At most `maximum` sets are open at once; a shared set stays open for `idle` seconds
-    without use. `close` begins to close a set, and calls `discard`.
+    At most `maximum` sets are open at once; a shared set is closed after `idle` seconds
+    without use. `close` starts closing a set, and calls `discard`.
     """
 
     def __init__(
@@ -299,14 +299,14 @@ class UpstreamPool:
         self._shared: dict[Hashable, Upstreams] = {}
         self._opening: dict[Upstreams, asyncio.Task[None]] = {}
         self._timer: asyncio.TimerHandle | None = None
-        self.touch = self._sets.touch  # for each request of a session
+        self.touch = self._sets.touch  # called for each request of a session
 
     def __len__(self) -> int:
         return len(self._sets)
 
     @property
     def shared(self) -> list[Upstreams]:
-        """The shared sets, also those that are being opened."""
+        """The shared sets, including those that are being opened."""
         return list(self._shared.values())
 
     def find(self, identity: Hashable) -> Upstreams | None:
@@ -326,7 +326,7 @@ class UpstreamPool:
         return upstreams
 
     async def open(self, upstreams: Upstreams, owner: Owner) -> None:
-        """Open a set if it is not open; callers at the same time share one attempt."""
+        """Open a set if it is not open; concurrent callers share one attempt."""
         opening = self._opening.get(upstreams)
         if opening is None:
             if upstreams.is_open:
@@ -339,7 +339,7 @@ class UpstreamPool:
             )
             self._opening[upstreams] = opening
             opening.add_done_callback(partial(self._opened, upstreams))
-        # Its callers use it already: it must not end for another set in between.
+        # Count the callers as users, so that the set is not evicted before its use.
         upstreams.users += 1
         try:
             await wait_shared(opening)
@@ -349,7 +349,7 @@ class UpstreamPool:
             raise
         finally:
             upstreams.users -= 1
-        if not upstreams.is_open:  # it ended before its callers came to use it
+        if not upstreams.is_open:  # closed before its callers could use it
             raise UpstreamsBusy(CLOSED)
 
     def _opened(self, upstreams: Upstreams, opening: asyncio.Task[None]) -> None:
@@ -363,17 +363,17 @@ class UpstreamPool:
             self.left(upstreams)
 
     def left(self, upstreams: Upstreams) -> None:
-        """Count the idle time of a shared set from now on."""
+        """Restart the idle time of a shared set."""
         self.touch(upstreams)
         loop = asyncio.get_running_loop()
         upstreams.used_at = loop.time()
         if self._timer is None:
             self._timer = loop.call_later(self._idle, self._sweep)
 
-    # The end...
+    # Eviction and closing
 
     def _make_room(self, owner: Owner) -> None:
-        """End a set for one more set of a client, if there are too many."""
+        """At the limit, evict a set for a client's new one; raise if none can end."""
         if len(self._sets) < self._maximum:
             return
         found = self._sets.to_displace(owner, self._is_idle, _may_end)
@@ -385,7 +385,7 @@ class UpstreamPool:
         return not upstreams.is_busy and upstreams not in self._opening
 
     def _end(self, upstreams: Upstreams) -> None:
-        """End a set, with the sessions that it belongs to."""
+        """Close a set, and end the sessions that use it."""
         self.discard(upstreams)
         session = upstreams.downstream.session
         for each in upstreams.sessions.copy() if session is None else (session,):
@@ -395,7 +395,7 @@ class UpstreamPool:
             self._close(upstreams)
 
     def discard(self, upstreams: Upstreams) -> None:
-        """Take a set out; an attempt to open it is cancelled."""
+        """Remove a set; cancel an attempt to open it."""
         self._sets.discard(upstreams)
         upstreams.is_open = False
         for identity, each in self._shared.items():
@@ -420,7 +420,7 @@ class UpstreamPool:
             self._timer = loop.call_at(first + self._idle, self._sweep)
 
     def close(self) -> None:
-        """Begin to close all shared sets."""
+        """Start closing all shared sets."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -429,6 +429,6 @@ class UpstreamPool:
 
 
 def _may_end(upstreams: Upstreams) -> bool:
-    # A session without `end` could not go on, nor be opened again.
+    # A session without `end` can neither be ended nor opened again.
     shared_by = upstreams.sessions
     return upstreams.may_end and all(each.end is not None for each in shared_by)
