@@ -70,13 +70,13 @@ GRAIN_S: Final = 0.005
 
 
 class CallHandle:
-    """Identifies a call to code outside it, for example to cancel it.
+    """The handle of a call for code outside it, for example to cancel it.
 
     Attributes:
         request_id: The id on the wire, set before the first byte is sent. It changes
             if a call needs more than one request (input-required rounds, re-issue).
-        on_cancel: A function to call if the call is cancelled between two requests,
-            or ``None``.
+        on_cancel: A function that cancels the task at the server, while the call waits
+            for a task; otherwise ``None``.
     """
 
     __slots__ = ("on_cancel", "request_id")
@@ -134,7 +134,7 @@ class Channel(Protocol):
 
 
 class Inbound(Protocol):
-    """Receives a peer's requests and notifications. Methods neither await nor raise."""
+    """The receiver of a peer's messages. Its methods must neither await nor raise."""
 
     def notification(
         self, method: str, params: dict[str, Any] | None, call: CallHandle | None
@@ -397,7 +397,7 @@ def is_cancelled_here() -> bool:
 
 
 async def wait_shared(future: asyncio.Future[R]) -> R:
-    """Wait for a future with other waiters; cancelling the wait does not cancel it.
+    """Wait for a shared future; cancelling the wait does not cancel the future.
 
     `asyncio.shield` is not used: since Python 3.14 it logs the future's error after a
     cancellation, but here the other waiters get it.
@@ -431,7 +431,7 @@ async def wait_at_most(seconds: float, work: Awaitable[object]) -> None:
 
 
 class BaseChannel:
-    """Base class of channels: open calls by id, their timeouts, reason of the end."""
+    """Base class of channels: keeps the open calls, their timeouts, the final error."""
 
     stats: PeerStats
 
@@ -505,7 +505,7 @@ class BaseChannel:
 
 
 class TwoWayChannel(BaseChannel):
-    """Base class of channels on one bidirectional connection: the end of calls."""
+    """Base class of channels over one bidirectional connection."""
 
     is_busy = False
     _calls: dict[int, Pending]

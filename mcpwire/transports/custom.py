@@ -250,7 +250,7 @@ class LinkChannel(Duplex):
         super().__init__(inbound, **options)
         self._link: Link | None = None
         self.at_end: Callable[[], object] | None = None
-        self._working: asyncio.Task[None] | None = None  # an eager task runs at once
+        self._working: asyncio.Task[None] | None = None  # may be read by an eager task
         self._working = self._loop.create_task(
             self._work(open_link), name="mcpwire-link"
         )
@@ -613,7 +613,7 @@ class Reverse(Custom):
     ) -> bool:
         """Accept a byte stream that the server opened; return when it has ended.
 
-        Fits `asyncio.start_server`. Returns whether a client used the connection: not
+        Fits `asyncio.start_server`. Returns whether a client used the connection; False
         if it was closed for a newer one or by `aclose`. Cancelling drops it.
         """
         return await self._accept(_StreamLink(reader, writer))

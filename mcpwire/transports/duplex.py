@@ -263,7 +263,7 @@ class Duplex(TwoWayChannel):
                 self._tell_written()
 
     def _check_unwritten(self, size: int) -> None:
-        """Raise an error if `size` more bytes are too many for a peer's queue."""
+        """Raise an error if `size` more bytes exceed the limit of unwritten bytes."""
         limit = self.limits.unwritten
         self._recount()
         unwritten = self._queued - self._written
@@ -389,7 +389,7 @@ class PipeDuplex(Duplex):
             self._stream_ended(f"reading failed: {error.strerror}", error)
             return
         if data:
-            # After the end, bytes are only read so that the peer can write and end.
+            # After the end, bytes are read and discarded, so that the peer can end.
             if self._dead is None:
                 self.receive(data)
         else:
@@ -436,7 +436,7 @@ class PipeDuplex(Duplex):
             self._writing_done()
 
     def _writing_waits(self) -> None:
-        """Wait until the operating system takes more bytes."""
+        """Resume writing when the operating system takes more bytes."""
         self._loop.add_writer(self._write_fd, self._writable)
 
     def _writing_done(self) -> None:

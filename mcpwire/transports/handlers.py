@@ -299,7 +299,7 @@ class Delivery:
 
 
 class ProgressSink:
-    """Passes progress notifications to ``on_progress(progress, total, message)``."""
+    """The progress notifications for ``on_progress(progress, total, message)``."""
 
     def __init__(
         self,

@@ -55,9 +55,9 @@ class MemoryChannel(Duplex):
             deliver(data)
 
     def deliver(self, data: bytes) -> None:
-        """Process lines of the other end, and deliver the lines written meanwhile.
+        """Process lines of the other end, and deliver the lines written in reply.
 
-        The other end's lines in reply to those are delivered in the next iteration.
+        The other end's reply to these is delivered in the next iteration.
         """
         self._is_delivering = True
         try:

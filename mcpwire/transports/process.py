@@ -1,4 +1,4 @@
-"""A child process in its own process group: start, observation and certain end.
+"""A child process in its own process group: start, exit detection, guaranteed end.
 
 ::
 
@@ -54,7 +54,7 @@ KILLED_S: Final = 1.0
 
 
 class ChildProcess:
-    """A running child; stdin and stdout are descriptors, or -1 without ownership."""
+    """A running child; stdin and stdout are descriptors, or -1 if owned elsewhere."""
 
     def __init__(
         self,
@@ -222,7 +222,7 @@ def _wait(
 
 
 def spawn(target: Stdio, tail: StderrTail) -> ChildProcess:
-    """Start a command with exact arguments, without a shell, in a new process group."""
+    """Start a command with exactly its arguments, without a shell, in its own group."""
     env, inherits = dict(target.environment()), target.stderr == "inherit"
     fds: list[int] = []
     try:

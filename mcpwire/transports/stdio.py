@@ -130,7 +130,7 @@ class StdioChannel(ChildChannel, PipeDuplex):
             self._closing.add_done_callback(self._stopped)
 
     def give_up(self, error: TransportError) -> None:
-        """Treat the server as lost; kill it at once, for a fast start of the next."""
+        """Treat the server as lost; kill it at once: waiting would delay the next."""
         self._is_given_up = True
         super().give_up(error)
 

@@ -214,10 +214,10 @@ class OpensChannel(Protocol):
     def open_channel(
         self, inbound: Inbound, limits: Limits
     ) -> Channel | Awaitable[Channel]:
-        """Open a connection; it passes the server's own messages to `inbound`.
+        """Open a connection that passes messages of the server to `inbound`.
 
         Args:
-            inbound: Gets requests, notifications and the loss, on the calling loop.
+            inbound: Gets them, and the loss of the connection, on the caller's loop.
             limits: Limits on the resources that the peer may use.
         """
 
@@ -231,7 +231,7 @@ Target: TypeAlias = "Named | Stdio | Http | InMemory | OpensChannel"
 
 @attrs.frozen
 class Opener:
-    """Opens the channels to one target, one after the other."""
+    """A factory for channels to one target, which are opened one after the other."""
 
     target: str
     """The target as one line for messages."""

@@ -130,7 +130,7 @@ class Authorizer:
                 running.leave()
 
     async def settle(self) -> None:
-        """Wait a moment for an operation without waiters, and then cancel it."""
+        """Wait `SETTLE_S` at most for an operation without waiters; then cancel it."""
         running = self._under_way()
         if running is None or running.waiters:
             return
@@ -154,7 +154,7 @@ class Authorizer:
         return was_there
 
     def _under_way(self) -> _Operation | None:
-        """Return the running operation, unless it belongs to a closed loop."""
+        """Return the running operation unless it belongs to another event loop."""
         running = self._running
         if running is None or running.task.done():
             return None
@@ -311,7 +311,7 @@ class Credential:
         if tokens.expires_at is not None:
             left = tokens.expires_at - wall_time()
             self.expires_at = monotonic() + left
-            # Half the time at most, or a short-lived token would be renewed each time.
+            # Half its time at most: a short token would be renewed for each request.
             self.renew_at = self.expires_at - (
                 min(SKEW_S, left / 2) if how != "stored" else SKEW_S
             )
@@ -518,7 +518,7 @@ class AuthSession:
 
 
 class DeadlinePauser:
-    """Pauses the deadlines and timeouts of all calls while a user logs in."""
+    """The deadlines and timeouts of calls that are paused while a user logs in."""
 
     def __init__(self) -> None:
         self.reset()

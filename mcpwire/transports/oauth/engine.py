@@ -162,7 +162,7 @@ class AuthEngine:
 
 
 class _FilteredReply:
-    """Withholds a denial if another token may help; passes on any other response.
+    """A sink that withholds a denial if another token may help; else it passes it on.
 
     With `is_last`, for the DELETE of a session, all responses are passed on. The engine
     passes the body directly to the reply, without a call of this class.

@@ -76,7 +76,7 @@ _NAMED_BY_USER: Final = ("issuer", "idp_issuer", "idp_token_endpoint")
 
 
 class Fetcher:
-    """Performs the `Fetch` steps of one operation.
+    """The HTTP client for the `Fetch` steps of one operation.
 
     The first addresses to which the server's name resolves count for the whole
     operation: they determine the networks that it may reach. Each fetch has its own

@@ -187,7 +187,7 @@ def _browser() -> webbrowser.BaseBrowser | None:
 
 
 class CallbackServer:
-    """Receives the redirect of one login on this machine.
+    """An HTTP server on this machine for the redirect of one login.
 
     The port is bound at once, so that the redirect URI stays valid; requests are
     answered only during `wait`. The port of an earlier redirect URI is used if it is

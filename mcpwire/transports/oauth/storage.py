@@ -140,7 +140,7 @@ class Storage(Protocol):
 
 
 class MemoryStorage:
-    """Keeps credentials in memory, for one process and the lifetime of this object."""
+    """A credential store in memory, for one process and the lifetime of the object."""
 
     def __init__(self) -> None:
         self._mutex = threading.Lock()
@@ -196,7 +196,7 @@ class MemoryStorage:
 
 
 class FileStorage:
-    """Keeps credentials in one SQLite file that only this user can read.
+    """A credential store in one SQLite file that only this user can read.
 
     The default is ``mcpwire/credentials.sqlite`` in the user's state folder
     (``$XDG_STATE_HOME``, else ``~/.local/state``; on macOS ``~/Library/Application
