@@ -324,8 +324,8 @@ class ProgressSink:
     async def settle(self, seconds: float | None) -> None:
         """Wait until the callback has processed all notifications of the call.
 
-        The wait is limited to `seconds` (`None`: `SETTLE_S`), because a callback that
-        hangs must not withhold the received response.
+        It takes at most `seconds`, the rest of the call's timeout (None: `SETTLE_S`): a
+        callback that hangs must not withhold the received response.
         """
         left = SETTLE_S if seconds is None else seconds
         await wait_at_most(left, self._delivery.settle())

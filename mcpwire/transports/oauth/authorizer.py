@@ -549,7 +549,7 @@ class DeadlinePauser:
         deadline: Deadline | None,
         rearm: Callable[[float], object] | None = None,
     ) -> AbstractContextManager[None]:
-        """Return a context in which logins pause a deadline; `rearm` gets its end."""
+        """Return a context that pauses a deadline during logins and calls `rearm`."""
         if deadline is None:
             return nullcontext()
         time = asyncio.get_running_loop().time
