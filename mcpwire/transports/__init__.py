@@ -1,11 +1,11 @@
-"""The asyncio shell: sockets, pipes, child processes and clocks live here.
+"""Transports on asyncio: sockets, pipes, child processes and timers.
 
-A transport performs calls (`Channel`); it is not a pipe of messages. Rules of the
-protocol stand in `mcpwire.protocol`, and nothing here repeats one.
+A transport performs calls (`Channel`); it is not a pipe of messages. The rules of the
+protocol are in `mcpwire.protocol` and are not repeated here.
 
-Public is what a transport of one's own takes: `Stream` over bytes, `Messages` over
-anything else, `Reverse` where the server connects to the client, and `Channel`,
-`Inbound`, `CallHandle` for a channel that is written whole.
+The public names are for custom transports: `Stream` for byte streams, `Messages` for
+connections that carry single messages, `Reverse` for servers that connect to the
+client, and `Channel`, `Inbound`, `CallHandle` for a complete channel of the user's.
 """
 
 from __future__ import annotations
@@ -30,5 +30,5 @@ _load, __dir__, __all__ = lazy_names(
     },
 )
 
-if not TYPE_CHECKING:  # a type checker would take any name for a public one
+if not TYPE_CHECKING:  # with __getattr__, a type checker would accept any name
     __getattr__ = _load

@@ -1,11 +1,11 @@
-"""What all transports share: `Channel` and `Inbound`, the calls that wait, and tracing.
+"""Shared parts of all transports: `Channel`, `Inbound`, pending calls and tracing.
 
-A channel is one connection (stdio), or one session or origin (HTTP). Once lost it is
-never revived; its owner opens another. It reports what the peer starts to an `Inbound`.
+A channel is one connection (stdio), or one session or origin (HTTP). A lost one is
+replaced by its owner. An `Inbound` gets the requests and notifications of the peer.
 
 `Timeouts` ends calls that are not answered in time. Its one timer is armed for the
-earliest deadline and looks at all calls when it fires, so a call that is answered in
-time neither arms nor cancels anything. While a handler of ours answers a request of the
+earliest deadline and checks all calls when it fires, so a call that is answered in
+time usually neither arms nor cancels it. While a handler answers a request of the
 peer, the deadlines of the calls that the request may belong to are paused.
 """
 
@@ -41,10 +41,10 @@ if TYPE_CHECKING:
     from mcpwire.wire.jsonrpc import RequestId
 
     NotifyFn = Callable[[str, dict[str, Any] | None], None]
-    """Takes a call's own notifications: method and params. Must not block or raise."""
+    """Receives a call's notifications (method, params). Must not block or raise."""
 
     ReplyFn = Callable[[dict[str, Any] | RPCError], None]
-    """Takes the answer to a request of the peer's; after the first it does nothing."""
+    """Sends the answer to a request of the peer; ignores all answers but the first."""
 
 __all__ = [
     "BaseChannel",
@@ -66,17 +66,17 @@ __all__ = [
 logger = logging.getLogger("mcpwire")
 
 GRAIN_S: Final = 0.005
-"""How close two looks may follow: each is at all calls, and deadlines may be many."""
+"""Minimum time between two checks of the deadlines: each check visits all calls."""
 
 
 class CallHandle:
-    """Follows one call from outside it.
+    """The handle of a call for code outside it, for example to cancel it.
 
     Attributes:
-        request_id: The id on the wire, set before the first byte leaves. It changes
-            when a call takes more than one request (input-required rounds, re-issue).
-        on_cancel: What is to be done where the call is cancelled between two requests,
-            beside waiting no longer.
+        request_id: The id on the wire, set before the first byte is sent. It changes
+            if a call needs more than one request (input-required rounds, re-issue).
+        on_cancel: A function that cancels the task at the server, while the call waits
+            for a task; otherwise ``None``.
     """
 
     __slots__ = ("on_cancel", "request_id")
@@ -87,7 +87,7 @@ class CallHandle:
 
 
 class Channel(Protocol):
-    """One connection that performs calls."""
+    """A connection that performs calls."""
 
     revision: Revision | None
     """The agreed revision; ``None`` until the handshake has decided."""
@@ -104,15 +104,15 @@ class Channel(Protocol):
     ) -> dict[str, Any]:
         """Perform a request and return the raw result object.
 
-        With `on_notification` the request asks for progress. Cancelling the task tells
-        the peer and returns at once.
+        With `on_notification` the request asks for progress. Cancelling the task
+        notifies the peer and returns at once.
 
         Raises:
             RPCError: The peer answered with an error.
-            RequestTimeout: The deadline passed; the peer was told.
-            TransportError: The connection is gone, or went while the call ran.
-            RemoteProtocolError: The answer breaks the rules.
-            LocalProtocolError: The request may not be sent; nothing was.
+            RequestTimeout: The deadline passed; the peer was notified.
+            TransportError: The connection was lost before or during the call.
+            RemoteProtocolError: The response violates the protocol.
+            LocalProtocolError: The request must not be sent; nothing was sent.
         """
 
     async def notify(
@@ -125,21 +125,21 @@ class Channel(Protocol):
         """Send a notification.
 
         Raises:
-            TransportError: The connection is gone.
-            LocalProtocolError: The notification may not be sent; nothing was.
+            TransportError: The connection is lost.
+            LocalProtocolError: The notification must not be sent; nothing was sent.
         """
 
     async def aclose(self) -> None:
-        """Close the connection and everything it holds; bounded in time."""
+        """Close the connection and release its resources; bounded in time."""
 
 
 class Inbound(Protocol):
-    """Takes what the peer starts. Nothing here awaits or raises."""
+    """The receiver of a peer's messages. Its methods must neither await nor raise."""
 
     def notification(
         self, method: str, params: dict[str, Any] | None, call: CallHandle | None
     ) -> None:
-        """A notification came; `call` where it belongs to one."""
+        """Handle a notification; `call` is the call that it belongs to, if any."""
 
     def request(
         self,
@@ -149,24 +149,24 @@ class Inbound(Protocol):
         reply: ReplyFn,
         call: CallHandle | None,
     ) -> None:
-        """A request came; `reply` takes its answer, now or later."""
+        """Handle a request; its answer is passed to `reply`, now or later."""
 
     def cancelled(self, id: RequestId) -> None:
-        """The peer gave up that request; its answer will not be sent."""
+        """Handle the cancellation of a request; its answer will not be sent."""
 
     def lost(self, error: TransportError) -> None:
-        """The connection is gone without our closing it."""
+        """Handle the loss of a connection that this side did not close."""
 
     def missed(self) -> None:
-        """Notifications may have been lost while a stream was interrupted."""
+        """Handle an interruption of a stream: notifications may have been lost."""
 
 
-# The calls that wait...
+# Pending calls
 
 
 @attrs.define(eq=False, weakref_slot=False)
 class Pending:
-    """A call of ours that waits for its answer."""
+    """A call that waits for its response."""
 
     method: str
     future: asyncio.Future[dict[str, Any]]
@@ -175,17 +175,17 @@ class Pending:
     handle: CallHandle | None
 
     end: int = 0
-    """How many bytes had been queued on its channel with its last one."""
+    """Number of bytes queued on the channel up to the end of its request."""
 
     holds: int = 0
-    """How many requests of the peer hold its deadline."""
+    """Number of the peer's requests that pause its deadline."""
 
     questions: int = 0
-    """How many requests of the peer were admitted while it waited."""
+    """Number of the peer's requests that were admitted during the call."""
 
 
 class _Timed(Protocol):
-    """What is asked of a call here: of a `Pending`, or of a reply over HTTP."""
+    """A call with a deadline: a `Pending`, or the reply to an HTTP request."""
 
     deadline: Deadline | None
     holds: int
@@ -215,7 +215,7 @@ class Timeouts:
         self.at = inf
 
     def arm(self, at: float) -> None:
-        """Let the timer fire no later than that."""
+        """Make the timer fire at that time at the latest."""
         if at < self.at:
             if self._timer is not None:
                 self._timer.cancel()
@@ -223,7 +223,7 @@ class Timeouts:
             self._timer = self._loop.call_at(at, self._look)
 
     def stop(self) -> None:
-        """Disarm the timer for good."""
+        """Disarm the timer and forget the paused deadlines."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -246,10 +246,10 @@ class Timeouts:
             self.arm(max(earliest, now + GRAIN_S))
 
     def hold(self, id: RequestId, calls: Iterable[_Timed]) -> None:
-        """Stop the deadlines of these calls until that request of the peer is answered.
+        """Pause the deadlines of these calls until the peer's request is answered.
 
-        Calls begun later are not held: the request's own handler may make one, and the
-        peer may answer it only after it has got its own answer.
+        Calls started later are not paused: the handler of the request may make one,
+        and the peer may withhold its response until the request is answered.
         """
         now = self._loop.time()
         held = self._held[id] = [call for call in calls if call.deadline is not None]
@@ -259,7 +259,7 @@ class Timeouts:
             call.deadline.pause(now, self._most)
 
     def resume(self, id: RequestId) -> None:
-        """Let the deadlines run again that were held for that request."""
+        """Resume the deadlines that were paused for that request."""
         for call in self._held.pop(id, ()):
             if call.holds:
                 self._resume(call)
@@ -267,7 +267,7 @@ class Timeouts:
                 self.arm(call.deadline.at)
 
     def release(self, call: _Timed) -> None:
-        """Let the deadline of a call that is over run again: it may span more."""
+        """Resume the deadline of a finished call: it may cover further requests."""
         while call.holds:
             self._resume(call)
 
@@ -278,10 +278,10 @@ class Timeouts:
 
 
 def admit_request(calls: Collection[T], limit: int) -> tuple[list[T], bool]:
-    """Count one more request of the peer for each call that it may belong to.
+    """Count a request of the peer for each call that it may belong to.
 
-    Returns the calls that have had as many as they may, and so must end, and whether
-    the request is answered for any other.
+    Returns the calls that have reached the limit, which must end, and whether the
+    request is to be answered: not if all calls have reached the limit.
     """
     spent = [call for call in calls if call.questions >= limit]
     if spent and len(spent) == len(calls):
@@ -291,29 +291,29 @@ def admit_request(calls: Collection[T], limit: int) -> tuple[list[T], bool]:
     return spent, True
 
 
-# Tracing...
+# Tracing
 
 
 class Trace:
-    """A user's hook for watching a connection: ``trace(event, data)``.
+    """A user's hook that observes a connection: ``trace(event, data)``.
 
     ===========  =========================================================
     ``open``     the target, as one line without secrets
     ``send``     one message, as bytes without its newline
-    ``written``  how many bytes the operating system has taken since ``open``
-    ``read``     bytes that came, as they were read
-    ``receive``  one line that came, as bytes without its newline
+    ``written``  number of bytes that the operating system has taken since ``open``
+    ``read``     received bytes, as they were read
+    ``receive``  one received line, as bytes without its newline
     ``request``  over HTTP: the head of a request, as text without secrets
-    ``response`` over HTTP: the head of an answer, as text without secrets
+    ``response`` over HTTP: the head of a response, as text without secrets
     ``agree``    the `Negotiation` that succeeded
     ``lost``     the `TransportError` that ended the connection
     ``close``    the target
     ===========  =========================================================
 
-    A message has left with the first ``written`` that counts all the bytes of the
-    messages up to it, newlines included. ``read`` comes before the ``receive`` of the
-    lines that it completes. If the peer is slow to read, ``written`` comes for what it
-    took at once, and again when nothing waits any more.
+    A message is completely written at the first ``written`` that counts all bytes of
+    the messages up to it, newlines included. ``read`` precedes the ``receive`` of the
+    lines that it completes. If the peer reads slowly, ``written`` is reported for the
+    bytes that were taken at once, and again when no bytes are queued any more.
     """
 
     def __init__(self, hook: Callable[[str, Any], Any]) -> None:
@@ -322,17 +322,17 @@ class Trace:
         self._hook = hook
 
     def __call__(self, event: str, data: Any) -> None:
-        """Call the hook; what it raises is logged."""
+        """Call the hook; log its exceptions."""
         try:
             self._hook(event, data)
         except BaseException as error:
-            # A hook may have asked for the result of something cancelled.
+            # CancelledError: the hook may read the result of a cancelled future.
             if not isinstance(error, (Exception, asyncio.CancelledError)):
                 raise
             logger.exception("trace hook %r raised", self._hook)
 
     def watching(self, opener: Opener) -> Opener:
-        """Return an opener that watches its channels."""
+        """Return an opener whose channels report their events to the hook."""
         open_it, legacy = opener.open, opener.open_legacy
         return attrs.evolve(
             opener,
@@ -348,26 +348,26 @@ class Trace:
         return channel
 
 
-# Connections after a fork...
+# Connections after a fork
 
-# A forked process holds the same pipe ends and the same epoll instance. Writing to the
-# one would corrupt the parent's session, changing the other would make the parent deaf,
-# and what runs at its exit would kill the parent's servers. So in the forked process
-# every connection lets go of its descriptors at once, and refuses calls.
+# A forked process shares pipes and the epoll instance with its parent. Writing to a
+# pipe would corrupt the parent's session, changing the epoll instance would stop the
+# parent's reading, and exit functions would kill the parent's servers. Therefore all
+# connections of the forked process close their descriptors at once and refuse calls.
 
 
 class Forkable(Protocol):
-    """Something that must not be used, or ended, by a forked process."""
+    """An object that a forked process must not use or end."""
 
     def forked(self) -> None:
-        """Let go, in the forked process, without touching what is still shared."""
+        """Release its resources in the forked process; leave shared state unchanged."""
 
 
 _held: WeakSet[Forkable] = WeakSet()
 
 
 def let_go_after_fork(held: Forkable) -> None:
-    """Have `held.forked()` called in every process forked off this one."""
+    """Register `held.forked()` to be called in every process forked from this one."""
     _held.add(held)
 
 
@@ -382,7 +382,7 @@ if hasattr(os, "register_at_fork"):  # Windows has no fork
 
 
 def runs_here(loop: asyncio.AbstractEventLoop | None = None) -> bool:
-    """Tell whether this thread runs that loop; ``None``: any loop."""
+    """Return whether this thread runs that loop; ``None``: any loop."""
     try:
         running = asyncio.get_running_loop()
     except RuntimeError:
@@ -391,16 +391,16 @@ def runs_here(loop: asyncio.AbstractEventLoop | None = None) -> bool:
 
 
 def is_cancelled_here() -> bool:
-    """Tell whether the running task is cancelled itself, not only what it awaits."""
+    """Return whether the running task itself is cancelled, not only its awaitable."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
 
 async def wait_shared(future: asyncio.Future[R]) -> R:
-    """Wait for a future that others may wait for too; cancelling this leaves it alone.
+    """Wait for a shared future; cancelling the wait does not cancel the future.
 
-    What fails after that concerns the others: `asyncio.shield` has it logged, from
-    Python 3.14 on.
+    `asyncio.shield` is not used: since Python 3.14 it logs the future's error after a
+    cancellation, but here the other waiters get it.
     """
     try:
         if not future.done():
@@ -417,21 +417,21 @@ async def wait_shared(future: asyncio.Future[R]) -> R:
                 future.remove_done_callback(wake)
         return future.result()
     finally:
-        del future  # its error holds this frame, and must not be held by it
+        del future  # its error refers to this frame: avoid a reference cycle
 
 
 async def wait_at_most(seconds: float, work: Awaitable[object]) -> None:
-    """Await that for so many seconds at most; then it is cancelled."""
+    """Await `work` for at most that many seconds, then cancel it."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await work
 
 
-# Channels...
+# Channels
 
 
 class BaseChannel:
-    """What every channel keeps: its calls by their ids, their time, how it ended."""
+    """Base class of channels: keeps the open calls, their timeouts, the final error."""
 
     stats: PeerStats
 
@@ -460,15 +460,15 @@ class BaseChannel:
 
     @property
     def lost(self) -> TransportError | None:
-        """Why it takes no more calls; ``None`` while it does."""
+        """The error that ended the channel; ``None`` while it is open."""
         return self._dead
 
     def cancel(self, handle: CallHandle, reason: str = "cancelled") -> bool:
-        """End the call with that handle; return whether there was one to end."""
+        """End the call with that handle; return whether there was one."""
         id = handle.request_id
         call = self._calls.get(id) if type(id) is int else None
-        # By handle and not by id alone: a handle keeps that of a call on a connection
-        # before this one, which may be somebody else's here.
+        # The id is not enough: a handle may keep the id of a call on an earlier
+        # connection, and another call may have the same id here.
         return call is not None and call.handle is handle and self.cancel_id(id, reason)
 
     def cancel_id(self, id: RequestId | None, reason: str = "cancelled") -> bool:
@@ -480,7 +480,7 @@ class BaseChannel:
         raise NotImplementedError
 
     def _refusal(self) -> MCPError:
-        """Say why nothing can be sent."""
+        """Return the error that says why no message can be sent."""
         if self._is_forked:
             return LocalProtocolError(
                 "this connection belongs to the process that this one was forked from; "
@@ -494,18 +494,18 @@ class BaseChannel:
         return self._closed_error(sent=False)
 
     def _closed_error(self, *, sent: bool) -> TransportError:
-        """Build the error for a call that can get no answer."""
+        """Return the error for a call that cannot get a response any more."""
         raise NotImplementedError
 
     def forked(self) -> None:
-        """Refuse every use: this process was forked off the one that connected."""
+        """Refuse every use: the connection belongs to the parent process."""
         self._closed_by_us = self._is_forked = True
         if self._dead is None:
             self._dead = TransportError("left to the parent", target=self.target)
 
 
 class TwoWayChannel(BaseChannel):
-    """How calls end on one connection that goes both ways, and how it ends itself."""
+    """Base class of channels over one bidirectional connection."""
 
     is_busy = False
     _calls: dict[int, Pending]
@@ -522,20 +522,20 @@ class TwoWayChannel(BaseChannel):
         self._is_abandoned = False
 
     def open_server_stream(self, *, wanted: bool) -> None:
-        """Do nothing: what the server says unasked comes on the same stream."""
+        """Do nothing: the server's own messages arrive on the same stream."""
 
     def when_server_stream_known(self, tell: Callable[[], object]) -> float:
-        """Return no seconds: it can say it already."""
+        """Return zero seconds to wait: the server can always send messages."""
         del tell
         return 0.0
 
-    # How a call ends...
+    # End of a call
 
     def _give_up(self, id: int, reason: str) -> None:
-        """Tell the peer that nobody waits for an answer any more."""
+        """Notify the peer of the end of a call; do nothing by default."""
 
     def _end_call(self, id: int, call: Pending, error: MCPError, reason: str) -> None:
-        """End a call of ours without an answer."""
+        """End a call without a response."""
         self._give_up(id, reason)
         self.failed(call, error)
 
@@ -566,7 +566,7 @@ class TwoWayChannel(BaseChannel):
         self._end_call(id, call, error, "timeout")
 
     def _admit(self) -> bool:
-        """Tell whether a request of the server is answered, and end spent calls."""
+        """Return whether to answer a server's request; end the calls at the limit."""
         from mcpwire.protocol.peer import TOO_MANY
 
         limit = self.limits.questions
@@ -578,14 +578,14 @@ class TwoWayChannel(BaseChannel):
         return is_admitted
 
     def withdrawn(self, id: RequestId) -> None:
-        """Tell that the peer gave up a request."""
+        """Handle the cancellation of a request by the peer."""
         self._timeouts.resume(id)
         self._inbound.cancelled(id)
 
     def _progressed(
         self, method: str, params: dict[str, Any] | None, call: Pending
     ) -> bool:
-        """Hand a call's own notification to it; tell whether the call takes any."""
+        """Pass a notification to its call; return whether the call has a callback."""
         if self.reset_on_progress and call.deadline is not None:
             call.deadline.extend(self._loop.time())
         if call.on_notification is None:
@@ -593,10 +593,10 @@ class TwoWayChannel(BaseChannel):
         call.on_notification(method, params)
         return True
 
-    # How all end...
+    # End of the connection
 
     def _lose(self, error: TransportError, cause: BaseException | None = None) -> None:
-        """End every call; each gets an error of its own, none waits on."""
+        """End the channel and all its calls, each with its own error object."""
         if self._dead is not None:
             return
         error.__cause__ = cause = cause or error.__cause__
@@ -611,18 +611,18 @@ class TwoWayChannel(BaseChannel):
             self._inbound.lost(error)
 
     def _end_calls(self) -> list[Pending]:
-        """Take no more answers; return the calls that got none."""
+        """Stop accepting responses; return the open calls."""
         return list(self._calls.values())
 
     def _was_sent(self, call: Pending) -> bool:
-        """Tell whether the peer may have got a call."""
+        """Return whether the peer may have received a call."""
         del call
         return True
 
     def _closed_error(
         self, *, sent: bool = True, cause: BaseException | None = None
     ) -> ConnectionClosed:
-        """Build the error for one call; subclasses add what they know."""
+        """Return the error for one call; subclasses add details."""
         why = "closed by this side" if self._closed_by_us else "the peer closed it"
         if cause is not None:
             why = str(cause)
@@ -635,13 +635,13 @@ class TwoWayChannel(BaseChannel):
         )
 
     def give_up(self, error: TransportError) -> None:
-        """Take the connection for lost, though it has not ended by itself."""
+        """Treat the connection as lost although it has not ended."""
         self._lose(error)
 
     async def aclose(self) -> None:
         """Close the connection, bounded in time; open calls get `ConnectionClosed`.
 
-        Cancelling it leaves the closing under way; call it again to wait for its end.
+        Cancellation does not stop the closing; call it again to wait for the end.
         """
         self._closed_by_us = True
         self._lose(self._closed_error())
@@ -649,11 +649,11 @@ class TwoWayChannel(BaseChannel):
             await wait_shared(self._closing)
 
     def abandon(self) -> None:
-        """Let go of the connection now, from anywhere: a finaliser cannot wait."""
+        """End the connection at once, from any thread: a finaliser cannot wait."""
         self._closed_by_us = self._is_abandoned = True
         abandoned = TransportError("abandoned", target=self.target)
         if not self._loop.is_closed():
-            self._lose(abandoned)  # for waiting callers, maybe in other threads
+            self._lose(abandoned)  # wakes callers, which may wait in other threads
         elif self._dead is None:
             self._dead = abandoned
         self._timeouts.stop()

@@ -1,7 +1,7 @@
-"""Adapts a channel written by a user to what clients need of a channel.
+"""Adapter that gives a user's channel the further members that clients need.
 
-A `Channel` has four members. Whatever it does with them, each call ends here: when its
-deadline passes, when it is cancelled, and when the connection is lost.
+A `Channel` has four members. Whatever it does in a call, the adapter ends the call at
+its deadline, when it is cancelled, and when the connection is lost.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ __all__ = ["ChannelAdapter", "name_of"]
 logger = logging.getLogger("mcpwire")
 
 END_S = 2.0
-"""How long a user's channel may take to end a call, and to close."""
+"""Time that a user's channel has to end its calls, and again to close."""
 
 
 class ChannelAdapter(TwoWayChannel):
-    """A user's `Channel`, with the members that clients need beside those."""
+    """A user's `Channel` with the further members that clients need."""
 
     def __init__(self, inbound: Inbound, target: Any, limits: Limits) -> None:
         self.stats = PeerStats()
@@ -76,7 +76,7 @@ class ChannelAdapter(TwoWayChannel):
     def _failure(
         self, what: str, error: BaseException, kind: type[TransportError]
     ) -> MCPError:
-        """Return what a user's code raised as an error of ours."""
+        """Return an exception of a user's code as an `MCPError`."""
         if isinstance(error, MCPError):
             return error
         failure = kind(f"{what}: {type(error).__name__}: {error}", target=self.target)
@@ -96,24 +96,24 @@ class ChannelAdapter(TwoWayChannel):
 
     @property
     def bytes_sent(self) -> int:
-        """Bytes sent, where the channel counts them."""
+        """Number of sent bytes; zero if the channel does not count them."""
         return int(getattr(self._channel, "bytes_sent", 0))
 
     @property
     def bytes_received(self) -> int:
-        """Bytes received, where the channel counts them."""
+        """Number of received bytes; zero if the channel does not count them."""
         return int(getattr(self._channel, "bytes_received", 0))
 
     @property
     def session_id(self) -> str | None:
-        """What the server calls the session, where the channel knows."""
+        """The server's id of the session, if the channel has a ``session_id``."""
         id: str | None = getattr(self._channel, "session_id", None)
         return id
 
     def watch(self, trace: object) -> None:
-        """Do nothing: which bytes there are is the channel's own affair."""
+        """Do nothing: the adapter does not see the bytes of the channel."""
 
-    # Calls...
+    # Calls
 
     async def call(
         self,
@@ -132,7 +132,7 @@ class ChannelAdapter(TwoWayChannel):
         call = Pending(method, future, deadline, on_notification, handle)
         self.requests_sent = id = self.requests_sent + 1
         self._calls[id] = call
-        # In a task of its own: the channel may not end when it is cancelled.
+        # In a separate task, because the channel may ignore a cancellation.
         performing = self._perform(call, params, headers)
         task = self._loop.create_task(performing, name=f"mcpwire-{method}")
         self._running.add(task)
@@ -152,7 +152,7 @@ class ChannelAdapter(TwoWayChannel):
         params: dict[str, Any] | None,
         headers: Mapping[str, str] | None,
     ) -> None:
-        """Wake the caller with what the channel makes of the call."""
+        """Run the call on the channel; pass the result or the error to the caller."""
         method = call.method
         hears = None if call.on_notification is None else partial(self._notified, call)
         try:
@@ -182,7 +182,7 @@ class ChannelAdapter(TwoWayChannel):
             self.failed(call, RemoteProtocolError(f"{method}: {why}"))
 
     async def _ready(self) -> Channel:
-        """Return the channel, once it is open."""
+        """Wait until the channel is open, and return it."""
         if self._channel is None:
             assert self._opening is not None
             await asyncio.wait([self._opening])
@@ -239,7 +239,7 @@ class ChannelAdapter(TwoWayChannel):
                 return True
         return False
 
-    # What the server starts...
+    # Requests of the server
 
     def requested(
         self,
@@ -249,7 +249,7 @@ class ChannelAdapter(TwoWayChannel):
         reply: ReplyFn,
         call: CallHandle | None,
     ) -> None:
-        """Hand a request of the server's on, with the function that answers it once."""
+        """Pass a request of the server on, with a function that answers it once."""
         is_answered = False
 
         def answer(outcome: dict[str, Any] | RPCError) -> None:
@@ -267,7 +267,7 @@ class ChannelAdapter(TwoWayChannel):
         self._timeouts.hold(id, self._calls.values())
         self._inbound.request(id, method, params, answer, call)
 
-    # The end...
+    # End of the connection
 
     def _lose(self, error: TransportError, cause: BaseException | None = None) -> None:
         if self._dead is None:
@@ -278,7 +278,7 @@ class ChannelAdapter(TwoWayChannel):
                 )
 
     async def _close(self) -> None:
-        """Let the channel end its calls, then close it; each bounded in time."""
+        """Cancel the calls of the channel, then close it; each bounded in time."""
         if self._opening is not None:
             self._opening.cancel()
         if self._running:
@@ -295,7 +295,7 @@ class ChannelAdapter(TwoWayChannel):
 
 
 class _Inbound:
-    """Takes what the channel tells, and counts it."""
+    """The `Inbound` of the channel: counts messages and passes them on."""
 
     def __init__(self, adapter: ChannelAdapter, inbound: Inbound) -> None:
         self._adapter = adapter

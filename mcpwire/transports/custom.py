@@ -1,10 +1,10 @@
-"""Targets with connections that users bring: `Stream`, `Messages` and `Reverse`.
+"""Targets with connections that users provide: `Stream`, `Messages` and `Reverse`.
 
-The server of a `Reverse` stands behind a firewall, in a browser or on a phone, and
-dials out to its client. Requests and answers go as ever.
+The server of a `Reverse` runs behind a firewall, in a browser or on a phone, and
+connects to its client. The roles in the protocol do not change.
 
-2026-07-28 basic/transports, "Custom Transports": over a byte stream the framing is that
-of stdio; whatever carries messages carries the same JSON texts, one by one.
+2026-07-28 basic/transports, "Custom Transports": a byte stream has the framing of
+stdio; a connection of single messages carries the same JSON texts, one per message.
 """
 
 from __future__ import annotations
@@ -48,41 +48,41 @@ FORMS: Final[dict[str, Callable[[bytes], Any]]] = {
     "text": bytes.decode,
     "dict": loads,
 }
-"""What a message may be handed over as, and how it is made of its line."""
+"""Functions that convert a line to each form of a message."""
 
 
 class Link:
-    """A user's end of a connection; subclasses move the bytes."""
+    """A user's connection; subclasses read and write the bytes."""
 
-    has_ended = False  # whether it is known, without reading, that nothing will come
+    has_ended = False  # whether the end of the input is known without reading
 
     def __init__(self) -> None:
-        self.over = asyncio.Event()  # set when nothing of it is used any more
-        self.failed: FailedFn = lambda *_: None  # for what reading does not show
-        self.drained: Callable[[], object] = lambda: None  # nothing waits any more
+        self.over = asyncio.Event()  # set when the connection is not used any more
+        self.failed: FailedFn = lambda *_: None  # called for errors outside of `read`
+        self.drained: Callable[[], object] = lambda: None  # called when all is sent
 
     async def read(self) -> bytes | None:
-        """Return the bytes that came next; ``None`` at the end."""
+        """Return the next received bytes; ``None`` at the end."""
         raise NotImplementedError
 
     def write(self, data: bytes) -> None:
-        """Pass whole lines on, now or later; must not raise."""
+        """Send complete lines, now or later; must not raise."""
         raise NotImplementedError
 
     @property
     def waiting(self) -> int:
-        """How many bytes were written that nobody has taken yet."""
+        """Number of written bytes that are not sent yet."""
         raise NotImplementedError
 
     async def flush(self) -> None:
-        """Wait until what waits was passed on; may take for ever."""
+        """Wait until all written bytes are sent; may never end."""
 
     async def close(self) -> None:
-        """Close it; may take for ever."""
+        """Close the connection; may never end."""
         raise NotImplementedError
 
     def abort(self) -> None:
-        """Let go at once."""
+        """Drop the connection at once, without sending queued bytes."""
         raise NotImplementedError
 
 
@@ -100,7 +100,7 @@ class _StreamLink(Link):
         return await self._reader.read(READ_BYTES) or None
 
     def write(self, data: bytes) -> None:
-        if not self._writer.is_closing():  # then reading says why
+        if not self._writer.is_closing():  # else reading reports the reason
             self._writer.write(data)
 
     @property
@@ -108,11 +108,11 @@ class _StreamLink(Link):
         return self._writer.transport.get_write_buffer_size()
 
     @property
-    def has_ended(self) -> bool:  # type: ignore[override]  # it is asked for here
+    def has_ended(self) -> bool:  # type: ignore[override]  # an attribute in Link
         return self._reader.at_eof() or self._writer.is_closing()
 
     async def close(self) -> None:
-        self._writer.close()  # bytes that wait leave first, if the peer reads
+        self._writer.close()  # sends the queued bytes first, if the peer reads
         with contextlib.suppress(OSError):
             await self._writer.wait_closed()
 
@@ -121,7 +121,7 @@ class _StreamLink(Link):
 
 
 class _MessageLink(Link):
-    """Functions that send and receive one message each."""
+    """A connection of single messages, with functions that send and receive one."""
 
     def __init__(
         self, send: SendFn, receive: ReceiveFn, close: CloseFn | None, form: str
@@ -154,7 +154,7 @@ class _MessageLink(Link):
         try:
             while self._leaving:
                 line = self._leaving.popleft()
-                # The peer may have it from now on, so it is not unsent any more.
+                # From now on the peer may have the line, so it counts as sent.
                 self._waiting -= len(line) + 1
                 outcome = self._send(self._form(line))
                 if inspect.isawaitable(outcome):
@@ -203,10 +203,10 @@ class _MessageLink(Link):
 
 
 async def shut(link: Link, *, politely: bool, grace: float) -> None:
-    """Close a link, politely with what waits passed on before.
+    """Close a link; with `politely`, flush it before.
 
-    Each of the two takes so many seconds at most, so that what hangs in the one does
-    not keep the other from being done.
+    Flushing and closing take at most `grace` seconds each, so that the link is closed
+    even if flushing hangs.
     """
     try:
         if politely:
@@ -220,7 +220,7 @@ async def shut(link: Link, *, politely: bool, grace: float) -> None:
 
 
 def _line_of(message: Any) -> bytes:
-    """Return a message as one line."""
+    """Return a user's message as one line of JSON."""
     if isinstance(message, dict | list):
         return encode_line(message)
     if isinstance(message, str):
@@ -230,15 +230,15 @@ def _line_of(message: Any) -> bytes:
             "a message is a dict, a str, bytes, or None at the end, "
             f"got a {type(message).__name__}"
         )
-    # JSON may have several lines: a carriage return is white space as a newline is.
+    # A JSON text may have newlines; as white space, a carriage return is equivalent.
     return bytes(message).replace(b"\n", b"\r") + b"\n"
 
 
 class LinkChannel(Duplex):
-    """A connection over a `Link`.
+    """A channel over a `Link`.
 
-    `at_end` is called in place of taking the connection for lost: a server answers what
-    it was asked before.
+    If `at_end` is set, it is called at the end of the input and the connection is not
+    lost: a server still answers the requests that it has received.
     """
 
     def __init__(
@@ -250,13 +250,13 @@ class LinkChannel(Duplex):
         super().__init__(inbound, **options)
         self._link: Link | None = None
         self.at_end: Callable[[], object] | None = None
-        self._working: asyncio.Task[None] | None = None  # an eager one runs at once
+        self._working: asyncio.Task[None] | None = None  # may be read by an eager task
         self._working = self._loop.create_task(
             self._work(open_link), name="mcpwire-link"
         )
         self._working.add_done_callback(self._worked)
 
-    # Opening and reading...
+    # Opening and reading
 
     async def _work(self, open_link: Callable[[], Awaitable[Link]]) -> None:
         try:
@@ -265,7 +265,7 @@ class LinkChannel(Duplex):
             self._lose(self._opening_error(error), error)
             return
         if self._dead is not None:
-            # It came too late, for a function that would not be cancelled.
+            # The user's function ignored its cancellation: the link comes too late.
             await shut(link, politely=False, grace=self.limits.close_grace)
             return
         self._link = link
@@ -279,7 +279,7 @@ class LinkChannel(Duplex):
                     self._ended()
                     return
                 self._loop.call_soon(self._take, data)
-                # In the order in which it came, and never faster than it is taken in.
+                # Keeps the order, and does not read faster than lines are processed.
                 await asyncio.sleep(0)
         except Exception as error:  # noqa: BLE001 - a user's connection
             self._failed("receiving failed", error)
@@ -294,7 +294,7 @@ class LinkChannel(Duplex):
         if self.at_end is None:
             self._lose(TransportError("the peer closed it", target=self.target))
             return
-        self.receive(b"\n")  # the end ends the last line
+        self.receive(b"\n")  # the end of the input also ends the last line
         self.at_end()
 
     def _opening_error(self, error: Exception) -> TransportError:
@@ -305,16 +305,16 @@ class LinkChannel(Duplex):
         return ConnectError(why, target=self.target, errno=errno)
 
     def _worked(self, task: asyncio.Task[None]) -> None:
-        # A user's function may let a cancellation of its own out.
+        # A user's function may raise CancelledError itself.
         if task.cancelled() and self._dead is None:
             why = "opening or receiving was cancelled"
             self._lose(TransportError(why, target=self.target))
 
-    # Writing...
+    # Writing
 
     def _write(self, data: bytes) -> None:
         if self._link is None:
-            self._gathered.append(data)  # until it is open
+            self._gathered.append(data)  # written when the link is open
         else:
             self._link.write(data)
             self._recount()
@@ -324,7 +324,7 @@ class LinkChannel(Duplex):
             super()._flush()
 
     def _recount(self) -> None:
-        """Count what the link has passed on by now."""
+        """Count the bytes that the link has sent."""
         waiting = sum(map(len, self._gathered))
         if self._link is not None:
             waiting += self._link.waiting
@@ -333,7 +333,7 @@ class LinkChannel(Duplex):
     def _failed(self, what: str, error: Exception) -> None:
         self._lose(TransportError(f"{what}: {_word(error)}", target=self.target), error)
 
-    # The end...
+    # End of the connection
 
     def _lose(self, error: TransportError, cause: BaseException | None = None) -> None:
         if self._dead is not None:
@@ -345,7 +345,7 @@ class LinkChannel(Duplex):
         )
 
     async def _close(self, *, politely: bool) -> None:
-        """End reading and writing, and close; each within `Limits.close_grace`."""
+        """Stop reading, flush and close; each within `Limits.close_grace`."""
         working, grace = self._working, self.limits.close_grace
         if working is not None and not working.done():
             working.cancel()
@@ -356,7 +356,7 @@ class LinkChannel(Duplex):
             await shut(self._link, politely=politely, grace=grace)
 
     def abandon(self) -> None:
-        """Let go now, from anywhere, without a loop to wait on."""
+        """Drop the connection at once, from any thread, without waiting."""
         super().abandon()
         if self._loop.is_closed():
             return
@@ -369,16 +369,16 @@ class LinkChannel(Duplex):
 
 
 def _word(error: Exception) -> str:
-    """Return an error as a few words that are never empty."""
+    """Return the type and the text of an error; the result is never empty."""
     name, text = type(error).__name__, str(error)
     return f"{name}: {text}" if text else name
 
 
-# Targets...
+# Targets
 
 
 class Custom:
-    """A target with a connection of the user's; subclasses open its `Link`."""
+    """Base class of targets with a user's connection; subclasses open the `Link`."""
 
     name: str
 
@@ -389,13 +389,13 @@ class Custom:
         return f"<{type(self).__name__} {self.name!r}>"
 
     def open_channel(self, inbound: Inbound, limits: Limits) -> Channel:
-        """Begin to open a connection and return it; clients call this."""
+        """Start opening a connection and return its channel; called by clients."""
         channel = LinkChannel(inbound, self.open_link, limits=limits, target=self.name)
         # To pyright, a property does not fit the attribute of a protocol.
         return cast("Channel", channel)
 
     async def open_link(self) -> Link:
-        """Open what the channel reads and writes."""
+        """Open the link that the channel reads and writes."""
         raise NotImplementedError
 
 
@@ -411,12 +411,12 @@ class Stream(Custom):
 
     Args:
         open: An async function without parameters that opens an asyncio reader and
-            writer, once for each connection. Or a pair of them that is open already:
-            then there is one connection, and none after it.
-        name: What error messages call it.
+            writer, once for each connection. Or an open pair of a reader and a writer,
+            which serves one connection only.
+        name: The name of the target in error messages.
 
     Raises:
-        ValueError: `open` is neither.
+        ValueError: `open` is neither a function nor a pair.
     """
 
     def __init__(
@@ -439,11 +439,11 @@ class Stream(Custom):
         *,
         ssl: ssl.SSLContext | bool | None = None,
     ) -> Stream:
-        """Return the target behind a TCP port.
+        """Return a target that connects to a TCP port.
 
         Args:
-            host: Its name or address.
-            port: Its number.
+            host: The name or address of the host.
+            port: The number of the port.
             ssl: The context for TLS, or ``True`` for the system's; ``None``: no TLS.
         """
 
@@ -455,7 +455,7 @@ class Stream(Custom):
 
     @classmethod
     def unix(cls, path: str | PathLike[str]) -> Stream:
-        """Return the target behind a Unix socket."""
+        """Return a target that connects to a Unix socket."""
 
         async def connect() -> Pair:
             return await asyncio.open_unix_connection(path)
@@ -463,7 +463,7 @@ class Stream(Custom):
         return cls(connect, name=f"unix:{path}")
 
     async def open_link(self) -> Link:
-        """Open the stream, or take the one that was given."""
+        """Open the stream, or use the given pair."""
         opened = self._open
         if callable(opened):
             return _StreamLink(*await opened())
@@ -474,7 +474,7 @@ class Stream(Custom):
 
 
 class Messages(Custom):
-    """A server behind anything that carries one message at a time, both ways.
+    """A server behind any connection that carries single messages both ways.
 
     ::
 
@@ -487,21 +487,21 @@ class Messages(Custom):
 
         client = mcpwire.Client(mcpwire.Messages(open=open, name="example.com"))
 
-    With `send` and `receive` there is one connection and none after it; `open` opens
-    one after the other. Each message is sent once the one before it has been.
+    `send` and `receive` serve one connection only; `open` opens a new one each time.
+    Messages are sent one after the other.
 
     Args:
-        send: Takes one message. What it awaits holds the next one back; what it raises
-            ends the connection.
+        send: A plain or async function that sends one message. The next message waits
+            until it has returned; an exception ends the connection.
         receive: An async function that returns one message: a ``dict``, ``str`` or
             bytes. ``None``, `EOFError` and `StopAsyncIteration` are the end.
         open: An async function that returns `Messages` with `send` and `receive`.
-        close: Called once when the connection is over; plain or async.
-        form: What `send` takes: ``"bytes"``, ``"text"`` or ``"dict"``.
-        name: What error messages call it.
+        close: A plain or async function, called once after the connection has ended.
+        form: The type of sent messages: ``"bytes"``, ``"text"`` or ``"dict"``.
+        name: The name of the target in error messages.
 
     Raises:
-        ValueError: It is not said how to send and receive, or `form` is unknown.
+        ValueError: The functions do not fit together, or `form` is unknown.
     """
 
     def __init__(
@@ -529,7 +529,7 @@ class Messages(Custom):
         self._is_used = False
 
     async def open_link(self) -> Link:
-        """Open the connection, or take the one that was given."""
+        """Open the connection, or use the given functions."""
         if self._open is not None:
             opened: Any = await self._open()
             if not isinstance(opened, Messages):
@@ -554,7 +554,7 @@ def _used(name: str, instead: str) -> ConnectError:
 
 
 class Reverse(Custom):
-    """A server that connects to us; a target for clients, groups and gateways.
+    """A server that connects to its client; a target for clients, groups and gateways.
 
     ::
 
@@ -563,16 +563,16 @@ class Reverse(Custom):
         async with mcpwire.Client(laptop) as client:  # waits for it to connect
             ...
 
-    Opening a connection takes the one that waits longest, or waits until one comes. A
-    connection that was lost is replaced by the next one that comes. All of it happens
-    on one event loop.
+    A client takes the accepted connection that has waited longest, or waits for the
+    next one. It replaces a lost connection in the same way. All of this must run on
+    one event loop.
 
     Args:
-        timeout: How long to wait for the other side, in seconds; ``None``: as long as
+        timeout: How long to wait for a connection, in seconds; ``None``: as long as
             the client's `connect_timeout` allows.
-        backlog: How many connections may wait for a client. With one more, the one
-            that waits longest makes way: it may be gone without our knowing.
-        name: What error messages call it.
+        backlog: How many connections may wait for a client. If another one arrives,
+            the oldest is closed: it may have been lost without notice.
+        name: The name of the target in error messages.
 
     Raises:
         ValueError: The timeout is not above zero, or the backlog is below one.
@@ -591,30 +591,30 @@ class Reverse(Custom):
         self._timeout = check_timeout(timeout)
         self._backlog = backlog
         self._waiting: deque[Link] = deque()
-        self._wanted = 0  # clients that wait
+        self._wanted = 0  # number of waiting clients
         self._has_come = asyncio.Event()
         self._used: set[Link] = set()
         self._is_closed = False
 
     @property
     def waiting(self) -> int:
-        """How many connections wait for a client."""
+        """Number of connections that wait for a client."""
         return len(self._waiting)
 
     @property
     def connected(self) -> int:
-        """How many connections are in use."""
+        """Number of connections in use."""
         return len(self._used)
 
-    # The side that connects...
+    # Accepting connections
 
     async def accept(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> bool:
-        """Take a byte stream that the other side opened; return when it is over.
+        """Accept a byte stream that the server opened; return when it has ended.
 
-        It fits `asyncio.start_server`. Returns whether a client used it: not where it
-        made way for others, or this was closed. Cancelling it drops the connection.
+        Fits `asyncio.start_server`. Returns whether a client used the connection; False
+        if it was closed for a newer one or by `aclose`. Cancelling drops it.
         """
         return await self._accept(_StreamLink(reader, writer))
 
@@ -626,12 +626,12 @@ class Reverse(Custom):
         close: CloseFn | None = None,
         form: str = "bytes",
     ) -> bool:
-        """Take a connection of single messages, as `accept` takes a stream.
+        """Accept a connection of single messages, as `accept` does a byte stream.
 
         The parameters are those of `Messages`.
 
         Raises:
-            ValueError: One of them is wrong.
+            ValueError: A parameter is invalid.
         """
         messages = Messages(send, receive, close=close, form=form, name=self.name)
         return await self._accept(await messages.open_link())
@@ -657,16 +657,16 @@ class Reverse(Custom):
                 self._waiting.remove(link)
         return was_used
 
-    # The client...
+    # Opening by a client
 
     async def open_link(self) -> Link:
-        """Return a connection that waits, or the next that comes.
+        """Return the oldest waiting connection, or wait for the next one.
 
         Raises:
-            ConnectError: Nobody connected in time, or this was closed.
+            ConnectError: No server connected in time, or this target was closed.
         """
         if not self._wanted:
-            self._has_come = asyncio.Event()  # it belongs to the loop that runs now
+            self._has_come = asyncio.Event()  # belongs to the running loop
         self._wanted += 1
         try:
             async with asyncio.timeout(self._timeout):
@@ -694,9 +694,9 @@ class Reverse(Custom):
         raise ConnectError(f"{self.name} was closed", target=self.name)
 
     async def aclose(self) -> None:
-        """Take no more connections, and close those that wait for a client.
+        """Refuse further connections, and close those that wait for a client.
 
-        Those in use stay until their clients close them.
+        Connections in use stay open until their clients close them.
         """
         self._is_closed = True
         self._has_come.set()
@@ -711,5 +711,5 @@ class Reverse(Custom):
 
 
 async def _refuse(link: Link) -> None:
-    """Close a connection that no client has used; nothing waits to be sent on it."""
+    """Close a connection that no client has used, without flushing."""
     await shut(link, politely=False, grace=DEFAULT_LIMITS.close_grace)

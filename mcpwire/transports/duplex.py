@@ -1,11 +1,11 @@
 """Calls over a duplex byte stream on asyncio: a `Peer`, a future per call, one timer.
 
-What stdio, memory and the legacy HTTP+SSE transport share. A subclass brings the bytes
-(`_write`, and `receive` / `finish` as they come in); everything else stands here.
+The base of the stdio, memory, custom and legacy HTTP+SSE transports. A subclass moves
+the bytes: it implements `_write` and passes received bytes to `receive`.
 
-A quiet channel writes at once. With calls outstanding, or more of the peer's to answer,
-writes gather until the end of the loop's turn, so that thirty of one turn are one
-system call. What is queued while a read is processed is written after it.
+With at most one open call and no unanswered request of the peer, a channel writes at
+once. Otherwise it gathers the writes of one iteration of the event loop, so that thirty
+messages are one system call. Messages queued during a read are written after it.
 """
 
 from __future__ import annotations
@@ -49,20 +49,20 @@ __all__ = [
 ]
 
 READ_BYTES: Final = 65_536
-"""What a pipe holds on Linux, so more per read would not be filled."""
+"""Bytes per read: the capacity of a pipe on Linux."""
 
 LAST_WORDS_S: Final = 0.1
-"""How long a peer that no longer reads may still take to end its own output."""
+"""Time for the end of the output after the peer has stopped reading or has exited."""
 
 ORJSON_BYTES: Final = 4_096
-"""What orjson allocates for a text, at least."""
+"""Minimum size of the memory that orjson allocates for a text."""
 
 WRITEV_BUFFERS: Final = 256
-"""How many buffers one system call is given; Linux takes up to 1,024."""
+"""Maximum number of buffers per system call; Linux accepts up to 1,024."""
 
 
 class Duplex(TwoWayChannel):
-    """A `Channel` over a byte stream; subclasses bring the bytes."""
+    """A `Channel` over a byte stream; subclasses read and write the bytes."""
 
     def __init__(
         self,
@@ -83,13 +83,13 @@ class Duplex(TwoWayChannel):
 
     @property
     def bytes_sent(self) -> int:
-        """Bytes that the operating system has taken."""
+        """Number of bytes that the operating system has taken."""
         self._recount()
         return self._written
 
     @property
     def bytes_received(self) -> int:
-        """Bytes that were taken in."""
+        """Number of received bytes."""
         return self._peer.bytes_received
 
     @property
@@ -108,10 +108,10 @@ class Duplex(TwoWayChannel):
 
     @property
     def requests_sent(self) -> int:
-        """Requests that were begun."""
+        """Number of started requests."""
         return self._peer.requests_sent
 
-    # Our calls...
+    # Calls
 
     async def call(
         self,
@@ -169,7 +169,7 @@ class Duplex(TwoWayChannel):
         self._send(self._peer.notify(method, params))
 
     def cancel_id(self, id: RequestId | None, reason: str = "cancelled") -> bool:
-        """End the call with that id: it raises `CallCancelled`, the peer is told."""
+        """End the call with that id with `CallCancelled`, and notify the peer."""
         call = self._calls.get(id) if type(id) is int else None
         if call is None or type(id) is not int:
             return False
@@ -191,14 +191,14 @@ class Duplex(TwoWayChannel):
             try:
                 self._send(line)
             except TransportError:
-                return  # the peer does not read: it cannot be told
+                return  # the peer does not read: it cannot be notified
 
-    # What the peer tells (`protocol.peer.Owner`)...
+    # Callbacks of the peer (`protocol.peer.Owner`)
 
     def notified(
         self, method: str, params: dict[str, Any] | None, call: Pending | None
     ) -> None:
-        """Hand a notification to its call, or else to the `Inbound`."""
+        """Pass a notification to its call, or else to the `Inbound`."""
         if call is None:
             self._inbound.notification(method, params, None)
         elif not self._progressed(method, params, call):
@@ -207,19 +207,19 @@ class Duplex(TwoWayChannel):
     def requested(
         self, id: RequestId, method: str, params: dict[str, Any] | None
     ) -> None:
-        """Hand a request of the peer's on, with the function that answers it."""
+        """Pass a request of the peer on, with the function that answers it."""
         is_client = self._peer.role == "client"
         if is_client and method != "ping" and not self._admit():
             self._reply(id, too_many_questions())
             return
         if is_client:
-            # Nothing on the stream says which call the request belongs to. Before its
-            # handler, which may begin at once, and a call of its own with it.
+            # The stream does not tell which call the request belongs to: pause all.
+            # Before the handler, which may start at once and make calls of its own.
             self._timeouts.hold(id, self._calls.values())
         self._inbound.request(id, method, params, partial(self._reply, id), None)
 
     def transmit(self, data: bytes) -> None:
-        """Send what the peer has to say by itself."""
+        """Send a line that the `Peer` itself has produced."""
         if self._dead is None:
             try:
                 self._send(data)
@@ -227,7 +227,7 @@ class Duplex(TwoWayChannel):
                 self._lose(error)
 
     def _reply(self, id: RequestId, answer: dict[str, Any] | RPCError) -> None:
-        """Send an answer; one that is no JSON becomes an internal error."""
+        """Send an answer; if it cannot be encoded as JSON, send an internal error."""
         try:
             if isinstance(answer, RPCError):
                 line = self._peer.refuse(id, answer)
@@ -241,10 +241,10 @@ class Duplex(TwoWayChannel):
         if line is not None:
             self.transmit(line)
 
-    # Bytes...
+    # Bytes
 
     def _send(self, data: bytes) -> None:
-        """Queue complete lines; the one place all our messages pass."""
+        """Write or queue complete lines; all sent messages pass through here."""
         if self._trace is not None:
             for line in data.splitlines():
                 self._trace("send", line)
@@ -263,7 +263,7 @@ class Duplex(TwoWayChannel):
                 self._tell_written()
 
     def _check_unwritten(self, size: int) -> None:
-        """Refuse to queue so much more for a peer that does not read."""
+        """Raise an error if `size` more bytes exceed the limit of unwritten bytes."""
         limit = self.limits.unwritten
         self._recount()
         unwritten = self._queued - self._written
@@ -278,7 +278,7 @@ class Duplex(TwoWayChannel):
         self._flush()
 
     def _flush(self) -> None:
-        """Write what was gathered."""
+        """Write the gathered lines."""
         gathered = self._gathered
         if not gathered or self._dead is not None:
             return
@@ -289,19 +289,19 @@ class Duplex(TwoWayChannel):
             self._tell_written()
 
     def _write(self, data: bytes) -> None:
-        """Pass bytes on, adding to `_written` what was taken; must not raise."""
+        """Write bytes; add the number of taken bytes to `_written`; must not raise."""
         raise NotImplementedError
 
     def _recount(self) -> None:
-        """Bring `_written` up to date, where writing does not do that by itself."""
+        """Update `_written` if `_write` itself does not do that."""
 
     def _writing_done(self) -> None:
-        """Tell that nothing waits any more; subclasses that queue call this."""
+        """Report that all bytes are written; called by subclasses with a queue."""
         if self._trace is not None:
             self._tell_written()
 
     def watch(self, trace: Trace) -> None:
-        """Tell a hook of messages and bytes from now on."""
+        """Report all further messages and bytes to a trace hook."""
         self._trace = trace
         self._trace_lines = LineDecoder(self.limits.message)
         self._trace_written = 0
@@ -320,7 +320,7 @@ class Duplex(TwoWayChannel):
             self._trace("receive", bytes(line.rstrip(b"\r\n")))
 
     def receive(self, data: bytes) -> None:
-        """Take in bytes that came; a subclass calls this."""
+        """Process received bytes; called by subclasses."""
         if self._trace is not None:
             self._tell_read(data)
         self._is_reading = True
@@ -334,7 +334,7 @@ class Duplex(TwoWayChannel):
         except MCPError as error:
             self._lose(self._closed_error(cause=error), error)
 
-    # The end...
+    # End of the connection
 
     def _end_calls(self) -> list[Pending]:
         calls = self._peer.end()
@@ -342,27 +342,27 @@ class Duplex(TwoWayChannel):
         return calls
 
     def _was_sent(self, call: Pending) -> bool:
-        # A line needs all its bytes but the newline to be understood.
+        # The peer may understand a line whose newline is not written yet.
         return self._written >= call.end - 1
 
     async def aclose(self) -> None:
-        """Close the channel; calls still open fail with `ConnectionClosed`."""
+        """Close the channel; open calls fail with `ConnectionClosed`."""
         self._flush()
         await super().aclose()
 
 
-# Pipes...
+# Pipes
 
 
 def forget_descriptor(loop: asyncio.AbstractEventLoop, fd: int) -> None:
-    """Stop watching a descriptor, also when the loop is gone already."""
+    """Stop watching a descriptor; do nothing if the loop is closed."""
     if not loop.is_closed():
         loop.remove_reader(fd)
         loop.remove_writer(fd)
 
 
 class PipeDuplex(Duplex):
-    """A duplex channel that reads one descriptor and writes another, and owns both."""
+    """A channel that owns two descriptors: it reads one and writes the other."""
 
     def __init__(
         self, inbound: Inbound, read_fd: int, write_fd: int, **options: Any
@@ -375,7 +375,7 @@ class PipeDuplex(Duplex):
         self._start_reading()
 
     def _start_reading(self) -> None:
-        """Make both ends non-blocking and watch what comes."""
+        """Make both descriptors non-blocking and watch for input."""
         os.set_blocking(self._read_fd, False)
         os.set_blocking(self._write_fd, False)
         self._loop.add_reader(self._read_fd, self._readable)
@@ -389,7 +389,7 @@ class PipeDuplex(Duplex):
             self._stream_ended(f"reading failed: {error.strerror}", error)
             return
         if data:
-            # After the end it is read only so that the peer can end too.
+            # After the end, bytes are read and discarded, so that the peer can end.
             if self._dead is None:
                 self.receive(data)
         else:
@@ -397,8 +397,8 @@ class PipeDuplex(Duplex):
 
     def _write(self, data: bytes) -> None:
         if self._unwritten:
-            # A short text of orjson's keeps 4 KiB, and a peer that asks much and reads
-            # nothing chooses how many there are: a copy keeps its bytes alone.
+            # A short text of orjson's occupies 4 KiB, and a peer that does not read
+            # can cause many of them with its requests: a copy occupies its own size.
             is_short = len(data) < ORJSON_BYTES
             self._unwritten.append(bytes(memoryview(data)) if is_short else data)
             return
@@ -436,7 +436,7 @@ class PipeDuplex(Duplex):
             self._writing_done()
 
     def _writing_waits(self) -> None:
-        """The operating system takes no more for now."""
+        """Resume writing when the operating system takes more bytes."""
         self._loop.add_writer(self._write_fd, self._writable)
 
     def _writing_done(self) -> None:
@@ -444,7 +444,7 @@ class PipeDuplex(Duplex):
         super()._writing_done()
 
     def _write_broke(self, error: OSError) -> None:
-        """Stop writing; what the peer wrote before it went may still be read."""
+        """Stop writing; the last output of the peer may still be read."""
         self._write_failed = True
         self._loop.remove_writer(self._write_fd)
         self._unwritten.clear()
@@ -456,7 +456,7 @@ class PipeDuplex(Duplex):
         )
 
     def _stream_ended(self, why: str, cause: BaseException | None = None) -> None:
-        """Nothing more will come; a subclass may know why."""
+        """Handle the end of the input; subclasses may add a reason."""
         self._stop_reading()
         self._lose(TransportError(why, target=self.target), cause)
 
@@ -475,7 +475,7 @@ class PipeDuplex(Duplex):
             self._write_failed = True
 
     def forked(self) -> None:
-        """Close our copies and leave the loop alone: its epoll is the parent's too."""
+        """Close the descriptors, but not through the loop: its epoll is shared."""
         super().forked()
         self._unwritten.clear()
         for fd in (self._read_fd, self._write_fd):
@@ -485,18 +485,18 @@ class PipeDuplex(Duplex):
         self._write_failed = True
 
     def abandon(self) -> None:
-        """Close both descriptors now, from anywhere, without a loop to wait on."""
+        """Close both descriptors at once, from any thread, without waiting."""
         super().abandon()
         self._stop_writing()
         self._stop_reading()
 
     async def aclose(self) -> None:
-        """Write what the peer takes at once, then close both descriptors."""
+        """Write the bytes that the peer takes at once; close both descriptors."""
         await super().aclose()
         self._stop_writing()
         self._stop_reading()
 
 
 def can_watch(loop: asyncio.AbstractEventLoop) -> bool:
-    """Tell whether a loop watches descriptors for us."""
+    """Return whether a loop can watch descriptors (`add_reader`)."""
     return type(loop).add_reader is not asyncio.AbstractEventLoop.add_reader

@@ -1,15 +1,15 @@
-"""Calls users' callbacks and handlers for what comes in, never blocking a reader.
+"""Execution of users' callbacks and handlers, without blocking the reader.
 
-**Callbacks** are called in order. A plain function is called at once. What an async one
-returns is awaited by one task, behind which further items queue; the task ends with the
-queue. On a loop that blocking callers run (`mcpwire.sync`) a plain function may block
-and call the client, so it is called in a thread: a progress callback in the thread of
-its call, any other in a thread of its own.
+**Callbacks** are called in order. A plain function is called at once. The result of an
+async function is awaited by a task; further items are queued for this task, which ends
+when the queue is empty. On a loop of blocking callers (`mcpwire.sync`) a plain function
+may block and call the client, so it runs in a thread: a progress callback in the thread
+of its call, any other callback in a new thread.
 
-**Handlers** answer requests of the peer: a task each, so many at once; others queue. A
-request is answered once, with what the handler returns or with the `RPCError` that it
-raises; any other exception is logged and answered as an internal error. A request that
-the peer withdraws is cancelled, and never runs if it has not begun.
+**Handlers** answer requests of the peer, each in a task. Their number is limited;
+further requests are queued. A request is answered once, with the result of its handler
+or the `RPCError` that it raises; any other exception is logged and answered as an
+internal error. If the peer cancels a request, its handler is cancelled or not started.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ __all__ = [
 ]
 
 SETTLE_S: Final = 5.0
-"""How long callbacks may take to be through when their call has no limit."""
+"""Time for progress callbacks to finish after a call without a timeout."""
 
 _NAME: Final = "mcpwire-request"
 
@@ -63,17 +63,17 @@ logger = logging.getLogger("mcpwire")
 
 
 class Callers(Protocol):
-    """The threads that wait for calls on a loop."""
+    """The threads that run a loop by their blocking calls."""
 
     def of_caller(self) -> Callable[..., None] | None:
-        """Return what has functions called by the thread that waits for this task."""
+        """Return a function that posts calls to the thread waiting for this task."""
 
     def stay_for(self, task: asyncio.Task[Any]) -> None:
-        """Run the loop until that task is done, at least for a while."""
+        """Run the loop until that task is done, for a limited time."""
 
 
 def set_callers(loop: Any, callers: Callers) -> None:
-    """Have plain functions called in threads on this loop."""
+    """Mark a loop as run by blocking callers: plain callbacks run in threads."""
     loop.mcpwire_callers = callers
 
 
@@ -87,12 +87,12 @@ def _callers() -> Callers | None:
 
 
 def is_blocking() -> bool:
-    """Tell whether blocking callers run this loop."""
+    """Return whether blocking callers run the current loop."""
     return _callers() is not None
 
 
 def stay_for(task: asyncio.Task[Any]) -> None:
-    """Have a task done also where nobody runs its loop between calls."""
+    """Finish a task even if blocking callers run its loop only during their calls."""
     callers = _callers()
     if callers is not None:
         callers.stay_for(task)
@@ -106,7 +106,7 @@ def invoke(function: Callable[..., Any], *args: Any) -> Any:
 
 
 def _for_caller(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return what calls a function in the thread that waits for the current task."""
+    """Return a function that calls `function` in the thread waiting for this task."""
     callers = _callers()
     post = None if callers is None else callers.of_caller()
     if post is None or iscoroutinefunction(function):
@@ -119,9 +119,9 @@ def _for_caller(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 async def _in_thread(function: Callable[..., Any], *args: Any) -> Any:
-    """Call a function in a thread that does not keep the interpreter from exiting."""
+    """Call a function in a daemon thread, which does not delay the exit."""
     run, answer = for_thread(function, *args)
-    # Not a thread of the loop's executor: the interpreter waits for those at its exit.
+    # Not in the loop's executor: the interpreter waits for its threads at exit.
     context = copy_context()
     threading.Thread(
         target=context.run, args=(run,), name="mcpwire-callback", daemon=True
@@ -133,12 +133,12 @@ async def _in_thread(function: Callable[..., Any], *args: Any) -> Any:
 def for_thread(
     function: Callable[..., Any], *args: Any
 ) -> tuple[Callable[[], None], asyncio.Future[Any]]:
-    """Return what calls a function in another thread, and the future of its result."""
+    """Return a function to run in another thread, and the future of its result."""
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[Any] = loop.create_future()
 
     def settle(value: Any, error: BaseException | None) -> None:
-        if answer.done():  # nobody waits any more
+        if answer.done():  # the waiting task was cancelled
             return
         if error is None:
             answer.set_result(value)
@@ -151,7 +151,7 @@ def for_thread(
         try:
             value = function(*args)
         except (StopIteration, SystemExit, KeyboardInterrupt) as raised:
-            # A future does not take the first; the others would end the loop.
+            # A future rejects StopIteration; the other two would end the loop.
             error = RuntimeError(f"{function!r} raised {raised!r}")
         except BaseException as raised:  # noqa: BLE001 - raised on the loop
             error = raised
@@ -166,7 +166,7 @@ class Waiting(Protocol):
 
     @property
     def dropped(self) -> int:
-        """How many items were dropped because the callback was too slow."""
+        """Number of items dropped because the callback was too slow."""
 
     def put(self, *item: Any) -> object:
         """Add an item."""
@@ -181,7 +181,7 @@ class Waiting(Protocol):
 
 
 class Newest:
-    """A queue that drops the oldest items when they are too many, or too long."""
+    """A queue with limits of items and text length; drops the oldest items first."""
 
     def __init__(self, limit: int, room: int) -> None:
         self._items: deque[tuple[Any, ...]] = deque()
@@ -213,10 +213,10 @@ class Newest:
 
 
 class Delivery:
-    """One callback and the items that wait for it.
+    """A callback and the queue of its items.
 
-    The callback runs in the context (`contextvars`) in which this was made, not in that
-    of the connection's reader.
+    The callback runs in the context (`contextvars`) that was current when this object
+    was created, not in the context of the connection's reader.
     """
 
     def __init__(self, callback: Callable[..., Any], waiting: Waiting) -> None:
@@ -224,15 +224,15 @@ class Delivery:
         self._context = copy_context()
         self._waiting = waiting
         self._task: asyncio.Task[None] | None = None
-        self._first: Awaitable[Any] | None = None  # what the task begins with
+        self._first: Awaitable[Any] | None = None  # awaited first by the task
 
     @property
     def dropped(self) -> int:
-        """How many items were dropped because the callback was too slow."""
+        """Number of items dropped because the callback was too slow."""
         return self._waiting.dropped
 
     def put(self, *item: Any) -> None:
-        """Hand one item to the callback, or queue it behind those before it."""
+        """Pass an item to the callback, or queue it while the callback is busy."""
         if self._task is None:
             pending = self._call(item)
             if pending is not None:
@@ -240,7 +240,7 @@ class Delivery:
                 task = loop.create_task(
                     self._drain(pending), context=self._context.copy()
                 )
-                if not task.done():  # an eager one may have ended already
+                if not task.done():  # an eager task may have ended already
                     self._task, self._first = task, pending
         else:
             self._waiting.put(*item)
@@ -249,7 +249,7 @@ class Delivery:
         try:
             outcome = self._context.copy().run(invoke, self._callback, *item)
         except (Exception, asyncio.CancelledError):
-            # CancelledError: it asked for the result of something cancelled.
+            # CancelledError: the callback may read the result of a cancelled future.
             logger.exception("callback %r raised", self._callback)
             return None
         return outcome if isawaitable(outcome) else None
@@ -271,18 +271,18 @@ class Delivery:
         except asyncio.CancelledError:
             if is_cancelled_here():
                 raise
-            # It awaited something that somebody cancelled: its failure, not our end.
+            # The awaitable was cancelled, not this task: a failure of the callback.
             logger.exception("callback %r raised", self._callback)
         except Exception:
             logger.exception("callback %r raised", self._callback)
 
     async def settle(self) -> None:
-        """Wait until every item so far was taken; safe to cancel."""
+        """Wait until the callback has processed all items; safe to cancel."""
         while self._task is not None:
             await asyncio.wait([self._task])
 
     def close(self) -> asyncio.Task[None] | None:
-        """Forget what waits and cancel a callback that runs; return its task."""
+        """Discard queued items, cancel a running callback, and return its task."""
         self._waiting.clear()
         if self._task is not None and self._task is not asyncio.current_task():
             self._task.add_done_callback(partial(self._ended, self._first))
@@ -291,7 +291,7 @@ class Delivery:
         return None
 
     def _ended(self, first: Awaitable[Any] | None, task: asyncio.Task[None]) -> None:
-        """Do what a task cannot do that was cancelled before its first step."""
+        """Clean up after a task that may have been cancelled before its first step."""
         if self._task is task:
             self._task = None
         if isinstance(first, CoroutineType):
@@ -299,7 +299,7 @@ class Delivery:
 
 
 class ProgressSink:
-    """The way from notifications to ``on_progress(progress, total, message)``."""
+    """The progress notifications for ``on_progress(progress, total, message)``."""
 
     def __init__(
         self,
@@ -310,7 +310,7 @@ class ProgressSink:
         self._delivery = Delivery(_for_caller(on_progress), waiting)
 
     def take(self, _: str, params: dict[str, Any] | None) -> None:
-        """Take a notification; one that carries no number is passed over."""
+        """Handle a notification; ignore it if its progress is not a number."""
         fields = params or {}
         progress = _number(fields.get("progress"))
         if progress is not None:
@@ -322,16 +322,16 @@ class ProgressSink:
             )
 
     async def settle(self, seconds: float | None) -> None:
-        """Wait until the callback is through with what came before the answer.
+        """Wait until the callback has processed all notifications of the call.
 
-        It has as long as the call had left, or `SETTLE_S` where that is no limit: the
-        answer is here, and a callback that hangs must not withhold it.
+        It takes at most `seconds`, the rest of the call's timeout (None: `SETTLE_S`): a
+        callback that hangs must not withhold the received response.
         """
         left = SETTLE_S if seconds is None else seconds
         await wait_at_most(left, self._delivery.settle())
 
     def close(self) -> None:
-        """Forget what still waits."""
+        """Discard queued notifications and cancel the callback."""
         self._delivery.close()
 
 
@@ -343,12 +343,12 @@ def _number(value: Any) -> float | None:
     return value if type(value) in {int, float} else None
 
 
-# Requests of the peer...
+# Requests of the peer
 
 
 @attrs.define(eq=False)
 class _Run:
-    """A handler that runs, or is to."""
+    """A running or queued handler."""
 
     id: RequestId
     handler: Callable[[], Any]
@@ -357,11 +357,11 @@ class _Run:
     about: Any
     task: asyncio.Task[None] | None = None
     context: Context | None = None
-    """The context that its request came in."""
+    """The context in which a queued request was received."""
 
 
 class InboundTasks:
-    """The handlers that run for one connection, by request id."""
+    """The running and queued handlers of a connection, by request id."""
 
     __slots__ = ("_backlog", "_left", "_limit", "_running", "_tasks", "_waiting")
 
@@ -370,7 +370,7 @@ class InboundTasks:
         self._backlog = backlog
         self._left = room
         self._tasks: set[asyncio.Task[None]] = set()
-        self._running: dict[RequestId, _Run] = {}  # those that have yet to answer
+        self._running: dict[RequestId, _Run] = {}  # not answered yet
         self._waiting: dict[RequestId, _Run] = {}  # oldest first
 
     def __len__(self) -> int:
@@ -385,7 +385,7 @@ class InboundTasks:
         *,
         about: Any = None,
     ) -> None:
-        """Run a handler, plain or async, now or when there is room."""
+        """Run a plain or async handler, queue it, or refuse it if the queue is full."""
         run = _Run(id, handler, reply, size, about)
         if not self._waiting and len(self._tasks) < self._limit:
             self._run(run)
@@ -405,13 +405,13 @@ class InboundTasks:
         loop, answer = asyncio.get_running_loop(), self._answer(run)
         task: asyncio.Task[None]
         if sys.version_info >= (3, 12) and loop.get_task_factory() is None:
-            # What waits for nothing takes no turn of the loop: a seventh of a call.
+            # A handler that does not suspend saves an iteration: a seventh of a call.
             task = asyncio.Task(
                 answer, loop=loop, name=_NAME, context=run.context, eager_start=True
             )
         else:
             task = loop.create_task(answer, name=_NAME, context=run.context)
-        if not task.done():  # an eager one may have ended already
+        if not task.done():  # an eager task may have ended already
             run.task = task
             self._tasks.add(task)
 
@@ -421,7 +421,7 @@ class InboundTasks:
             self._run(self._take_waiting(next(iter(self._waiting))))
 
     def _forget_unbegun(self) -> None:
-        """Forget those that others than us have cancelled before their first step."""
+        """Remove handlers whose tasks other code cancelled before their first step."""
         for run in list(self._running.values()):
             if run.task is not None and run.task.done():
                 self._forget(run)
@@ -442,32 +442,32 @@ class InboundTasks:
             except RPCError as error:
                 answer = error
             except (Exception, asyncio.CancelledError) as error:
-                # One of somebody else's making is the handler's failure.
+                # CancelledError is a failure unless this task itself is cancelled.
                 if isinstance(error, asyncio.CancelledError) and is_cancelled_here():
                     raise
-                # Its text may hold what the peer must not see; the log has it all.
+                # The peer must not see the text of the exception; it is logged.
                 logger.exception("handler %r raised", run.handler)
                 answer = InternalError("the handler failed")
-            # A handler may outlive its cancellation, and the id may be in use again.
+            # A handler may ignore its cancellation, and its id may be in use again.
             if self._forget(run):
                 run.reply(answer)
         finally:
-            self._forget(run)  # cancelled by others than us, it has no answer
-            # Its cancellation leads to this frame: both would wait for the collector.
+            self._forget(run)  # a run that other code cancelled has no answer
+            # The task's CancelledError refers to this frame: avoid a reference cycle.
             task, run.task = run.task, None
             if task is not None:
                 self._ended(task)
             del task
 
     def _forget(self, run: _Run) -> bool:
-        """Take a run out of those that have yet to answer; tell whether it was one."""
+        """Remove a run from the unanswered ones; return whether it was there."""
         if self._running.get(run.id) is not run:
             return False
         del self._running[run.id]
         return True
 
     def cancel(self, id: RequestId) -> Any:
-        """Stop the handler of a withdrawn request; return what it is about, if any."""
+        """Stop the handler of a cancelled request; return its `about`, if any."""
         run = self._running.pop(id, None)
         if run is not None:
             self._stop(run.task or _current())
@@ -475,11 +475,11 @@ class InboundTasks:
         return self._take_waiting(id).about if id in self._waiting else None
 
     def unanswered(self) -> list[Any]:
-        """Return what those are about that run and have yet to answer."""
+        """Return the `about` values of the running handlers without an answer."""
         return [run.about for run in self._running.values()]
 
     async def ended(self, of: Callable[[Any], bool]) -> None:
-        """Wait until none is left that is about what `of` accepts."""
+        """Wait until no handler is left whose `about` value is accepted by `of`."""
         while any(
             of(run.about) for run in (*self._running.values(), *self._waiting.values())
         ):
@@ -487,7 +487,7 @@ class InboundTasks:
             self._forget_unbegun()
 
     async def settle(self, seconds: float) -> None:
-        """Wait until all have ended, but not longer than that."""
+        """Wait until all handlers have ended, for at most that many seconds."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while self._tasks:
@@ -495,9 +495,9 @@ class InboundTasks:
                     self._forget_unbegun()
 
     def close(self) -> list[asyncio.Task[None]]:
-        """Cancel all of them; return the tasks that have yet to end.
+        """Cancel all handlers; return the tasks that have not ended yet.
 
-        The task that calls this is left out: a handler may close its own connection.
+        The calling task is left out: a handler may close its own connection.
         """
         for id in list(self._waiting):
             self._take_waiting(id)
@@ -509,7 +509,7 @@ class InboundTasks:
         return tasks
 
     def _stop(self, task: asyncio.Task[None]) -> None:
-        """Cancel a task; one that has not begun cannot say itself that it ended."""
+        """Cancel a task and watch its end: a task that has not started runs no code."""
         task.add_done_callback(self._ended)
         task.cancel()
 

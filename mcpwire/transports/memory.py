@@ -1,8 +1,8 @@
-"""Client and server in one process, through the same bytes as any other transport.
+"""Client and server in one process, with the same bytes as on any other transport.
 
-Each side is a `Duplex`. Its lines are handed to the other in the loop's next turn, so
-neither is ever called from inside its own call. What a side answers at once is handed
-over at once, so such a call takes two turns.
+Each side is a `Duplex`. Its lines are delivered to the other side in the next iteration
+of the loop, so no side is called from within its own call. Lines that a side writes
+during a delivery are delivered at its end, so such a call takes two iterations.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ __all__ = ["MemoryChannel", "RaisingServer", "memory_pair"]
 
 
 class MemoryChannel(Duplex):
-    """One end of a pair in memory."""
+    """One end of an in-memory connection."""
 
     _other: MemoryChannel | None = None
-    after_close: Callable[[], Awaitable[None]] | None = None  # the other end's end
-    raises_exceptions = False  # what handlers raise unforeseen
+    after_close: Callable[[], Awaitable[None]] | None = None  # awaited by `aclose`
+    raises_exceptions = False  # whether calls raise unexpected errors of handlers
 
     def __init__(self, inbound: Inbound, **options: Any) -> None:
         super().__init__(inbound, **options)
-        self._leaving: list[bytes] = []  # what is on its way to the other end
+        self._leaving: list[bytes] = []  # not delivered yet
         self._is_delivering = False
 
     def _write(self, data: bytes) -> None:
@@ -55,9 +55,9 @@ class MemoryChannel(Duplex):
             deliver(data)
 
     def deliver(self, data: bytes) -> None:
-        """Take in what the other end wrote, and let it have what we say to that.
+        """Process lines of the other end, and deliver the lines written in reply.
 
-        What the other end says to what it gets now waits for the next turn.
+        The other end's reply to these is delivered in the next iteration.
         """
         self._is_delivering = True
         try:
@@ -68,12 +68,12 @@ class MemoryChannel(Duplex):
                 self._pass_on(self._other.take)
 
     def take(self, data: bytes) -> None:
-        """Take in what the other end wrote."""
+        """Process lines of the other end."""
         if self._dead is None:
             self.receive(data)
 
     def contained(self, id: RequestId, error: BaseException) -> bool:
-        """Hear of an exception of a handler; tell whether the call raises it."""
+        """Make the call raise its handler's exception; return whether it does."""
         call = self._peer.outstanding.get(id) if type(id) is int else None
         if not self.raises_exceptions or call is None or call.future.done():
             return False
@@ -88,21 +88,21 @@ class MemoryChannel(Duplex):
             self._other = None
 
     def _lose(self, error: TransportError, cause: BaseException | None = None) -> None:
-        """End this end, whatever ended it; the other sees the end of the stream."""
+        """End this end for any reason; the other one gets the end of the stream."""
         is_news = self._dead is None
         super()._lose(error, cause)
         if is_news and self._other is not None:
-            self._loop.call_soon(self._other._hang_up)  # noqa: SLF001 - the other half of us
+            self._loop.call_soon(self._other._hang_up)  # noqa: SLF001 - of this class
 
     async def aclose(self) -> None:
-        """Close this end; the other sees the end of the stream."""
+        """Close this end; the other one gets the end of the stream."""
         await super().aclose()
         other, self._other = self._other, None
         if other is not None and self.after_close is not None:
             await self.after_close()
 
     def abandon(self) -> None:
-        """Let go without waiting; the other end is not told."""
+        """Drop this end without waiting; the other one gets the end of the stream."""
         super().abandon()
         self._other = None
 
@@ -114,15 +114,15 @@ def memory_pair(
     limits: Limits = DEFAULT_LIMITS,
     target: str = "memory",
 ) -> tuple[MemoryChannel, MemoryChannel]:
-    """Return two connected ends, the client's first."""
+    """Return two connected ends: the client's and the server's."""
     near = MemoryChannel(client, role="client", limits=limits, target=target)
     far = MemoryChannel(server, role="server", limits=limits, target=target)
-    near._other, far._other = far, near  # noqa: SLF001 - made for each other
+    near._other, far._other = far, near  # noqa: SLF001 - of this module
     return near, far
 
 
 class RaisingServer:
-    """A server in this process; calls raise what its handlers raise unforeseen."""
+    """A server in this process; calls raise unexpected exceptions of its handlers."""
 
     def __init__(self, server: Any) -> None:
         if not callable(getattr(server, "open_in_memory", None)):

@@ -1,4 +1,4 @@
-"""A child process in a group of its own: spawned, watched, and surely gone at the end.
+"""A child process in its own process group: start, exit detection, guaranteed end.
 
 ::
 
@@ -6,9 +6,9 @@
                  │ stop()    ▲
                  └─ stdin closed, wait, TERM the group, wait, KILL the group
 
-The group is signalled, not the child: `npx` and `uvx` wrap the real server. Exit is
-seen through a pidfd where the kernel has them, else by a thread that waits for the
-child. SIGCHLD is not touched: it belongs to the application.
+Signals are sent to the group, because `npx` and `uvx` wrap the real server. The exit is
+detected by a pidfd if the kernel supports it, else by a thread that waits for the
+child. SIGCHLD is not used: it belongs to the application.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ __all__ = [
 logger = logging.getLogger("mcpwire")
 
 DRAIN_READS: Final = 16
-"""A pipe holds at most 1 MiB, unless its writer is privileged."""
+"""Maximum number of reads at once: 1 MiB, the largest pipe of unprivileged writers."""
 
 SWEEP_INTERVAL_S: Final = 0.01
-"""The first pause between looks at a group without its leader."""
+"""The first pause between two checks for remaining processes of a group."""
 
 KILLED_S: Final = 1.0
-"""How long the kernel may take to end what got SIGKILL."""
+"""Time for the kernel to end processes after SIGKILL."""
 
 
 class ChildProcess:
-    """A running child; its stdin and stdout are descriptors, -1 once given away."""
+    """A running child; stdin and stdout are descriptors, or -1 if owned elsewhere."""
 
     def __init__(
         self,
@@ -66,9 +66,9 @@ class ChildProcess:
         self._popen = popen
         self.stdin, self.stdout, self._stderr_fd = pipes
         self._on_exit: Callable[[], None] | None = None
-        self.pid = popen.pid  # its group's, too
+        self.pid = popen.pid  # also the id of the process group
         self.stderr = tail
-        self.exit_code: int | None = None  # negative: ended by that signal
+        self.exit_code: int | None = None  # negative: the number of the ending signal
         self.exited = asyncio.Event()
         self._forgotten = weakref.finalize(self, kill_forgotten, popen, os.getpid())
         if self._stderr_fd >= 0:
@@ -86,16 +86,16 @@ class ChildProcess:
             self._loop.add_reader(self._pidfd, self._has_exited)
 
     def on_exit(self, callback: Callable[[], None] | None) -> None:
-        """Call this, and nothing else, when the child has ended; at once if it has."""
+        """Set the one function to call when the child has ended; at once if it has."""
         self._on_exit = callback
         if callback is not None and self.exited.is_set():
             callback()
 
     def drain_stderr(self) -> None:
-        """Take in what stderr holds now, so that an error can quote it.
+        """Read the available bytes of stderr, so that an error can quote them.
 
-        What is written meanwhile may be left: a child that floods its stderr must not
-        keep us here.
+        The number of reads is limited: a child that writes stderr without pause must
+        not block the loop.
         """
         for _ in range(DRAIN_READS):
             if self._stderr_fd < 0 or not self._drain_stderr():
@@ -126,17 +126,17 @@ class ChildProcess:
             return
         self.exit_code = self._popen.poll()
         self.drain_stderr()
-        # Nothing that waits on a closed loop can be woken.
+        # Waiting tasks of a closed loop cannot be woken.
         with contextlib.suppress(RuntimeError):
             self.exited.set()
         if self._on_exit is not None:
             self._on_exit()
 
     async def stop(self, *, close_grace: float, terminate_grace: float) -> None:
-        """End the child and its group; bounded by the two graces and a second each.
+        """End the child and its group within both grace times and twice `KILLED_S`.
 
-        Its stdin must have been closed. Safe to call when it has ended already. When
-        cancelled, the group is killed before the cancellation goes on.
+        Its stdin must have been closed. Safe to call after its end. If cancelled, it
+        kills the group before it raises `CancelledError`.
         """
         try:
             await self._wait_exit(close_grace)
@@ -148,7 +148,7 @@ class ChildProcess:
             self.kill()
 
     def kill(self) -> None:
-        """Kill the whole group now and let go of everything; never blocks for long."""
+        """Kill the whole group at once and close all descriptors, within `KILLED_S`."""
         if not self._forgotten.alive:
             return
         if self._signal_group(signal.SIGKILL) and not self.exited.is_set():
@@ -167,9 +167,9 @@ class ChildProcess:
         self.stdin = self.stdout = -1
 
     def forked(self) -> None:
-        """Close our copies; the child is not ours to wait for, nor to end."""
+        """Close all descriptors; neither wait for the child nor end it."""
         self._forgotten.detach()
-        self._popen.returncode = 0  # or its finaliser would warn, and look for it
+        self._popen.returncode = 0  # else its finaliser would warn and poll the child
         for fd in (self._pidfd, self._stderr_fd):
             if fd >= 0:
                 os.close(fd)
@@ -182,18 +182,18 @@ class ChildProcess:
         return self.exited.is_set()
 
     async def _wait_group(self, timeout: float) -> None:
-        """Wait until no process of the group is left, the child included."""
+        """Wait until the child and all other processes of the group have ended."""
         deadline = self._loop.time() + timeout
         if not await self._wait_exit(timeout):
             return
         interval = SWEEP_INTERVAL_S
-        # There is no event to wait for: grandchildren are not ours.
+        # Poll, because the kernel does not report the exit of grandchildren.
         while group_runs(self.pid) and self._loop.time() < deadline:
             await asyncio.sleep(interval)
             interval = min(2 * interval, 10 * SWEEP_INTERVAL_S)
 
     def _signal_group(self, number: int) -> bool:
-        """Signal what is left of the child's group; return whether anything is."""
+        """Send a signal to the group; return whether processes may be left."""
         try:
             os.killpg(self.pid, number)
         except ProcessLookupError:
@@ -203,8 +203,8 @@ class ChildProcess:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(self.pid, number)
         except PermissionError:
-            # macOS answers so for a group of zombies; elsewhere a member changed its
-            # user, and then it is not ours to end.
+            # On macOS, the group has only zombies; elsewhere, its processes have
+            # changed their user, and this process may not end them.
             return False
         return True
 
@@ -222,14 +222,14 @@ def _wait(
 
 
 def spawn(target: Stdio, tail: StderrTail) -> ChildProcess:
-    """Start a command, exactly these arguments, no shell, in a group of its own."""
+    """Start a command with exactly its arguments, without a shell, in its own group."""
     env, inherits = dict(target.environment()), target.stderr == "inherit"
     fds: list[int] = []
     try:
         child_in, stdin = _pipe(fds)
         stdout, child_out = _pipe(fds)
         stderr, child_err = (-1, -1) if inherits else _pipe(fds)
-        popen = subprocess.Popen(  # noqa: S603 - it is the user's own command
+        popen = subprocess.Popen(  # noqa: S603 - the user's own command
             [target.command, *target.args],
             stdin=child_in,
             stdout=child_out,
@@ -257,7 +257,7 @@ def _pipe(opened: list[int]) -> tuple[int, int]:
 
 
 def describe_exit(code: int | None) -> str:
-    """Say how a child ended: ``exited with code 3``, ``was killed by SIGKILL``."""
+    """Describe a child's end: ``exited with code 3``, ``was killed by SIGKILL``."""
     if code is None:
         return "ended"
     if code >= 0:
@@ -270,7 +270,7 @@ def describe_exit(code: int | None) -> str:
 
 
 class StderrTail:
-    """Keeps the end of a child's stderr, within a number of bytes, in linear time."""
+    """Buffer of the last bytes of a child's stderr, with a limit and in linear time."""
 
     def __init__(
         self, limit: int, stderr: str | Callable[[bytes], None] = "tail"
@@ -281,29 +281,29 @@ class StderrTail:
         self._text: str | None = ""
 
     def feed(self, data: bytes) -> None:
-        """Take in bytes, forgetting the oldest over the limit."""
+        """Add bytes; discard the oldest bytes over the limit."""
         self._kept += data
         self._text = None
-        # Cut in half-limit strides, so that each byte is moved at most once or twice.
+        # Cut only at twice the limit, so that each byte is moved at most once or twice.
         if len(self._kept) > 2 * self._limit:
             del self._kept[: -self._limit]
         if self._hook is not None:
             try:
                 self._hook(data)
             except (Exception, asyncio.CancelledError):
-                # Its failure must not cost a call its end.
+                # An error of the user's function must not affect the connection.
                 logger.exception("stderr function %r raised", self._hook)
 
     @property
     def text(self) -> str:
-        """What is kept, as text; the same string until more comes, for many errors."""
+        """The kept bytes as text; cached, because many errors may quote it."""
         if self._text is None:
             self._text = bytes(self._kept[-self._limit :]).decode("utf-8", "replace")
         return self._text
 
 
 def spawn_error(target: Stdio, error: OSError | ValueError) -> ConnectError:
-    """Say why a command could not be started."""
+    """Return the error for a command that could not be started."""
     command, cwd = target.command, target.cwd
     if isinstance(error, ValueError):
         return ConnectError(f"cannot start {command!r}: {error}", target=command)
@@ -319,7 +319,7 @@ def spawn_error(target: Stdio, error: OSError | ValueError) -> ConnectError:
 
 
 def _meant(word: str) -> str:
-    """Say what a target that is no program may mean: a script, or a URL."""
+    """Return a hint if a word that is no program may be a script or a URL."""
     import re
 
     if script := re.search(r"\.(py|js)\Z", word):
@@ -335,16 +335,16 @@ def _meant(word: str) -> str:
 
 
 def group_runs(group: int) -> bool:
-    """Tell whether a process of that group still runs; zombies do not."""
+    """Return whether a process of the group still runs; zombies do not count."""
     with contextlib.suppress(ChildProcessError):
-        # Where this process is its container's init, orphans have become its children.
+        # If this process is the init of a container, orphans have become its children.
         while os.waitid(os.P_PGID, group, os.WEXITED | os.WNOHANG) is not None:
             pass
     try:
         os.killpg(group, 0)
     except (ProcessLookupError, PermissionError):
         return False
-    # Signal 0 also reaches zombies, and an init that never reaps keeps them for ever.
+    # Signal 0 also reaches zombies, which remain for ever if init never reaps them.
     try:
         names = [name for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208 - names only
     except OSError:
@@ -355,15 +355,15 @@ def group_runs(group: int) -> bool:
 def _runs_in_group(pid: str, group: int) -> bool:
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - as above
-            # The name, in parentheses, may hold anything; state, parent, group follow.
+            # After the name, which may contain parentheses: state, parent, group.
             state, _, owner = file.read().rpartition(b")")[2].split()[:3]
     except (OSError, ValueError):
-        return False  # gone meanwhile
+        return False  # the process has ended
     return int(owner) == group and state not in {b"Z", b"X"}
 
 
 def kill_forgotten(popen: subprocess.Popen[bytes], owner_pid: int) -> None:
-    """Kill the group of a child that nothing stopped; after a fork it is not ours."""
+    """Kill the group of a child that was not stopped, unless in a forked process."""
     if os.getpid() != owner_pid:
         return
     with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -1,12 +1,12 @@
 """MCP over the stdin and stdout of a child process.
 
-2026-07-28 basic/transports/stdio: one JSON text per line, nothing else on stdout,
-anything on stderr; shutdown closes stdin first and forces afterwards.
+2026-07-28 basic/transports/stdio: one JSON text per line and no other output on stdout,
+any text on stderr; shutdown closes stdin first and uses signals afterwards.
 
-`FallbackChannel` is for loops that cannot watch descriptors, as asyncio's default loop
-on Windows. It goes through asyncio's own pipes, costs more per message, and ends the
-child alone, for there are no process groups to signal. It is tested on Linux, on a loop
-without `add_reader`; on Windows it is untested.
+`FallbackChannel` is for loops that cannot watch descriptors, such as asyncio's default
+loop on Windows. It uses asyncio's own pipes, costs more per message, and ends only the
+child itself, because there is no process group to signal. It is tested on Linux, on a
+loop without `add_reader`; on Windows it is untested.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ STDOUT_FD: Final = 1
 
 
 class ChildChannel(Duplex):
-    """What a connection to a child process says of its end."""
+    """Base class of connections to a child: their errors quote exit code and stderr."""
 
     @property
     def exit_code(self) -> int | None:
-        """How the child ended (negative: by that signal); ``None`` while it runs."""
+        """The child's exit code (negative: a signal); ``None`` while it runs."""
         raise NotImplementedError
 
     @property
     def stderr_tail(self) -> str:
-        """The end of what the child wrote to stderr."""
+        """The last part of the child's stderr."""
         raise NotImplementedError
 
     def _end(self, why: str, cause: BaseException | None = None) -> None:
@@ -78,35 +78,35 @@ class StdioChannel(ChildChannel, PipeDuplex):
         child.on_exit(self._child_exited)
 
     def _take_pipes(self, child: ChildProcess) -> tuple[int, int]:
-        """Return the ends to read and to write, which the channel owns now."""
+        """Return the descriptors to read and to write; the channel owns them now."""
         pipes = child.stdout, child.stdin
         child.stdin = child.stdout = -1
         return pipes
 
     @property
     def pid(self) -> int:
-        """The child's process id."""
+        """The process id of the child."""
         return self._child.pid
 
     @property
     def exit_code(self) -> int | None:
-        """How the child ended (negative: by that signal); ``None`` while it runs."""
+        """The child's exit code (negative: a signal); ``None`` while it runs."""
         return self._child.exit_code
 
     @property
     def stderr_tail(self) -> str:
-        """The end of what the child wrote to stderr."""
+        """The last part of the child's stderr."""
         self._child.drain_stderr()
         return self._child.stderr.text
 
     def _child_exited(self) -> None:
-        # Its last answers may still be in the pipe, and a grandchild may hold the pipe
-        # open for ever: so the end of the stream is waited for, but not for long.
+        # The last answers may still be in the pipe, so wait for the end of the stream;
+        # not for long, because a grandchild may keep the pipe open for ever.
         if self._dead is None:
             self._end_later("")
 
     def _stream_ended(self, why: str, cause: BaseException | None = None) -> None:
-        """Wait a moment to learn how the child ended: it says more than its silence."""
+        """Wait a moment for the child's exit code, for a better error message."""
         self._stop_reading()
         if self._dead is not None or self._child.exited.is_set():
             self._end(why, cause)
@@ -130,7 +130,7 @@ class StdioChannel(ChildChannel, PipeDuplex):
             self._closing.add_done_callback(self._stopped)
 
     def give_up(self, error: TransportError) -> None:
-        """Take the server for dead, and kill it: it would only delay the next one."""
+        """Treat the server as lost; kill it at once: waiting would delay the next."""
         self._is_given_up = True
         super().give_up(error)
 
@@ -146,18 +146,18 @@ class StdioChannel(ChildChannel, PipeDuplex):
             self._stop_reading()
 
     def _stopped(self, _: asyncio.Task[None]) -> None:
-        # A loop that closes in the same turn cancels the task before its first step.
+        # A loop that closes at once may cancel the task before its first step.
         self._child.kill()
         self._stop_writing()
         self._stop_reading()
 
     def forked(self) -> None:
-        """Leave the child to the parent."""
+        """Close all descriptors; the child belongs to the parent process."""
         super().forked()
         self._child.forked()
 
     def abandon(self) -> None:
-        """Kill the child's group now, from anywhere, without a loop to wait on."""
+        """Kill the child's group at once, from any thread, without waiting."""
         self._child.on_exit(None)
         if self._closing is not None and not self._loop.is_closed():
             self._closing.cancel()
@@ -166,7 +166,7 @@ class StdioChannel(ChildChannel, PipeDuplex):
 
 
 class FallbackChannel(ChildChannel, asyncio.SubprocessProtocol):
-    """A connection to a child process through asyncio's pipes; see the module."""
+    """A connection to a child process through asyncio's pipes; see the module text."""
 
     def __init__(self, inbound: Inbound, target: Stdio, limits: Limits) -> None:
         super().__init__(inbound, limits=limits, target=str(target))
@@ -175,17 +175,17 @@ class FallbackChannel(ChildChannel, asyncio.SubprocessProtocol):
         self._ended = asyncio.Event()
         self._stderr = StderrTail(limits.stderr_tail, target.stderr)
         self._spawning: asyncio.Task[None] | None = None
-        # An eager task runs, and may fail, before its name is bound.
+        # An eager task runs, and may fail, before the assignment.
         self._spawning = self._loop.create_task(self._spawn(target))
 
     @property
     def exit_code(self) -> int | None:
-        """How the child ended; ``None`` while it runs."""
+        """The child's exit code; ``None`` while it runs."""
         return self._process.get_returncode() if self._process is not None else None
 
     @property
     def stderr_tail(self) -> str:
-        """The end of what the child wrote to stderr."""
+        """The last part of the child's stderr."""
         return self._stderr.text
 
     async def _spawn(self, target: Stdio) -> None:
@@ -207,7 +207,7 @@ class FallbackChannel(ChildChannel, asyncio.SubprocessProtocol):
             self._lose(error, error.__cause__)
             return
         self._process = process
-        if self._is_abandoned:  # meanwhile
+        if self._is_abandoned:  # while the process was starting
             process.close()
             return
         stdin = process.get_pipe_transport(0)
@@ -217,7 +217,7 @@ class FallbackChannel(ChildChannel, asyncio.SubprocessProtocol):
 
     def _write(self, data: bytes) -> None:
         if self._stdin is None:
-            self._gathered.append(data)  # until it is there
+            self._gathered.append(data)  # written when the process has started
         else:
             self._stdin.write(data)
 
@@ -226,33 +226,33 @@ class FallbackChannel(ChildChannel, asyncio.SubprocessProtocol):
             super()._flush()
 
     def _recount(self) -> None:
-        """Count what asyncio's pipe has passed on by now."""
+        """Count the bytes that asyncio's pipe has written."""
         if self._stdin is not None:
             gathered = sum(map(len, self._gathered))
             kept = self._stdin.get_write_buffer_size()
             self._written = self._queued - gathered - kept
 
-    # What asyncio tells (`asyncio.SubprocessProtocol`)...
+    # Callbacks of asyncio (`asyncio.SubprocessProtocol`)
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
-        """Take in what the child wrote."""
+        """Process the child's output."""
         if fd != STDOUT_FD:
             self._stderr.feed(data)
         elif self._dead is None:
             self.receive(data)
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
-        """End the connection with the child's output."""
+        """End the connection soon after the end of the child's stdout."""
         del exc
-        if fd == STDOUT_FD:  # its exit code follows at once, if it is gone
+        if fd == STDOUT_FD:  # if the child has ended, its exit code follows at once
             self._loop.call_later(LAST_WORDS_S, self._end, "the peer closed its output")
 
     def process_exited(self) -> None:
-        """End the connection: what the child wrote has come."""
+        """End the connection: all output of the child has been received."""
         self._ended.set()
         self._end("the server ended")
 
-    # The end...
+    # End of the connection
 
     def _lose(self, error: TransportError, cause: BaseException | None = None) -> None:
         if self._dead is None:
@@ -283,7 +283,7 @@ class FallbackChannel(ChildChannel, asyncio.SubprocessProtocol):
         return self._ended.is_set()
 
     def abandon(self) -> None:
-        """Kill the child now, from anywhere, without a loop to wait on."""
+        """Kill the child at once, without waiting."""
         if self._process is not None and not self._loop.is_closed():
-            self._process.close()  # which kills it
+            self._process.close()  # also kills the child
         super().abandon()

@@ -1,4 +1,4 @@
-"""What a client can connect to, and how each is opened."""
+"""Targets of clients (`Stdio`, URLs, objects), and openers for each kind of target."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ INHERITED: Final = (
         "USER",
     )
 )
-"""What a server gets of our environment unasked: enough to run, and no secrets."""
+"""Environment variables that each child inherits: enough to run, without secrets."""
 
 
 def _strings(value: Iterable[str | os.PathLike[str]]) -> tuple[str, ...]:
@@ -83,9 +83,9 @@ def _names(value: bool | Iterable[str]) -> bool | tuple[str, ...]:  # noqa: FBT0
 
 
 def _shown(words: Sequence[str]) -> tuple[str, ...]:
-    """Return a command's words with what is secret in their URLs hidden.
+    """Return the words of a command without the secrets in URLs.
 
-    Words with variables that were filled in are shown as they were `written`.
+    Words with expanded variables are shown with their variables (`written`).
     """
     written = (getattr(word, "written", word) for word in words)
     return tuple(_masked(word) if "://" in word else word for word in written)
@@ -103,45 +103,45 @@ def _masked(word: str) -> str:
 
 @attrs.frozen
 class Stdio:
-    """A server to be started as a child process.
+    """A server that is started as a child process.
 
-    The command is run as given, without a shell. It gets a short list of harmless
-    variables (`INHERITED`) and what `env` adds, not our whole environment.
+    The command is run as given, without a shell. Its environment has a short list of
+    harmless variables (`INHERITED`) and those of `env`, not the whole environment.
     """
 
     command: str = attrs.field(converter=os.fspath)
-    """The program: a name looked up in PATH, or a path."""
+    """The program: a name that is searched in PATH, or a path."""
 
     args: tuple[str, ...] = attrs.field(
         default=(), converter=_strings, repr=lambda args: repr(_shown(args))
     )
-    """Its arguments, exactly as the program shall see them. In reprs and messages URLs
-    among them lose userinfo, query and fragment; other secrets belong into `env`."""
+    """The arguments, passed unchanged to the program. Reprs and messages show URLs in
+    them without userinfo, query and fragment; put other secrets into `env`."""
 
     env: Mapping[str, str] | None = attrs.field(
         default=None, kw_only=True, repr=lambda env: repr(sorted(env or ()))
     )
-    """Variables to add or replace. Values stay out of the repr."""
+    """Environment variables to add or replace. The repr shows only their names."""
 
     inherit_env: bool | tuple[str, ...] = attrs.field(
         default=(), kw_only=True, converter=_names
     )
-    """Further variables to pass on by name; ``True`` passes on all of them."""
+    """Names of further environment variables to inherit; ``True``: all variables."""
 
     cwd: str | None = attrs.field(
         default=None,
         kw_only=True,
         converter=attrs.converters.optional(os.fspath),
     )
-    """The working directory; ours by default."""
+    """The working directory of the child; by default that of this process."""
 
     stderr: str | Callable[[bytes], None] = attrs.field(default="tail", kw_only=True)
-    """``"tail"`` keeps the end of it for error messages, ``"inherit"`` lets it through
-    to ours, and a function gets the bytes as they come (the tail is kept too)."""
+    """``"tail"`` keeps the last part for error messages, ``"inherit"`` writes to the
+    stderr of this process; a function gets the bytes as read (the tail is kept too)."""
 
     @env.validator
     def _check_env(self, _: Any, value: Mapping[Any, Any] | None) -> None:
-        # A number is the usual mistake; values are never shown, they may be secrets.
+        # A number is the usual mistake. Values may be secrets, so they are not shown.
         for name, text in (value or {}).items():
             if not isinstance(name, str) or not isinstance(text, str):
                 raise ValueError(
@@ -157,17 +157,17 @@ class Stdio:
             )
 
     def __str__(self) -> str:
-        """Return the command line as one would type it, without the secrets of URLs."""
+        """Return the command line in shell syntax, without the secrets in URLs."""
         import shlex
 
         line = shlex.join(_shown((self.command, *self.args)))
         if line.isprintable():
             return line
-        # Scripts passed as arguments have many lines; a message has one.
+        # A script in an argument may have many lines, but a message has one.
         return "".join(c if c.isprintable() else repr(c)[1:-1] for c in line)
 
     def environment(self) -> dict[str, str]:
-        """Return the environment the child will get.
+        """Return the environment of the child.
 
         Raises:
             ConnectError: `inherit_env` names a variable that is not set.
@@ -183,13 +183,13 @@ class Stdio:
                     f"inherit_env names variables that are not set: {missing}",
                     target=self.command,
                 )
-        # An exported shell function is code that the child's shell would run.
+        # Exported shell functions are left out: a shell in the child may run them.
         chosen = {k: v for k, v in chosen.items() if not v.startswith("()")}
         return {**chosen, **(self.env or {})}
 
 
 def parse_command(text: str) -> Stdio:
-    """Split a command line as a POSIX shell would, and run none."""
+    """Return the target of a command line; split it as a POSIX shell, without one."""
     import shlex
 
     try:
@@ -205,51 +205,51 @@ class InMemory(Protocol):
     """A server object in this process."""
 
     def open_in_memory(self, client: Inbound, limits: Limits) -> MemoryChannel:
-        """Start serving one connection and return the client's end of it."""
+        """Start serving one connection; return its client end."""
 
 
 class OpensChannel(Protocol):
-    """A transport of the user's: `Stream`, `Messages`, `Reverse`, or all their own."""
+    """A custom transport: `Stream`, `Messages`, `Reverse` or a user's class."""
 
     def open_channel(
         self, inbound: Inbound, limits: Limits
     ) -> Channel | Awaitable[Channel]:
-        """Open a connection, which tells `inbound` what the server starts.
+        """Open a connection that passes messages of the server to `inbound`.
 
         Args:
-            inbound: Hears of it, on the loop that this is called on.
-            limits: What the peer may cost.
+            inbound: Gets them, and the loss of the connection, on the caller's loop.
+            limits: Limits on the resources that the peer may use.
         """
 
 
 Words: TypeAlias = "Sequence[str | os.PathLike[str]]"
 Named: TypeAlias = "str | Words | os.PathLike[str] | Mapping[str, Any]"
 Target: TypeAlias = "Named | Stdio | Http | InMemory | OpensChannel"
-"""A URL or a command line, the list of its words, the path of a Python file, a dict of
-``mcpServers`` with one server in it; or an object that says more."""
+"""A URL, a command line, the list of its words, the path of a Python file, a dict of
+``mcpServers`` with one server, or an object with more options."""
 
 
 @attrs.frozen
 class Opener:
-    """Opens channels to one target, one after the other."""
+    """A factory for channels to one target, which are opened one after the other."""
 
     target: str
-    """The target as one readable line."""
+    """The target as one line for messages."""
 
     open: Callable[[Inbound], OpenChannel]
 
     memory: Memory | None = None
-    """What is remembered of an HTTP server; ``None``: the target is no URL."""
+    """Facts remembered about an HTTP server; ``None`` if the target is no URL."""
 
     open_legacy: Callable[[Inbound], LegacyChannel] | None = None
-    """Opens the transport of 2024-11-05 to the same URL."""
+    """Opens the HTTP+SSE transport of 2024-11-05 to the same URL."""
 
     pauser: DeadlinePauser | None = None
-    """Pauses deadlines while a user logs in; ``None``: no user ever does."""
+    """Pauses deadlines while a user logs in; ``None`` if there is no login."""
 
 
 def resolve(target: Any) -> Stdio | Http | InMemory | OpensChannel:
-    """Return what a user's target means."""
+    """Return the target object for a user's target; raise `ValueError` for others."""
     if isinstance(target, str):
         if not is_url(target):
             return parse_command(target)
@@ -261,7 +261,7 @@ def resolve(target: Any) -> Stdio | Http | InMemory | OpensChannel:
     for way_in in ("open_in_memory", "open_channel"):
         if callable(getattr(target, way_in, None)):
             return cast("InMemory | OpensChannel", target)
-    # HTTP is imported where somebody has a URL, not with each child.
+    # Imported here, because clients of child processes do not need HTTP.
     from mcpwire.transports.http.target import Http
 
     plain = target if isinstance(target, Http) else spelled_out(target)
@@ -275,7 +275,7 @@ def resolve(target: Any) -> Stdio | Http | InMemory | OpensChannel:
 
 
 def spelled_out(target: Any) -> Stdio | Http | None:
-    """Return what a list, a path or a dict means as a target; ``None`` for others."""
+    """Return the target object for a list, a path or a dict; ``None`` for others."""
     if isinstance(target, (list, tuple)):
         if not target:
             raise ValueError("the command line is empty")
@@ -316,14 +316,14 @@ def _configured(document: Mapping[str, Any]) -> Stdio | Http:
 
 
 def is_url(text: str) -> bool:
-    """Tell whether a target given as text is a URL; if not, it is a command line."""
+    """Return whether a text target is a URL; otherwise it is a command line."""
     return "://" in text.strip().partition(" ")[0]
 
 
 def opener(
     target: Any, limits: Limits, recovery: Recovery = DEFAULT_RECOVERY
 ) -> Opener:
-    """Return what opens channels to that target."""
+    """Return an opener of channels to a target."""
     resolved: Any = resolve(target)
     if isinstance(resolved, Stdio):
         return _stdio_opener(resolved, limits)
@@ -341,7 +341,7 @@ def opener(
 
 def _stdio_opener(target: Stdio, limits: Limits) -> Opener:
     def open_stdio(inbound: Inbound) -> OpenChannel:
-        # Spawning is imported with the first child, not with the client.
+        # Imported here, because only clients of child processes need it.
         import asyncio
 
         from mcpwire.transports.duplex import can_watch
@@ -387,7 +387,7 @@ def _http_opener(target: Http, limits: Limits, recovery: Recovery) -> Opener:
 
 
 def _authorizer(target: Http, limits: Limits) -> Authorizer | None:
-    """Return what gets the tokens for a target, for all connections to it."""
+    """Return the authorizer that all connections to a target share, if it has one."""
     if target.grant is None:
         return None
     from mcpwire.transports.oauth.authorizer import Authorizer

@@ -1,1 +1,1 @@
-"""Authorization on asyncio: obtain tokens, ask the user, keep credentials."""
+"""Authorization on asyncio: tokens, interactive login and stored credentials."""

@@ -1,4 +1,4 @@
-"""Get tokens for one server: one operation at a time, for all requests that wait.
+"""Tokens for one server: one operation at a time for all waiting requests.
 
 ::
 
@@ -8,10 +8,10 @@
                   │    └──► another token, once by refresh, once by logging in
                   └► 403 insufficient_scope ─► more scopes, a few times
 
-Any other denial goes on to the reply. Nothing is locked while a request runs: a request
-that needs a token joins the running operation, or starts one. When the last of them has
-gone the operation is cancelled, unless it has sent a code or a refresh token, which
-count only once: then it goes on until the answer is stored.
+Any other denial is passed on to the reply. No lock is held during a request: a request
+that needs a token joins the running operation, or starts one. If no request waits any
+more, the operation is cancelled, unless it has sent a code or a refresh token, which
+are valid only once: then it continues until the answer is stored.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Attempt", "AuthSession", "Authorizer", "Credential", "DeadlinePauser"]
 
-SETTLE_S: Final = 2.0  # closing waits for an operation that has posted something
-SKEW_S: Final = 60.0  # before its end a token is renewed
-RETRY_S: Final = 10.0  # between two renewals that fail while the token is good
-EARLY_S: Final = 1.0  # a request waits for the next token while its own is good
-TRIES: Final = 5  # of one request at most, beside its step-ups
-# Step-ups and logins in a row without success, after which no user is asked.
+SETTLE_S: Final = 2.0  # wait at closing for an operation that has sent a POST
+SKEW_S: Final = 60.0  # time before its expiry at which a token is renewed
+RETRY_S: Final = 10.0  # pause after a failed renewal while the token is valid
+EARLY_S: Final = 1.0  # longest wait for a renewal while the token is valid
+TRIES: Final = 5  # maximum for one request, in addition to its step-ups
+# Consecutive step-ups and logins without success, after which no user is asked.
 FUTILE_MAX: Final = 10
 FUTILE_LOGINS: Final = 3
 
@@ -78,7 +78,7 @@ class Authorizer:
         self._running: _Operation | None = None
 
     async def first(self, *, asks_nobody: bool = False) -> Credential | None:
-        """Return a token to begin with, or None if none is stored."""
+        """Return a token for the first try, or None if none is stored."""
         session = self.session
         if not session.is_loaded:
             store = CredentialStore(self._grant, self._target, self._limits)
@@ -102,7 +102,7 @@ class Authorizer:
             return session.usable()
 
     async def obtain(self, wanted: TokenRequest) -> Credential:
-        """Return another token than the one that was not good enough."""
+        """Return a token that satisfies the request; join or start an operation."""
         while True:
             good = self.session.find(wanted)
             if good is not None:
@@ -112,14 +112,14 @@ class Authorizer:
                 running = self._start(wanted)
             else:
                 running.waiters += 1
-            # The outcome of an operation for another request is not an answer.
+            # The result of an operation for another question does not count.
             is_answer = running.wanted.question == wanted.question
             try:
                 credential = await wait_shared(running.task)
             except asyncio.CancelledError:
                 if not running.task.cancelled() or is_cancelled_here():
                     raise
-                # The last of the earlier waiters has cancelled the operation.
+                # The last earlier request cancelled the operation: start another.
             except Exception as error:  # noqa: BLE001 - raised again if it is an answer
                 if is_answer:
                     _raise_again(error)
@@ -130,7 +130,7 @@ class Authorizer:
                 running.leave()
 
     async def settle(self) -> None:
-        """Wait a moment for an operation without waiters, and then cancel it."""
+        """Wait `SETTLE_S` at most for an operation without waiters; then cancel it."""
         running = self._under_way()
         if running is None or running.waiters:
             return
@@ -141,20 +141,20 @@ class Authorizer:
             await asyncio.wait([task])
 
     async def finish(self, params: Mapping[str, str]) -> Record:
-        """Finish a login that was begun; see `mcpwire.auth.flow.finish`."""
+        """Finish a pending login; see `mcpwire.auth.flow.finish`."""
         assert isinstance(self._grant, OAuth)
         wanted = self.session.token_request()
         record: Record = await self._drive(finish(self._grant, wanted, params))
         return record
 
     async def revoke(self) -> bool:
-        """Forget the stored credentials; see `mcpwire.auth.flow.revoke`."""
+        """Delete and revoke the stored login; see `mcpwire.auth.flow.revoke`."""
         was_there: bool = await self._drive(revoke(self.session.token_request()))
         self.session.current = None
         return was_there
 
     def _under_way(self) -> _Operation | None:
-        """Return the running operation, unless it belongs to a closed loop."""
+        """Return the running operation unless it belongs to another event loop."""
         running = self._running
         if running is None or running.task.done():
             return None
@@ -166,7 +166,7 @@ class Authorizer:
         running.task = asyncio.get_running_loop().create_task(
             self._obtain(running), name="mcpwire-oauth"
         )
-        # If all waiters have gone the error is not missed.
+        # Marks the error as retrieved, because no request may wait any more.
         running.task.add_done_callback(
             lambda task: task.cancelled() or task.exception()
         )
@@ -263,26 +263,26 @@ def _supplied(value: object, what: str) -> str:
 
 
 class _Operation:
-    """A running operation, and how many requests wait for it."""
+    """A running operation and the number of requests that wait for it."""
 
     task: asyncio.Task[Credential]
 
     def __init__(self, wanted: TokenRequest) -> None:
         self.wanted = wanted
         self.waiters = 1  # the request that starts it
-        self.may_end = False  # whether its present step may be cancelled
+        self.may_end = False  # whether the current step may be cancelled
 
     def leave(self) -> None:
-        """Note that a request waits no more; the last one cancels the operation."""
+        """Count a request that stops waiting; the last one cancels the operation."""
         self.waiters -= 1
         if not self.waiters and self.may_end:
             self.task.cancel()
 
     def begin(self, step: steps.Step) -> None:
-        """Note the next step; raise `CancelledError` if no request waits for it.
+        """Record the next step; raise `CancelledError` if no request waits for it.
 
-        A POST spends something: a refresh token that rotates, a code, a registration.
-        It ends, and its answer is stored, even if no request waits any more.
+        A POST consumes a rotating refresh token, a code or a registration. It is
+        completed, and its answer stored, even if no request waits any more.
         """
         is_get = isinstance(step, steps.Fetch) and not step.is_post
         self.may_end = is_get or isinstance(step, _WAITING)
@@ -291,14 +291,14 @@ class _Operation:
 
 
 def _raise_again(error: Exception) -> NoReturn:
-    """Raise an error for one of several waiters: each gets a copy of one of ours."""
+    """Raise an operation's error in one of several waiters; copy an `MCPError`."""
     if isinstance(error, MCPError):
         raise copy.copy(error) from error
-    raise error  # the class is the user's: perhaps it cannot be copied
+    raise error  # a user's class may not support copying
 
 
 class Credential:
-    """A token in use; its times are monotonic ones, because wall clocks jump."""
+    """A token in use; its times are monotonic, because the wall clock may be set."""
 
     def __init__(self, record: Record, how: str) -> None:
         tokens = record.tokens
@@ -306,12 +306,12 @@ class Credential:
         self.record = record
         self.tokens = tokens
         self.token = tokens.access_token
-        self.how = how  # it was obtained; see `TokenResult`
+        self.how = how  # the way it was obtained; see `TokenResult`
         self.renew_at = self.expires_at = inf
         if tokens.expires_at is not None:
             left = tokens.expires_at - wall_time()
             self.expires_at = monotonic() + left
-            # A token with a shorter life would be renewed for each request.
+            # Half its time at most: a short token would be renewed for each request.
             self.renew_at = self.expires_at - (
                 min(SKEW_S, left / 2) if how != "stored" else SKEW_S
             )
@@ -327,76 +327,76 @@ class Credential:
 
 
 class Attempt:
-    """The tries of one request so far."""
+    """The state of the tries of one request."""
 
     def __init__(self) -> None:
         self.tries = 0
         self.step_ups = 0
         self.has_refreshed = self.has_logged_in = False
-        self.nonce: str | None = None  # the server refused the last proof for it
-        self.required: frozenset[str] | None = None  # by the server, last
+        self.nonce: str | None = None  # the nonce that the server required last
+        self.required: frozenset[str] | None = None  # the scopes it required last
 
     def note(self, how: str) -> None:
-        """Remember how the next token was obtained."""
+        """Record how the next token was obtained."""
         self.has_refreshed = self.has_refreshed or how == "refreshed"
         self.has_logged_in = self.has_logged_in or how == "logged-in"
 
 
 class AuthSession:
-    """The token in use for one server, and the decisions about it."""
+    """The token in use for one server, and the rules for replacing it."""
 
     def __init__(self, grant: Grant, target: Http) -> None:
         self.grant = grant
         self.target = target
         self.current: Credential | None = None  # the token in use
         self.is_loaded = False  # whether the store was read
-        self._nonce: str | None = None  # the server's newest (RFC 9449 section 9)
+        self._nonce: str | None = None  # the newest nonce (RFC 9449 section 9)
         self._allowed = {target.parsed.target.encode("ascii")}
         self._futile_step_ups = 0
-        self._stepped_up: Credential | None = None  # the last with too few scopes
-        # Scopes that the server still required after they had been asked for.
+        self._stepped_up: Credential | None = None  # the last one with too few scopes
+        # Scopes that the server still required after they had been requested.
         self._useless: set[frozenset[str]] = set()
         self._futile_logins = 0
-        self._refused: Credential | None = None  # of the last login that did not help
+        self._refused: Credential | None = None  # the token of the last futile login
 
     def token_request(self, **reasons: Any) -> TokenRequest:
-        """Build the request for a token to this server."""
+        """Return a request for a token for this server."""
         return TokenRequest(
             self.target.parsed, allow_insecure=self.target.allow_insecure, **reasons
         )
 
     @property
     def is_ready(self) -> bool:
-        """Whether a request can go out as it is: with the token in use, or without."""
+        """Whether a request can be sent now, with the token in use or without one."""
         current = self.current
         if current is None:
-            return self.is_loaded  # most servers without authorization never say so
+            return self.is_loaded  # without a token, as the server may need none
         return monotonic() < current.renew_at
 
     def usable(self) -> Credential | None:
-        """Return the token in use, if it has not expired."""
+        """Return the token in use if it has not expired."""
         current = self.current
         if current is not None and monotonic() < current.expires_at:
             return current
         return None
 
     def load(self, record: Record | None) -> None:
-        """Begin with the stored record, if it fits."""
-        if self.is_loaded:  # by another request, which may have a newer one since
+        """Use the token of the stored record if the record fits the grant."""
+        if self.is_loaded:  # by another request, and the token may be newer
             return
         self.is_loaded = True
         if record is not None and record.tokens and fits(self.grant, record):
             self.current = Credential(record, "stored")
 
     def find(self, wanted: TokenRequest) -> Credential | None:
-        """Return the token in use, if it satisfies the request by now."""
+        """Return the token in use if it satisfies the request."""
         current = self.usable()
         if current is None or not wanted.accepts(current.tokens):
             return None
         return current
 
     def use(self, obtained: TokenResult) -> Credential:
-        """Use a new token from now on."""
+        """Replace the token in use by a new one and return it."""
         current = self.current
         record = obtained.record
         if current is None or current.record != record:
@@ -406,13 +406,13 @@ class AuthSession:
         return current
 
     def allow(self, target: str) -> None:
-        """Let the token go to this endpoint of HTTP+SSE too, and not to the last."""
+        """Allow the token for this HTTP+SSE endpoint instead of an earlier one."""
         both = (self.target.parsed.target, target)
         self._allowed = {each.encode("ascii") for each in both}
 
     def authorize(self, request: Request, credential: Credential | None) -> Request:
         """Return the request with the token, or raise `UrlRefused` for another path."""
-        # `Request.target`, without a call for each request.
+        # Like `Request.target`, but without a function call per request.
         if request.start.split(b" ", 2)[1] not in self._allowed:
             raise misdirected(
                 self.target, f"{self.target.parsed.origin}{request.target}"
@@ -436,7 +436,7 @@ class AuthSession:
         return Request(request.start + line, request.body)
 
     def note_nonce(self, fields: dict[bytes, bytes]) -> None:
-        """Keep the newest nonce for proofs (RFC 9449 section 8.2)."""
+        """Store the newest nonce for proofs (RFC 9449 section 8.2)."""
         nonce = read_nonce(fields[b"dpop-nonce"].decode("latin-1"))
         self._nonce = nonce or self._nonce
 
@@ -447,7 +447,7 @@ class AuthSession:
         credential: Credential | None,
         attempt: Attempt,
     ) -> TokenRequest | None:
-        """Return the token to try the request with next, or None to give up."""
+        """Return the request for the token of the next try, or None to give up."""
         attempt.tries += 1
         if attempt.tries >= TRIES + attempt.step_ups:
             return None
@@ -458,7 +458,7 @@ class AuthSession:
                 attempt.nonce = self._nonce
                 return self.token_request(denial=denial)  # same token, another proof
             if attempt.has_logged_in:
-                if credential is not self._refused:  # many requests may show one login
+                if credential is not self._refused:  # count once for all requests
                     self._refused = credential
                     self._futile_logins += 1
                 return None
@@ -477,10 +477,10 @@ class AuthSession:
     def _check_step_up(
         self, denial: Denial, credential: Credential, attempt: Attempt
     ) -> None:
-        """Check that more scopes may be asked for.
+        """Raise `InsufficientScope` if no more scopes may be requested.
 
-        2026-07-28 basic/authorization, "Step-Up Authorization Flow": a few times, then
-        it is a permanent failure.
+        2026-07-28 basic/authorization, "Step-Up Authorization Flow": after a few times
+        the failure is permanent.
         """
         grant = self.grant
         required = denial.scopes or ()
@@ -508,29 +508,29 @@ class AuthSession:
             self._futile_step_ups += 1
 
     def note_success(self, attempt: Attempt) -> None:
-        """Forget earlier failures: the server has accepted a request."""
+        """Reset the counts of failures after an accepted request."""
         if attempt.step_ups:
             self._futile_step_ups = 0
         self._futile_logins = 0
 
 
-# A call does not count the time that its user takes to log in...
+# Pauses of deadlines during a login
 
 
 class DeadlinePauser:
-    """Pauses the time limits of all calls that wait for one user."""
+    """The deadlines and timeouts of calls that are paused while a user logs in."""
 
     def __init__(self) -> None:
         self.reset()
 
     def reset(self) -> None:
-        """Forget all limits and users: their event loop is closed."""
+        """Forget all limits and logins, because their event loop is closed."""
         self._limits: list[tuple[Callable[[], None], Callable[[], None]]] = []
         self._users: list[None] = []
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Pause all limits inside."""
+        """Yield with all limits paused."""
         limits, users = self._limits, self._users
         users.append(None)
         if len(users) == 1:
@@ -549,7 +549,7 @@ class DeadlinePauser:
         deadline: Deadline | None,
         rearm: Callable[[float], object] | None = None,
     ) -> AbstractContextManager[None]:
-        """Pause a deadline inside, whenever a user is asked; tell `rearm` its end."""
+        """Return a context that pauses a deadline during logins and calls `rearm`."""
         if deadline is None:
             return nullcontext()
         time = asyncio.get_running_loop().time
@@ -565,7 +565,7 @@ class DeadlinePauser:
         return self._pausing(pause, resume)
 
     def timeout(self, scope: asyncio.Timeout) -> AbstractContextManager[None]:
-        """Pause an `asyncio.timeout` inside, whenever a user is asked."""
+        """Return a context in which logins pause an `asyncio.timeout`."""
         time = asyncio.get_running_loop().time
         left: float | None = None
 

@@ -1,6 +1,6 @@
-"""Put tokens on requests: an HTTP engine around the one that moves the bytes.
+"""HTTP engine that adds tokens to requests and sends them with another engine.
 
-A 401 or 403 is held back here, and answered by the `Authorizer`: it runs `auth.flow`.
+It withholds a 401 or 403 while the `Authorizer` obtains another token (`auth.flow`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _CANCELLED: Final = encode(jsonrpc.notification("notifications/cancelled"))[:-1]
 
 
 class AuthEngine:
-    """See `Engine`; an exchange may take several requests, and a login."""
+    """An `Engine` whose exchanges may consist of several requests and a login."""
 
     def __init__(self, engine: Engine, authorizer: Authorizer) -> None:
         self.target = engine.target
@@ -45,7 +45,7 @@ class AuthEngine:
         self._authorizer = authorizer
         self._session = authorizer.session
         self._filtered: dict[Any, _FilteredReply] = {}
-        # The exchanges that wait for a token: its task, and the error of an abort.
+        # Exchanges that wait for a token: its task, and a future for an abort's error.
         self._waiting: dict[Any, tuple[asyncio.Future[Any], asyncio.Future[Any]]] = {}
 
     def __repr__(self) -> str:
@@ -53,22 +53,22 @@ class AuthEngine:
 
     @property
     def bytes_sent(self) -> int:
-        """How many bytes were handed to the operating system so far."""
+        """Number of bytes passed to the operating system."""
         return self._engine.bytes_sent
 
     @property
     def bytes_received(self) -> int:
-        """How many bytes have come so far."""
+        """Number of received bytes."""
         return self._engine.bytes_received
 
     def allow(self, target: str) -> None:
-        """Let the token go to another path of the server: its HTTP+SSE endpoint."""
+        """Allow the token for another path of the server: its HTTP+SSE endpoint."""
         self._session.allow(target)
 
     async def exchange(
         self, request: Request, reply: ResponseSink, deadline: Deadline | None
     ) -> None:
-        """Send a request and feed its reply; see `Engine.exchange`."""
+        """Send a request and pass the response to its reply; see `Engine.exchange`."""
         session = self._session
         attempt: Attempt | None = None
         is_last = request.start.startswith(b"DELETE ")
@@ -108,11 +108,11 @@ class AuthEngine:
         deadline: Deadline | None,
         work: Coroutine[Any, Any, Credential | None],
     ) -> Any:
-        """Wait for a token, with the deadline paused while a user is asked."""
+        """Wait for a token; the deadline is paused while a user logs in."""
         loop = asyncio.get_running_loop()
         task: asyncio.Future[Any]
         task = loop.create_task(work, name="mcpwire-oauth-wait")
-        # After an abort no caller asks for its error.
+        # Marks the error as retrieved, because no caller reads it after an abort.
         task.add_done_callback(lambda task: task.cancelled() or task.exception())
         aborted: asyncio.Future[Any] = loop.create_future()
         self._waiting[reply] = (task, aborted)
@@ -157,15 +157,15 @@ class AuthEngine:
         self._engine.abandon()
 
     def forked(self) -> None:
-        """Release the parent's resources in a child process."""
+        """Close the copies of the sockets in a forked process."""
         self._engine.forked()
 
 
 class _FilteredReply:
-    """Keeps back a denial that another token may lift, and passes on any other reply.
+    """A sink that withholds a denial if another token may help; else it passes it on.
 
-    The answer to the session's last request is always passed on. The body goes to the
-    reply itself, without a call in between.
+    With `is_last`, for the DELETE of a session, all responses are passed on. The engine
+    passes the body directly to the reply, without a call of this class.
     """
 
     def __init__(
@@ -181,25 +181,25 @@ class _FilteredReply:
         self._session = session
         self._credential = credential
         self._is_last = is_last
-        self.attempt = attempt  # None: the request was never denied
+        self.attempt = attempt  # None: the request has not been denied
         self.data: Callable[[bytes], None] = reply.data
         self.end: Callable[[], None] = reply.end
-        self.wanted: TokenRequest | None = None  # the token to try next
-        self.error: MCPError | None = None  # in place of a token
+        self.wanted: TokenRequest | None = None  # for the token of the next try
+        self.error: MCPError | None = None  # to be raised by `exchange`
 
     @property
     def aborted(self) -> MCPError | None:
-        """The error of an abort from outside; engines look before they wait."""
+        """The error of an abort by the caller; engines check it before they wait."""
         error: MCPError | None = getattr(self._reply, "aborted", None)
         return error
 
     @property
     def is_over(self) -> bool:
-        """Whether the waiting call can be woken."""
+        """Whether the rest of the response is not needed."""
         return self.wanted is not None or self.error is not None or self._reply.is_over
 
     def head(self, status: int, fields: dict[bytes, bytes]) -> None:
-        """Take the final head; keep it back if another token may help."""
+        """Process the final head; withhold it if another token may help."""
         session = self._session
         if b"dpop-nonce" in fields:
             session.note_nonce(fields)
@@ -212,7 +212,7 @@ class _FilteredReply:
                     status, fields, self._credential, attempt
                 )
             except InsufficientScope as error:
-                # Raised by `exchange`: from here it would close the connection.
+                # `exchange` raises it: an error raised here closes the connection.
                 self.error = error
             if self.wanted is not None or self.error is not None:
                 self.data = self.end = _ignore
@@ -223,7 +223,7 @@ class _FilteredReply:
 
 
 def _is_unattended(request: Request) -> bool:
-    """Return whether no user may be asked for a request, because no call waits for it.
+    """Return whether a request must not start a login, because no call waits for it.
 
     Cancelling a call that waits for a login must not start another login.
     """
@@ -234,11 +234,11 @@ def _is_unattended(request: Request) -> bool:
 
 
 def _check_aborted(reply: Any) -> None:
-    """Raise the error of an abort that came while no task waited in the exchange."""
+    """Raise the error of an abort that was made between two steps of an exchange."""
     error: MCPError | None = getattr(reply, "aborted", None)
     if error is not None:
         raise error
 
 
 def _ignore(*_: object) -> None:
-    """Drop what it is given."""
+    """Ignore all arguments."""

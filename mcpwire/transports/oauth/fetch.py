@@ -1,4 +1,4 @@
-"""Fetch a document of authorization: check the URL, resolve, connect, read the answer.
+"""HTTP requests for authorization, to checked URLs and addresses only.
 
 ::
 
@@ -6,11 +6,11 @@
           ▲                                                   │
           └──── at most three redirects, of the same origin ──┘
 
-The connection goes to the very address that was checked: what the name resolves to a
-moment later has no say. Through a proxy it is the proxy that resolves, so there only
-names and addresses as they are written can be checked.
+The connection uses exactly the address that was checked, so a later change of the
+name's addresses has no effect. A proxy resolves names itself: with a proxy, only the
+names and addresses in URLs can be checked.
 
-Nothing that goes into a message holds a query, a body or a header.
+Error and log messages contain no query, no body and no header.
 """
 
 from __future__ import annotations
@@ -67,24 +67,24 @@ logger = logging.getLogger("mcpwire.oauth")
 MAX_REDIRECTS: Final = 3
 
 FIRST_TRY_S: Final = 2.0
-"""How long connecting to an address may take while there are others."""
+"""Timeout of connecting to an address if others are left to try."""
 
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 
 _NAMED_BY_USER: Final = ("issuer", "idp_issuer", "idp_token_endpoint")
-"""Options of grants that hold a URL of the user's own."""
+"""Options of grants that contain a URL given by the user."""
 
 
 class Fetcher:
-    """Performs the `Fetch` steps of one operation.
+    """The HTTP client for the `Fetch` steps of one operation.
 
-    The addresses that the server's name resolves to first count for the whole
-    operation: they decide which networks it may reach. Each fetch has a connection
-    of its own, so that no two hosts at one address share one; cancelling closes it.
+    The first addresses to which the server's name resolves count for the whole
+    operation: they determine the networks that it may reach. Each fetch has its own
+    connection, so that two hosts at one address never share one; cancelling closes it.
 
-    The target's TLS and proxy options apply everywhere, its client certificate to the
-    server's own host only. An httpx client given there is not used: it may add
-    credentials of its own.
+    The target's TLS and proxy options apply to all hosts, its client certificate only
+    to the server's own host. An httpx client of the target is not used, because it may
+    add its own credentials.
     """
 
     def __init__(self, target: Http, limits: Limits) -> None:
@@ -95,7 +95,7 @@ class Fetcher:
         self._answering: dict[str, str] = {}  # the address that answered, by host
 
     async def fetch(self, step: Fetch) -> Answer:
-        """Return the answer to a request, whatever its status."""
+        """Return the answer to a request, with any status."""
         try:
             async with asyncio.timeout(self._limits.oauth_timeout):
                 return await self._follow(step)
@@ -104,7 +104,7 @@ class Fetcher:
         except MessageTooLarge as error:
             raise _unusable(step, f"cannot be used: {error}", None) from None
         except RemoteProtocolError:
-            # Its text may quote the answer, and that may quote the request.
+            # The error may quote the answer, and the answer may quote the request.
             why = "cannot be used: it is not acceptable HTTP"
             raise _unusable(step, why, None) from None
         except MCPError as error:
@@ -120,7 +120,7 @@ class Fetcher:
     async def _follow(self, step: Fetch) -> Answer:
         try:
             host = parse_url(step.url).host
-        except ValueError:  # the policy says why
+        except ValueError:  # `policy.check` raises the error
             host = ""
         policy = UrlPolicy(self._anchor(host), self._target.allow_insecure)
         url = policy.check(step.url, step.what)
@@ -133,11 +133,11 @@ class Fetcher:
         return await self._ask(step, url)
 
     def _anchor(self, host: str) -> Url:
-        """Return the URL from the user that a host is judged by."""
+        """Return the URL whose network a host may be in: the user's or the server's."""
         return self._anchors.get(host, self._target.parsed)
 
     async def _ask(self, step: Fetch, url: Url) -> Answer:
-        """Send the request to the first address that can be connected to."""
+        """Send the request to the first address that accepts a connection."""
         place = self._place(url)
         addresses = await self._addresses(step, url, place)
         request = _request_of(step, url)
@@ -167,7 +167,7 @@ class Fetcher:
     async def _addresses(
         self, step: Fetch, url: Url, place: Http
     ) -> Sequence[str | None]:
-        """Return the checked addresses in the order to try; None stands for a proxy."""
+        """Return the checked addresses in the order to try; None means the proxy."""
         if proxy_applies(place):
             return [None]
         try:
@@ -197,7 +197,7 @@ class Fetcher:
         return list(dict.fromkeys(found))
 
     async def _network(self, anchor: Url) -> AddressClass:
-        """Return the network of the host that a URL is judged by."""
+        """Return the network of the host of a URL from `_anchor`."""
         if anchor.host not in self._networks:
             try:
                 addresses = await self._resolve(anchor)
@@ -207,7 +207,7 @@ class Fetcher:
         return self._networks[anchor.host]
 
     def _place(self, url: Url) -> Http:
-        """Return a URL's origin as a target of its own."""
+        """Return a target for the origin of a URL."""
         given = self._target
         is_own = url.host == given.parsed.host
         tls: dict[str, Any] = {}
@@ -221,7 +221,7 @@ class Fetcher:
 
 
 class _Document:
-    """Collects an answer up to `Limits.oauth_document` bytes; see `ResponseSink`."""
+    """The `ResponseSink` of an answer of at most `Limits.oauth_document` bytes."""
 
     def __init__(self, step: Fetch, limits: Limits) -> None:
         self._step = step
@@ -256,7 +256,7 @@ class _Document:
 
 
 async def _exchange(engine: HttpxEngine, request: Request, document: _Document) -> None:
-    """Send one request and close the engine, also when the fetch is cancelled."""
+    """Send one request and close the engine, even if the fetch is cancelled."""
     try:
         await engine.exchange(request, document, None)
     finally:
@@ -290,7 +290,7 @@ def _request_of(step: Fetch, url: Url) -> Request:
 
 
 def _redirection(step: Fetch, url: Url, answer: Answer) -> Url | None:
-    """Return the URL that an answer redirects to, if it may be followed."""
+    """Return the URL that an answer redirects to if it may be followed."""
     location = answer.fields.get("location")
     if answer.status not in _REDIRECTS or location is None:
         return None
@@ -308,13 +308,13 @@ def _redirection(step: Fetch, url: Url, answer: Answer) -> Url | None:
         there = resolve_url(url, location)
     except ValueError:
         return None
-    # Same scheme, host and port: the check of the URL still holds, and the addresses
-    # are checked each time.
+    # With the same scheme, host and port the check of the URL remains valid; the
+    # addresses are checked for each request.
     return there if same_origin(url, there) and there.fragment is None else None
 
 
 def _named(target: Http) -> list[Url]:
-    """Return the URLs that the user named, perhaps on an intranet: they are meant."""
+    """Return the URLs in the user's options, which may be in a private network."""
     texts = [getattr(target.grant, option, None) for option in _NAMED_BY_USER]
     return [parse_url(text) for text in texts if text is not None and "://" in text]
 

@@ -1,11 +1,11 @@
-"""Ask the user to log in: show a URL, and receive the browser's redirect.
+"""Login by the user: open a URL in the browser and receive the browser's redirect.
 
 The browser is opened by the standard library's `webbrowser`, which starts a program
-with the URL as one argument: no shell is involved. It opens checked URLs only.
+with the URL as one argument: no shell is involved. Only checked URLs are opened.
 
 Any program on this machine, and any page in the browser, can connect to the port of the
-redirect. Only the request with the `state` of the login is accepted, and once; every
-other one is refused and changes nothing (RFC 8252, 8.3 and 8.10; 2026-07-28
+redirect. One request with the `state` of the login is accepted; all other requests are
+refused and have no effect (RFC 8252, 8.3 and 8.10; 2026-07-28
 basic/authorization/security-considerations, "Open Redirection")::
 
     bound ──── wait ───► listening ──── request with the state ────► answered, closed
@@ -48,20 +48,20 @@ __all__ = [
     "returned_parameters",
 ]
 
-# Some programs return only when their window is closed: by then it has started.
+# Longest wait for a browser program: some return only when their window is closed.
 STARTED_S: Final = 2.0
 
 PATH: Final = "/callback"
 
-# Codes of some servers are several KiB long, and browsers send cookies along.
+# Codes of some servers are several KiB long, and browsers also send cookies.
 LONGEST_REQUEST: Final = 32 * 1024
-CONNECTION_S: Final = 10.0  # to send a request; browsers open spare connections
-LEAVE_S: Final = 1.0  # for a browser to read the page and close
-CONNECTIONS: Final = 16  # at once; one more replaces the oldest
+CONNECTION_S: Final = 10.0  # time for a request; browsers open spare connections
+LEAVE_S: Final = 1.0  # time for a browser to read the page and close
+CONNECTIONS: Final = 16  # maximum at once; another one replaces the oldest
 
 _MOST_PARAMETERS: Final = 64
 
-# A redirect URI of ours, and its port.
+# A redirect URI of this module, with its port.
 _OURS: Final = re.compile(rf"http://(?:127\.0\.0\.1|\[::1\]):([0-9]+){PATH}")
 
 _NO_SUCH_ADDRESS: Final = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})
@@ -76,7 +76,7 @@ class InteractiveLogin:
         self._callbacks: CallbackServer | None = None
 
     def listen(self, preferred: str | None) -> str:
-        """Listen for the browser; return the redirect URI."""
+        """Bind the port for the browser's redirect; return the redirect URI."""
         self._callbacks = CallbackServer(
             port=self._grant.callback_port, preferred=preferred
         )
@@ -122,7 +122,7 @@ class InteractiveLogin:
 
 
 async def call_user(function: Callable[..., Any], *args: Any) -> Any:
-    """Call a plain or async function of the user's and return its result."""
+    """Call a plain or async function of the user and return its result."""
     value = invoke(function, *args)
     return await value if hasattr(value, "__await__") else value
 
@@ -148,10 +148,10 @@ def returned_parameters(returned: Any) -> dict[str, str]:
 
 
 def open_browser(url: str, *, server: Url | None) -> bool:
-    """Open the user's browser; return whether that seems to have worked.
+    """Open the URL in the user's browser; return whether that seems to have worked.
 
-    It waits two seconds at most: where a loop runs, call it from a thread. Without a
-    server the URL was checked against that already.
+    It blocks for two seconds at most: call it in a thread if this one runs a loop.
+    `server` is None if the URL was checked for its server before.
     """
     checked = check_authorization_url(url, server=server)
     browser = _browser()
@@ -178,20 +178,20 @@ def _browser() -> webbrowser.BaseBrowser | None:
         browser = webbrowser.get()
     except webbrowser.Error:
         return None
-    # A text browser would take the terminal from its present user.
+    # A text browser would use the terminal, which may be in use.
     is_text = type(browser).__name__ in {"GenericBrowser", "Elinks"}
     return None if is_text and not os.environ.get("BROWSER") else browser
 
 
-# The redirect...
+# Redirect
 
 
 class CallbackServer:
-    """Receives the redirect of one login on this machine.
+    """An HTTP server on this machine for the redirect of one login.
 
     The port is bound at once, so that the redirect URI stays valid; requests are
-    answered while `wait` waits. The port of an earlier redirect URI is used if it is
-    free: an authorization server may compare the whole URI.
+    answered only during `wait`. The port of an earlier redirect URI is used if it is
+    free, because an authorization server may compare the whole URI.
     """
 
     def __init__(
@@ -206,7 +206,7 @@ class CallbackServer:
         let_go_after_fork(self)
 
     async def wait(self, state: str) -> dict[str, str]:
-        """Wait for the redirect and return its parameters; close the port then."""
+        """Wait for the redirect, close the port, and return the parameters."""
         loop = asyncio.get_running_loop()
         redirect: asyncio.Future[dict[str, str]] = loop.create_future()
 
@@ -255,7 +255,7 @@ class CallbackServer:
             writer.write_eof()
             if params is not None and not redirect.done():
                 redirect.set_result(params)
-            # Closing with unread bytes would take the page away from the browser.
+            # Closing with unread bytes would reset the connection and lose the page.
             async with asyncio.timeout(LEAVE_S):
                 while await reader.read(LONGEST_REQUEST):
                     pass
@@ -264,11 +264,11 @@ class CallbackServer:
         """Close the port."""
         self._listener.close()
 
-    forked = close  # the copy of the listener in a child; the parent keeps its own
+    forked = close  # closes the copy in a forked process; the parent keeps its own
 
 
 def _response(status: str, text: str, extra: str = "") -> bytes:
-    """Return a response that repeats nothing of the request."""
+    """Return an HTTP response, which contains no part of the request."""
     page = (
         f"<!doctype html><html lang=en><meta charset=utf-8><title>{text}</title>"
         f"<p>{text}</p></html>\n"
@@ -309,8 +309,8 @@ def _judge(
     path, _, query = target.partition(b"?")
     pairs = (field.partition(b":") for field in fields)
     hosts = [value.strip() for name, _, value in pairs if name.lower() == b"host"]
-    # Another host name here is DNS rebinding by a page. A browser leaves the port out
-    # where it is the usual one.
+    # Another host name indicates DNS rebinding by a page. A browser omits the port if
+    # it is the default port.
     ours = ([authority.encode()], [authority.removesuffix(":80").encode()])
     if not version.startswith(b"HTTP/1.") or hosts not in ours:
         return _BAD, None
@@ -323,7 +323,7 @@ def _judge(
     except ValueError:
         return _BAD, None
     # 2026-07-28 basic/authorization/security-considerations, "Open Redirection": a
-    # response with another state is not read any further.
+    # response with another state is discarded.
     is_ours = compare_digest(params.get("state", "").encode(), state.encode())
     if not is_ours or params.keys().isdisjoint({"code", "error"}):
         return _BAD, None
@@ -331,7 +331,7 @@ def _judge(
 
 
 def _query_parameters(query: str, errors: str = "replace") -> dict[str, str]:
-    """Return the parameters of a query; ValueError for too many.
+    """Return the parameters of a query; raise `ValueError` for too many.
 
     A parameter that occurs twice is ignored (RFC 6749 section 3.1).
     """
@@ -343,10 +343,10 @@ def _query_parameters(query: str, errors: str = "replace") -> dict[str, str]:
 
 
 def _bind(port: int | None, preferred: str | None) -> socket.socket:
-    """Return a listener that only this machine can reach."""
+    """Return a listening socket that only this machine can reach."""
     before = _OURS.fullmatch(preferred or "")
     if port is None and before is not None:
-        with contextlib.suppress(OSError, OverflowError):  # any other port will do
+        with contextlib.suppress(OSError, OverflowError):  # else use any port
             return _listener(int(before[1]))
     try:
         return _listener(port or 0)
@@ -359,7 +359,7 @@ def _bind(port: int | None, preferred: str | None) -> socket.socket:
 
 
 def _listener(port: int) -> socket.socket:
-    # On POSIX this reuses ports in TIME_WAIT, and shares none.
+    # On POSIX, `create_server` reuses ports in TIME_WAIT and does not share ports.
     backlog = 4 * CONNECTIONS
     try:
         return socket.create_server(("127.0.0.1", port), backlog=backlog)

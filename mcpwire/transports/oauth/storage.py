@@ -1,14 +1,13 @@
-"""Keep credentials between runs: the store interface, in memory, and in a private file.
+"""Stores of credentials: the interface, a store in memory, and one in a private file.
 
-A store changes one value at a time, and only if no other writer has changed it since it
-was read. A lease decides which process asks the authorization server; it ends by itself
-if that process dies.
+A store replaces one value at a time, and only if no other writer has changed it since
+it was read. A lease decides which process sends requests to the authorization server;
+it expires if the process ends without releasing it.
 
-`FileStorage` opens its SQLite file for each transaction and closes it after it: no
-connection crosses a fork or outlives its thread, and a removed or replaced file is
-noticed at once. The file and its folder must belong to this user alone: anybody with
-write access to the folder could put a journal beside the database, and SQLite would
-play it back.
+`FileStorage` opens its SQLite file for each transaction and closes it afterwards, so
+no connection is shared with a forked process or another thread, and a removed or
+replaced file is detected at once. The file and its folder must be private to this user:
+with write access to the folder, others could add a journal that SQLite would replay.
 """
 
 from __future__ import annotations
@@ -60,26 +59,26 @@ T = TypeVar("T")
 logger = logging.getLogger("mcpwire")
 oauth_logger = logging.getLogger("mcpwire.oauth")
 
-BUSY_S: Final = 10.0  # for another process's transaction, which has a few rows
-POLL_S: Final = 0.01  # between two tries to lock a folder
-ATTEMPTS: Final = 3  # to open a file that is replaced meanwhile
-SLACK_S: Final = 1.0  # by which a clock may be set back before a lease is ignored
-LEASE_MORE_S: Final = 10.0  # by which a lease outlasts the requests that it is for
-PENDING_TRIES: Final = 5  # to store a login while another process begins one
+BUSY_S: Final = 10.0  # longest wait for another process's (short) transaction
+POLL_S: Final = 0.01  # pause between two tries to lock a folder
+ATTEMPTS: Final = 3  # tries to open a file that other processes replace
+SLACK_S: Final = 1.0  # if the clock is set back further, leases are ignored
+LEASE_MORE_S: Final = 10.0  # time of a lease beyond that of its requests
+PENDING_TRIES: Final = 5  # tries to store a login that other processes replace
 
-VERSION: Final = 1  # of the tables; a file with another one is not ours to change
+VERSION: Final = 1  # of the tables; a file with another version is not changed
 
 TABLES: Final[Mapping[str, str]] = {
     "credential": "key text primary key, version integer not null, value blob not null",
     "lease": "key text primary key, owner text not null, begun real, ends real",
-    # A removed row leaves nothing behind, so the last version is kept here.
+    # The last version of all: versions must not repeat, even after rows are removed.
     "change": "id integer primary key, number integer not null",
 }
 
 BROKEN: Final = frozenset({11, 26})  # SQLITE_CORRUPT and SQLITE_NOTADB
 
-# What SQLite keeps beside a file, and at last the file itself: what is left of one
-# database must never be played back into another.
+# The suffixes of SQLite's files, that of the database last: no journal of an old
+# database must remain that SQLite would replay into a new one.
 FILES: Final = ("-journal", "-wal", "-shm", "")
 
 IS_POSIX: Final = os.name == "posix"
@@ -92,16 +91,16 @@ _FOLDERS: Final = {
     "win32": ("AppData", "Local"),
 }
 
-# Held while a file of ours is open here outside SQLite: closing a file ends every lock
-# that this process has on it, SQLite's too.
+# Held while the file is open outside SQLite: closing a file releases all locks that
+# this process has on it, those of SQLite as well.
 _file_mutex: Any = threading.Lock()
 
 
 class StorageError(AuthError):
-    """Credentials can be neither read nor kept.
+    """Credentials cannot be read or stored.
 
     Attributes:
-        path: The file.
+        path: The path of the file.
     """
 
     def __init__(self, message: str, *, path: str | None = None) -> None:
@@ -110,38 +109,38 @@ class StorageError(AuthError):
 
 
 class Storage(Protocol):
-    """The interface of a credential store; implement it to keep them elsewhere.
+    """The interface of a credential store; implement it to keep credentials elsewhere.
 
-    The methods are plain functions and may be called from any thread. The version of a
-    value is 0 while nothing is stored under its key; each save gives it a number that
-    was never a version before. A key may hold a secret, if the server's URL does.
+    The methods are plain functions and may be called from any thread. A key without a
+    value has version 0; each save gives its value a number that was never a version
+    before. A key may contain a secret if the server's URL does.
     """
 
     def load(self, key: str) -> tuple[bytes | None, int]:
         """Return the stored value and its version."""
 
     def save(self, key: str, value: bytes | None, version: int) -> int | None:
-        """Replace the value that has this version; return the new version.
+        """Replace the value if it has this version; return the new version.
 
-        The value ``None`` removes it. Returns ``None`` and changes nothing if the
-        stored version is another one.
+        A value of ``None`` removes it. Returns ``None``, and does not change the store,
+        if the stored version differs.
         """
 
     def lease(self, key: str, owner: str, seconds: float) -> bool:
-        """Give the owner the key's only lease for so long; return whether it has it.
+        """Acquire the key's only lease for an owner; return whether it has the lease.
 
-        The current owner may extend its lease.
+        The lease expires after that many seconds. Its owner may extend it.
         """
 
     def release(self, key: str, owner: str) -> None:
-        """End the lease, if this owner has it."""
+        """End the lease if this owner has it."""
 
     def keys(self) -> list[str]:
-        """Return the stored keys, in order."""
+        """Return the stored keys, sorted."""
 
 
 class MemoryStorage:
-    """Keeps credentials in memory, for one process and as long as this object lives."""
+    """A credential store in memory, for one process and the lifetime of the object."""
 
     def __init__(self) -> None:
         self._mutex = threading.Lock()
@@ -154,7 +153,7 @@ class MemoryStorage:
         return f"<{type(self).__name__} {len(self.keys())} credentials>"
 
     def forked(self) -> None:
-        """Replace the lock in a child: a thread of the parent may hold it."""
+        """Replace the mutex in a forked process: a parent's thread may hold it."""
         self._mutex = threading.Lock()
 
     def load(self, key: str) -> tuple[bytes | None, int]:
@@ -163,7 +162,7 @@ class MemoryStorage:
             return self._values.get(key, (None, 0))
 
     def save(self, key: str, value: bytes | None, version: int) -> int | None:
-        """Replace the value that has this version; see `Storage.save`."""
+        """Replace the value if it has this version; see `Storage.save`."""
         with self._mutex:
             if self._values.get(key, (None, 0))[1] != version:
                 return None
@@ -175,7 +174,7 @@ class MemoryStorage:
             return self._changes
 
     def lease(self, key: str, owner: str, seconds: float) -> bool:
-        """Give the owner the key's only lease for so long; see `Storage.lease`."""
+        """Acquire the key's only lease for an owner; see `Storage.lease`."""
         now = monotonic()
         with self._mutex:
             held = self._leases.get(key)
@@ -185,28 +184,28 @@ class MemoryStorage:
             return True
 
     def release(self, key: str, owner: str) -> None:
-        """End the lease, if this owner has it."""
+        """End the lease if this owner has it."""
         with self._mutex:
             if self._leases.get(key, ("",))[0] == owner:
                 del self._leases[key]
 
     def keys(self) -> list[str]:
-        """Return the stored keys, in order."""
+        """Return the stored keys, sorted."""
         with self._mutex:
             return sorted(self._values)
 
 
 class FileStorage:
-    """Keeps credentials in one SQLite file that only this user can read.
+    """A credential store in one SQLite file that only this user can read.
 
-    Without a path it is ``mcpwire/credentials.sqlite`` in the user's state folder
+    The default is ``mcpwire/credentials.sqlite`` in the user's state folder
     (``$XDG_STATE_HOME``, else ``~/.local/state``; on macOS ``~/Library/Application
-    Support``, on Windows ``%LOCALAPPDATA%``). Its transactions are the lock, so several
-    processes may share it.
+    Support``, on Windows ``%LOCALAPPDATA%``). Several processes may share the file:
+    each change is one transaction.
 
-    If the file cannot be used, that is logged once and nothing is read from it: the
-    user logs in again, and that login lasts as long as this object. A file that is not
-    a database any more is renamed, with a warning.
+    If the file cannot be used, a warning is logged once and no value is read: the user
+    must log in again, and the login is kept as long as this object. A file that is no
+    longer a valid database is renamed, with a warning.
 
     Raises:
         StorageError: No path is given, and this user's state folder is unknown.
@@ -215,7 +214,7 @@ class FileStorage:
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
         self._is_default = path is None
         try:
-            # Absolute, as a program may go to another folder.
+            # Absolute, because a program may change its working directory.
             given = Path(path).expanduser() if path is not None else default_path()
             self.path = given.absolute()
         except (FileNotFoundError, RuntimeError) as error:
@@ -223,7 +222,7 @@ class FileStorage:
                 f"cannot tell where credentials are to be kept ({error}): give a "
                 "storage, or its path"
             ) from error
-        # Values that could not be stored, and the versions they were to replace.
+        # Values that could not be stored, with the versions that they should replace.
         self._unsaved: dict[str, tuple[bytes, int]] = {}
         self._warned: str | None = None
 
@@ -231,9 +230,9 @@ class FileStorage:
         return f"{type(self).__name__}({str(self.path)!r})"
 
     def load(self, key: str) -> tuple[bytes | None, int]:
-        """Return the stored value and its version; nothing if it cannot be read.
+        """Return the stored value and its version; (None, 0) if it cannot be read.
 
-        Then the user can log in again, which an error would prevent.
+        The user can then log in again, which an error would prevent.
         """
         unsaved = self._unsaved.get(key)
         nothing: tuple[bytes | None, int] = (None, 0)
@@ -248,9 +247,9 @@ class FileStorage:
         return found
 
     def save(self, key: str, value: bytes | None, version: int) -> int | None:
-        """Replace the value that has this version; see `Storage.save`.
+        """Replace the value if it has this version; see `Storage.save`.
 
-        A value that cannot be stored is kept in memory, and that is logged.
+        A value that cannot be stored is kept in memory, with a warning in the log.
 
         Raises:
             StorageError: The value cannot be removed.
@@ -268,9 +267,9 @@ class FileStorage:
         return saved
 
     def lease(self, key: str, owner: str, seconds: float) -> bool:
-        """Give the owner the key's only lease for so long; see `Storage.lease`.
+        """Acquire the key's only lease for an owner; see `Storage.lease`.
 
-        If nothing can be stored then nothing is shared, so every owner gets a lease.
+        If the file cannot be used, processes share no tokens: every owner gets a lease.
         """
         try:
             return self._run(_lease, key, owner, seconds)
@@ -279,12 +278,12 @@ class FileStorage:
             return True
 
     def release(self, key: str, owner: str) -> None:
-        """End the lease, if this owner has it."""
-        with contextlib.suppress(StorageError):  # then it ends by itself
+        """End the lease if this owner has it."""
+        with contextlib.suppress(StorageError):  # the lease then expires
             self._run(_release, key, owner)
 
     def keys(self) -> list[str]:
-        """Return the stored keys, in order.
+        """Return the stored keys, sorted.
 
         Raises:
             StorageError: The file cannot be read.
@@ -292,15 +291,15 @@ class FileStorage:
         return sorted({*self._run(_keys, missing=list[str]()), *self._unsaved})
 
     def _warn_once(self, error: StorageError) -> None:
-        """Log an error once, until something was stored again."""
+        """Log an error once until a transaction that writes succeeds again."""
         if self._warned != str(error):
             self._warned = str(error)
             logger.warning("%s: nothing of it is used, and logins are not kept", error)
 
     def _run(self, work: Callable[..., T], *given: Any, missing: T | None = None) -> T:
-        """Run `work` in a transaction of its own, opening the file anew if replaced.
+        """Run `work` in a transaction, and again if the file was replaced.
 
-        Where it only reads, `missing` is its result without a file.
+        If `work` only reads, `missing` is the result for a missing file.
         """
         try:
             import sqlite3
@@ -313,9 +312,9 @@ class FileStorage:
                 if missing is not None and file_id(self.path) is None:
                     return missing
                 make_folder(self.path.parent, is_ours=self._is_default)
-                # Without the lock another process might set the file aside while it is
-                # open here: then SQLite takes the journal of the new file for that of
-                # the old one, plays it back there, and removes it.
+                # Without the lock, another process could rename a broken file while it
+                # is open here. SQLite would then take the new file's journal for that
+                # of the old file, replay it into the old file, and remove it.
                 with folder_lock(self.path.parent, BUSY_S, shared=True):
                     make_file(self.path)
                     found = file_id(self.path)
@@ -332,14 +331,14 @@ class FileStorage:
     def _transact(self, begin: str, work: Callable[..., T], given: Any) -> T:
         import sqlite3
 
-        # Mode rw: a file that SQLite creates is readable by other users.
+        # Mode rw creates no file: others could read a file that SQLite creates.
         connection = sqlite3.connect(
             f"{self.path.as_uri()}?mode=rw",
             uri=True,
             timeout=BUSY_S,
             isolation_level=None,
         )
-        # Closing in the middle of a transaction rolls it back.
+        # Closing rolls back an open transaction.
         with contextlib.closing(connection) as database:
             # Replaced and removed tokens must not stay in free pages.
             database.execute("pragma secure_delete = on").fetchall()
@@ -350,11 +349,11 @@ class FileStorage:
         return outcome
 
     def _set_up(self, database: sqlite3.Connection) -> None:
-        """Create the tables in an empty database; refuse one that is not ours."""
+        """Create the tables in an empty database; refuse one with other tables."""
         if _version(database) == VERSION:
             return
         database.execute("begin immediate")
-        version = _version(database)  # another process may have been faster
+        version = _version(database)  # another process may have created them
         tables = database.execute("select count(*) from sqlite_master").fetchone()
         if (version, *tables) == (0, 0):
             for name, columns in TABLES.items():
@@ -367,7 +366,7 @@ class FileStorage:
     def _recover(
         self, error: Exception, found: tuple[int, int] | None, *, is_last: bool
     ) -> None:
-        """Return if the transaction may be tried once more, else raise."""
+        """Return if the transaction may be tried again, else raise `StorageError`."""
         is_broken = getattr(error, "sqlite_errorcode", 0) & 0xFF in BROKEN
         try:
             is_same = file_id(self.path) == found
@@ -386,7 +385,7 @@ class FileStorage:
         )
 
     def _set_aside(self, broken: tuple[int, int], error: Exception) -> None:
-        """Rename a broken file, unless another process just did."""
+        """Rename a broken file unless another process has just renamed it."""
         name = f"{self.path.name}.broken-{int(wall_time())}-{broken[1]}"
         with folder_lock(self.path.parent, BUSY_S):
             if file_id(self.path) != broken:
@@ -405,7 +404,7 @@ class FileStorage:
         )
 
 
-# Transactions.
+# Transactions
 
 
 def _version(database: sqlite3.Connection) -> int:
@@ -442,7 +441,7 @@ def _lease(database: sqlite3.Connection, key: str, owner: str, seconds: float) -
     row = database.execute(
         "select owner, begun, ends from lease where key = ?", (key,)
     ).fetchone()
-    # A lease that begins in the future was made before the clock was set back.
+    # A lease that begins in the future was acquired before the clock was set back.
     if row is not None and row[0] != owner and row[1] - SLACK_S <= now < row[2]:
         return False
     database.execute("delete from lease where ends <= ?", (now,))
@@ -461,7 +460,7 @@ def _keys(database: sqlite3.Connection) -> list[str]:
     return [row[0] for row in database.execute("select key from credential")]
 
 
-# Private files.
+# Private files
 
 
 def _forked() -> None:
@@ -477,7 +476,7 @@ def default_path() -> Path:
     """Return the path of this user's credentials; FileNotFoundError without a home."""
     name = "LOCALAPPDATA" if sys.platform == "win32" else "XDG_STATE_HOME"
     given = os.environ.get(name) or ""
-    # The XDG specification: a relative path is to be ignored.
+    # XDG Base Directory Specification: a relative path must be ignored.
     if sys.platform != "darwin" and Path(given).is_absolute():
         folder = Path(given)
     else:
@@ -490,7 +489,7 @@ def default_path() -> Path:
 
 
 def file_id(path: Path) -> tuple[int, int] | None:
-    """Return device and inode of a file, or None if there is none."""
+    """Return device and inode of a file, or None if it does not exist."""
     try:
         found = path.lstat()
     except FileNotFoundError:
@@ -499,13 +498,13 @@ def file_id(path: Path) -> tuple[int, int] | None:
 
 
 def make_folder(folder: Path, *, is_ours: bool) -> None:
-    """Create the folder for this user alone, or check that no other may write there."""
+    """Create a private folder, or check that other users cannot write to it."""
     missing = []
     above = folder
     while file_id(above) is None:
         missing.append(above)
         above = above.parent
-    # Each of them private, or other users could replace the last one.
+    # All are private, otherwise other users could replace the last one.
     for each in reversed(missing):
         with contextlib.suppress(FileExistsError):
             each.mkdir(mode=0o700)
@@ -514,11 +513,11 @@ def make_folder(folder: Path, *, is_ours: bool) -> None:
         return
     found = _check_own(folder, stat.S_ISDIR)
     mode = stat.S_IMODE(found.st_mode)
-    # A group of the user's own has the user's number.
+    # A user's private group has the same number as the user.
     others = 0o022 if found.st_gid != found.st_uid else 0o002
     if is_ours and mode & 0o077:
         folder.chmod(0o700)
-    # It may be /tmp, or shared on purpose: not ours to change.
+    # The folder may be /tmp, or shared on purpose, so its mode is not changed.
     if not is_ours and mode & others:
         raise PermissionError(
             f"others may write in its folder {str(folder)!r}: choose one of your own"
@@ -526,8 +525,8 @@ def make_folder(folder: Path, *, is_ours: bool) -> None:
 
 
 def make_file(path: Path) -> None:
-    """Create the file for this user alone, or check that it is."""
-    if not IS_POSIX:  # a user's folder is private there
+    """Create a private file, or check the owner of the file and make it private."""
+    if not IS_POSIX:  # on Windows, the user's folder is private
         path.touch()
         return
     with _file_mutex, contextlib.suppress(FileExistsError):
@@ -559,9 +558,9 @@ def _check_own(path: Path, is_kind: Any) -> os.stat_result:
 def folder_lock(
     folder: Path, seconds: float, *, shared: bool = False
 ) -> Iterator[None]:
-    """Hold a lock on a folder, against other processes and threads.
+    """Yield with a lock on a folder, against other processes and threads.
 
-    A shared one is for the use of the file, the other one for setting it aside.
+    A shared lock is for using the file, an exclusive lock for renaming it.
     """
     if not IS_POSIX:
         yield
@@ -570,7 +569,7 @@ def folder_lock(
 
     how = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     ends_at = monotonic() + seconds
-    # A lock on the folder's own descriptor: SQLite has none there.
+    # SQLite does not lock the folder, so the locks cannot interfere.
     opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         while True:
@@ -591,24 +590,24 @@ def folder_lock(
 
 
 def storage_of(grant: Grant) -> Storage:
-    """Return the store of a grant's tokens."""
+    """Return the store for a grant's tokens; create the default store if needed."""
     storage: Storage | None = grant.storage
     if storage is None:
         storage = grant.kept
     if storage is None:
         storage = FileStorage() if isinstance(grant, OAuth) else MemoryStorage()
-        # The same one for all connections of the grant.
+        # All connections of the grant share the store.
         object.__setattr__(grant, "kept", storage)
     return storage
 
 
 class CredentialStore:
-    """The store as one operation uses it: it remembers the version it has loaded."""
+    """Access to the store for one operation; remembers the version that it loaded."""
 
     def __init__(self, grant: Grant, target: Http, limits: Limits) -> None:
         self._storage = storage_of(grant)
-        # A lease must outlast the requests it is for, with one more for a nonce, and
-        # some time for the store. After it another process sends the same token.
+        # A lease must last for its request, a second one for a nonce, and the access to
+        # the store. After its end another process may send the same refresh token.
         self._lease_min = 2 * limits.oauth_timeout + LEASE_MORE_S
         names = target.parsed.unmasked, grant.profile, type(grant).__name__
         self._key = credential_key(*names)
@@ -619,7 +618,7 @@ class CredentialStore:
 
     @property
     def is_quick(self) -> bool:
-        """Whether it never waits for a disk."""
+        """Whether the store never waits for a disk."""
         return isinstance(self._storage, MemoryStorage)
 
     def perform(self, step: steps.Step) -> Any:
@@ -632,7 +631,7 @@ class CredentialStore:
             case steps.Save():
                 outcome = self._save(dump(step.record))
             case steps.Forget():
-                # The pending login holds the credentials, too.
+                # A pending login contains credentials as well.
                 _, version = self._storage.load(self._pending)
                 self._storage.save(self._pending, None, version)
                 outcome = self._save(None)
@@ -644,7 +643,7 @@ class CredentialStore:
                 seconds = max(step.seconds, self._lease_min)
                 outcome = self._storage.lease(self._key, self._owner, seconds)
                 self._has_lease = outcome
-                if self._is_closed:  # meanwhile, by another thread
+                if self._is_closed:  # by another thread during `lease`
                     self.release()
             case _:
                 assert isinstance(step, steps.Release)
@@ -652,17 +651,17 @@ class CredentialStore:
         return outcome
 
     def close(self) -> None:
-        """Give the lease back, also one that another thread is about to get."""
+        """Release the lease, also one that another thread is about to acquire."""
         self._is_closed = True
         self.release()
 
     def release(self) -> None:
-        """Give the lease back, if there is one."""
+        """Release the lease, if there is one."""
         if self._has_lease:
             self._has_lease = False
             try:
                 self._storage.release(self._key, self._owner)
-            except Exception:  # the user's own store may raise any; the token counts
+            except Exception:  # of a user's store; must not lose the obtained token
                 oauth_logger.warning(
                     "a lease cannot be given back, and ends by itself", exc_info=True
                 )
@@ -674,7 +673,7 @@ class CredentialStore:
         return version is not None
 
     def _save_pending(self, data: bytes) -> None:
-        for _ in range(PENDING_TRIES):  # the last one counts
+        for _ in range(PENDING_TRIES):  # the last writer wins
             _, version = self._storage.load(self._pending)
             if self._storage.save(self._pending, data, version) is not None:
                 return
@@ -683,7 +682,7 @@ class CredentialStore:
         data, version = self._storage.load(self._pending)
         if data is None:
             return None
-        # It is good for one try; if it cannot be removed its code still is.
+        # It is for one try. If it cannot be removed, its code still works only once.
         with contextlib.suppress(StorageError):
             if self._storage.save(self._pending, None, version) is None:
                 return None
