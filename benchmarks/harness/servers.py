@@ -12,11 +12,12 @@ import http.client
 import importlib.util
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -198,26 +199,43 @@ def wait_for(port: int, process: subprocess.Popen[Any]) -> None:
 
 
 @contextmanager
+def sigterm_deferred() -> Iterator[None]:
+    """Deliver a SIGTERM that arrives within the block at its end."""
+    received: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, _: received.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        for number in received[:1]:
+            signal.raise_signal(number)
+
+
+@contextmanager
 def listening(program: Program) -> Iterator[tuple[int, int]]:
     """Start a server on the port in PORT; yield the port and the process id."""
     port = free_port()
-    with on_the_servers_core():
-        process = subprocess.Popen(
-            program.command,
-            env={**os.environ, **program.environment, "PORT": str(port)},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-        )
-    try:
+    with ExitStack() as stack:
+        with on_the_servers_core(), sigterm_deferred():
+            process = subprocess.Popen(
+                program.command,
+                env={**os.environ, **program.environment, "PORT": str(port)},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+            )
+            stack.callback(stop, process)
         wait_for(port, process)
         yield port, process.pid
-    finally:
-        process.terminate()
-        try:
-            process.wait(CLOSE_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+
+
+def stop(process: subprocess.Popen[Any]) -> None:
+    """Terminate a server; kill it if it does not exit in time."""
+    process.terminate()
+    try:
+        process.wait(CLOSE_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def open_session(port: int) -> str | None:

@@ -79,7 +79,7 @@ class Asked:
 
 
 class ExchangeTrace:
-    """Passes records to a function, whose exceptions are counted and ignored."""
+    """Passes records to a function; its exceptions are counted and ignored."""
 
     def __init__(self, write: RecordFn) -> None:
         self._write = write

@@ -332,7 +332,7 @@ class Trace:
             logger.exception("trace hook %r raised", self._hook)
 
     def watching(self, opener: Opener) -> Opener:
-        """Return an opener whose channels report their events to the hook."""
+        """Return an opener of channels that report their events to the hook."""
         open_it, legacy = opener.open, opener.open_legacy
         return attrs.evolve(
             opener,

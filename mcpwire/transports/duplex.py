@@ -342,7 +342,7 @@ class Duplex(TwoWayChannel):
         return calls
 
     def _was_sent(self, call: Pending) -> bool:
-        # The peer may understand a line whose newline is not written yet.
+        # The peer may understand a line before its newline is written.
         return self._written >= call.end - 1
 
     async def aclose(self) -> None:

@@ -421,7 +421,7 @@ class InboundTasks:
             self._run(self._take_waiting(next(iter(self._waiting))))
 
     def _forget_unbegun(self) -> None:
-        """Remove handlers whose tasks other code cancelled before their first step."""
+        """Remove handlers that other code cancelled before their first step."""
         for run in list(self._running.values()):
             if run.task is not None and run.task.done():
                 self._forget(run)
@@ -479,7 +479,7 @@ class InboundTasks:
         return [run.about for run in self._running.values()]
 
     async def ended(self, of: Callable[[Any], bool]) -> None:
-        """Wait until no handler is left whose `about` value is accepted by `of`."""
+        """Wait until no handler is left with an `about` value that `of` accepts."""
         while any(
             of(run.about) for run in (*self._running.values(), *self._waiting.values())
         ):

@@ -97,4 +97,4 @@ def announce(url: str) -> None:
 if __name__ == "__main__":
     threading.Thread(target=end_with_the_input, daemon=True).start()
     idle = float(sys.argv[1]) if sys.argv[1:] else 1_800.0
-    server.run(http="127.0.0.1:0", announce=announce, session_idle=idle)
+    server.run(http="127.0.0.1:0", announce=announce, session_idle=idle, quiet=True)

@@ -34,7 +34,7 @@ _CANCELLED: Final = encode(jsonrpc.notification("notifications/cancelled"))[:-1]
 
 
 class AuthEngine:
-    """An `Engine` whose exchanges may consist of several requests and a login."""
+    """An `Engine` with exchanges of several requests, and a login where needed."""
 
     def __init__(self, engine: Engine, authorizer: Authorizer) -> None:
         self.target = engine.target

@@ -133,7 +133,7 @@ class Fetcher:
         return await self._ask(step, url)
 
     def _anchor(self, host: str) -> Url:
-        """Return the URL whose network a host may be in: the user's or the server's."""
+        """Return the URL that a host may share a network with: a user's or server's."""
         return self._anchors.get(host, self._target.parsed)
 
     async def _ask(self, step: Fetch, url: Url) -> Answer:
