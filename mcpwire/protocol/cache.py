@@ -24,8 +24,6 @@ from mcpwire.wire.json import encode, encode_sorted, loads
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["ResponseCache"]
-
 LONGEST_TTL_S: Final = 24 * 60 * 60.0
 """The maximum lifetime in seconds; longer ones are shortened to this."""
 
