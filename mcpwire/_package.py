@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["lazy_names"]
-
 __version__ = "0.1.0.dev0"  # the build reads it here
 
 

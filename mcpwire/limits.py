@@ -12,16 +12,6 @@ import attrs
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = [
-    "DEFAULT_LIMITS",
-    "DEFAULT_RECOVERY",
-    "Limits",
-    "Recovery",
-    "check_choice",
-    "check_count",
-    "check_timeout",
-]
-
 T = TypeVar("T")
 
 LONGEST_TIMEOUT_S: Final = 1e9

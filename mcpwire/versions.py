@@ -13,17 +13,6 @@ import attrs
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = [
-    "LATEST",
-    "LATEST_SESSION",
-    "REVISIONS",
-    "Era",
-    "Revision",
-    "find_revision",
-    "read_revisions",
-    "revisions_of",
-]
-
 
 class Era(Enum):
     """How a connection keeps its state (2026-07-28 basic/versioning, Terminology)."""

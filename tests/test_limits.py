@@ -7,7 +7,6 @@ from fractions import Fraction
 import attrs
 import pytest
 
-from mcpwire import limits
 from mcpwire.limits import (
     DEFAULT_LIMITS,
     DEFAULT_RECOVERY,
@@ -145,7 +144,3 @@ def test_a_choice_is_one_of_a_few_values():
         ValueError, match=r"^form must be 'a', 'b' or 'c', got \['a'\]$"
     ):
         check_choice(["a"], "form", ("a", "b", "c"))
-
-
-def test_the_module_exports_what_it_says():
-    assert all(hasattr(limits, name) for name in limits.__all__)

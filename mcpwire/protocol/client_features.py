@@ -59,29 +59,6 @@ if TYPE_CHECKING:
     T = TypeVar("T", bound=WireType)
     Message = TypeVar("Message", SamplingMessage, CreateMessageResult)
 
-__all__ = [
-    "USER_REJECTED",
-    "ClientFeatures",
-    "Elicitation",
-    "FormHandler",
-    "PathLike",
-    "RootLike",
-    "Roots",
-    "Sampling",
-    "SamplingHandler",
-    "ServerRequest",
-    "UrlElicitations",
-    "UrlHandler",
-    "as_roots",
-    "as_source",
-    "check_sampling",
-    "decode_params",
-    "encode_answer",
-    "finish_sampling",
-    "fit_content",
-    "kind_problem",
-]
-
 _NOV_2024, _MAR_2025, _JUN_2025, _NOV_2025, *_ = REVISIONS
 
 # --- types of handlers

@@ -12,8 +12,6 @@ from math import inf
 
 from mcpwire.errors import RequestTimeout
 
-__all__ = ["Deadline"]
-
 
 class Deadline:
     """The deadline of one public call.

@@ -63,20 +63,6 @@ if TYPE_CHECKING:
     from mcpwire.versions import Revision
     from mcpwire.wire.urls import Url
 
-
-__all__ = [
-    "UrlDescription",
-    "Value",
-    "check_value",
-    "choices_of",
-    "describe_url",
-    "fill_form",
-    "form_defaults",
-    "format_problem",
-    "url_problem",
-]
-
-
 # --- formats of text
 
 

@@ -40,19 +40,6 @@ if TYPE_CHECKING:
     from mcpwire.wire.json import Json
     from mcpwire.wire.urls import Url
 
-__all__ = [
-    "MAX_ENDPOINT_BYTES",
-    "NAME_MEMBERS",
-    "MirroredHeaders",
-    "ParamHeader",
-    "RequestHeaders",
-    "check_headers",
-    "field_line",
-    "find_param_headers",
-    "mirror_params",
-    "resolve_endpoint",
-]
-
 USER_AGENT: Final = f"mcpwire/{__version__}"
 
 # RFC 9110, 5.5, without the tab, which is a control character.

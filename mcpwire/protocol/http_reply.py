@@ -78,26 +78,6 @@ if TYPE_CHECKING:
 
     Fields: TypeAlias = Mapping[bytes, bytes]
 
-__all__ = [
-    "MAX_ERROR_BODY",
-    "MAX_REDIRECTS",
-    "SENT_WHEN_CLOSING",
-    "Owner",
-    "Reply",
-    "Request",
-    "as_text",
-    "body_excerpt",
-    "body_kind",
-    "contradicts_era",
-    "error_in",
-    "is_expired",
-    "is_success",
-    "lone_message",
-    "resolve_redirect",
-    "session_id_in",
-    "unusable_answer",
-]
-
 SENT_WHEN_CLOSING: Final = frozenset({"tasks/cancel"})
 """Requests that are still sent after the channel began to close."""
 

@@ -34,16 +34,6 @@ if TYPE_CHECKING:
     )
     from mcpwire.versions import Revision
 
-__all__ = [
-    "InputRequest",
-    "capability_object",
-    "create_message",
-    "elicit_form",
-    "elicit_url",
-    "is_supported",
-    "list_roots",
-]
-
 _NOV_2025: Final = REVISIONS[3]
 
 _METHODS: Final = {"elicitation": ELICIT, "sampling": SAMPLE, "roots": ROOTS}

@@ -19,25 +19,6 @@ from mcpwire.wire.json import encode
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-__all__ = [
-    "MAX_DEPTH",
-    "SchemaIndex",
-    "Subschema",
-    "alternatives_of",
-    "branches_of",
-    "children",
-    "mapped",
-    "pointed",
-    "properties_of",
-    "quoted",
-    "read_schema",
-    "rebuilt",
-    "required_of",
-    "resolved",
-    "unusable",
-    "walk",
-]
-
 DIALECTS: Final = {
     "json-schema.org/draft/2020-12/schema": "2020-12",
     "json-schema.org/draft/2019-09/schema": "2019-09",

@@ -18,27 +18,6 @@ from mcpwire.versions import REVISIONS
 if TYPE_CHECKING:
     from mcpwire.versions import Revision
 
-__all__ = [
-    "ACKNOWLEDGED",
-    "ELICIT",
-    "LEVELS",
-    "LISTEN",
-    "METHODS",
-    "ROOTS",
-    "SAMPLE",
-    "SKILLS",
-    "TASKS",
-    "Kind",
-    "MethodSpec",
-    "Sender",
-    "available",
-    "capability_declared",
-    "declared_extensions",
-    "find",
-    "is_declared",
-    "methods_of",
-]
-
 Sender: TypeAlias = Literal["client", "server"]
 
 LEVELS: Final = (

@@ -50,25 +50,6 @@ if TYPE_CHECKING:
     from mcpwire.protocol.methods import MethodSpec
     from mcpwire.versions import Revision
 
-__all__ = [
-    "COMPLETE",
-    "INPUT_REQUIRED",
-    "TASK",
-    "Ask",
-    "Call",
-    "CursorGoneError",
-    "PageWalk",
-    "Sleep",
-    "Step",
-    "Steps",
-    "input_rounds",
-    "is_task",
-    "next_cursor",
-    "pages",
-    "read_questions",
-    "result_kind",
-]
-
 T = TypeVar("T")
 
 

@@ -59,30 +59,6 @@ from mcpwire.wire.json import Fragment, encode
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
 
-__all__ = [
-    "ENDPOINT_EVENT",
-    "META",
-    "METHOD_NOT_FOUND",
-    "MODERN_ERRORS",
-    "MODES",
-    "Agreement",
-    "Answer",
-    "Downgrade",
-    "Identity",
-    "Negotiation",
-    "NegotiationStep",
-    "Notify",
-    "Profile",
-    "Receive",
-    "Reopen",
-    "Send",
-    "Silence",
-    "Step",
-    "negotiate",
-    "parse_mode",
-    "request_meta",
-]
-
 META: Final = "io.modelcontextprotocol/"
 
 MODES: Final = ("auto", "session", "stateless", "prefer-session")

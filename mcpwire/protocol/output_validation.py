@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from mcpwire.protocol.json_schema import SchemaIndex, Subschema
     from mcpwire.types import CallToolResult, Tool
 
-__all__ = ["KnownTools", "SchemaValidator"]
-
 MAX_WORK: Final = 10_000_000
 """Units of work for one value, about 100 ns each at most."""
 

@@ -50,19 +50,6 @@ if TYPE_CHECKING:
     from mcpwire.versions import Revision
     from mcpwire.wire.jsonrpc import Line, RequestId
 
-__all__ = [
-    "ANSWER_KEYS",
-    "ID_TYPE_CHANGED",
-    "NEVER_CANCELLED",
-    "NO_BATCHES",
-    "TOO_MANY",
-    "Call",
-    "Owner",
-    "Peer",
-    "PeerStats",
-    "too_many_questions",
-]
-
 TOO_MANY: Final = "too many questions"
 """The reason in the cancellation of a call with too many server requests."""
 

@@ -34,18 +34,6 @@ if TYPE_CHECKING:
     Owner: TypeAlias = tuple[str | None, str | None, str | None]
     """The sender of a request: issuer, client and subject, if authenticated."""
 
-__all__ = [
-    "ANONYMOUS",
-    "MAX_STATE_BYTES",
-    "CallState",
-    "RecordedAnswer",
-    "binding_of",
-    "check_key",
-    "request_digest",
-    "seal",
-    "unseal",
-]
-
 MAX_STATE_BYTES: Final = 1024 * 1024
 """Maximum length of a state; a message of a model may contain an image."""
 

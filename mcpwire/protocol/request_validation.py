@@ -65,24 +65,6 @@ if TYPE_CHECKING:
     from mcpwire.wire.jsonrpc import Message, RequestId
     from mcpwire.wire.urls import Url
 
-__all__ = [
-    "EVENT_STREAM",
-    "JSON",
-    "HeaderFields",
-    "OriginPolicy",
-    "UnreadableMessage",
-    "accepts",
-    "check_formats",
-    "check_head",
-    "check_mirrored",
-    "http_status",
-    "id_in",
-    "is_json",
-    "is_stateless",
-    "read_json",
-    "read_message",
-]
-
 JSON: Final = "application/json"
 EVENT_STREAM: Final = "text/event-stream"
 

@@ -28,22 +28,6 @@ if TYPE_CHECKING:
     from mcpwire.limits import Recovery
     from mcpwire.types.tools import Tool
 
-__all__ = [
-    "DECLINING_STATUSES",
-    "PASSING_STATUSES",
-    "DeclinedError",
-    "Restarts",
-    "Resumption",
-    "StreamBackoff",
-    "after_failure",
-    "can_resume_from",
-    "declined",
-    "full_jitter",
-    "may_repeat",
-    "retry_floor",
-    "tool_allows_repeat",
-]
-
 # Delays
 
 RETRY_MIN_S: Final = 0.1

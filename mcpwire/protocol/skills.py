@@ -26,22 +26,6 @@ if TYPE_CHECKING:
 
     from mcpwire.types import ReadResourceResult, Skill, SkillResource
 
-__all__ = [
-    "MAX_BYTES",
-    "MAX_FILES",
-    "FrontmatterError",
-    "SkillError",
-    "SkillRule",
-    "check_entry",
-    "check_file",
-    "differing_field",
-    "file_bytes",
-    "load_yaml",
-    "locate",
-    "read_frontmatter",
-    "split_document",
-]
-
 MAX_FILES: Final = 512
 """Maximum number of files of one skill, `SKILL.md` included."""
 

@@ -33,16 +33,6 @@ from mcpwire.protocol.methods import METHODS, Kind, find, is_declared
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 
-__all__ = [
-    "UPDATED",
-    "EventBuffer",
-    "Filter",
-    "Notification",
-    "SubscriptionCounts",
-    "is_within",
-    "typed_notification",
-]
-
 
 @attrs.frozen
 class Notification:

@@ -66,47 +66,6 @@ if TYPE_CHECKING:
     from mcpwire.types.tasks import GetTaskResult
     from mcpwire.versions import Revision
 
-__all__ = [
-    "CANCELLED",
-    "COMPLETED",
-    "EVICTED",
-    "EXPIRED",
-    "FAILED",
-    "FINAL",
-    "FORBIDDEN",
-    "INPUT_REQUIRED",
-    "INTERRUPTED",
-    "OPTIONAL",
-    "REQUIRED",
-    "WORKING",
-    "HeldTask",
-    "TaskLimits",
-    "TaskRecord",
-    "check_extension_declared",
-    "check_task_can_ask",
-    "cursor_after",
-    "follow_session_task",
-    "follow_task",
-    "must_request_task",
-    "read_answers",
-    "read_created",
-    "read_cursor",
-    "read_detailed",
-    "read_listed",
-    "read_task_id",
-    "read_ttl",
-    "relate_to_task",
-    "requested_task_id",
-    "runs_as_task",
-    "select_evictions",
-    "task_outcome",
-    "unknown_task",
-    "write_created",
-    "write_detailed",
-    "write_legacy_created",
-    "write_legacy_task",
-]
-
 WORKING: Final = "working"
 INPUT_REQUIRED: Final = "input_required"
 COMPLETED: Final = "completed"

@@ -29,40 +29,6 @@ if TYPE_CHECKING:
 
     from mcpwire.types.content import Annotations, Icon
 
-__all__ = [
-    "CLIENT_CAPABILITIES",
-    "CLIENT_INFO",
-    "LOG_LEVEL",
-    "PROTOCOL_VERSION",
-    "RELATED_TASK",
-    "SERVER_INFO",
-    "SHARED",
-    "SUBSCRIPTION_ID",
-    "TRACE_KEYS",
-    "UNSET",
-    "AnnotatedType",
-    "BareResult",
-    "CacheableResult",
-    "Json",
-    "JsonObject",
-    "ListResult",
-    "Meta",
-    "Pick",
-    "PlainParams",
-    "RequestMeta",
-    "RequestParams",
-    "ResourceFields",
-    "Result",
-    "ResultType",
-    "Spec",
-    "Title",
-    "Unset",
-    "WireObject",
-    "WireType",
-    "WithMeta",
-    "is_meta_key",
-]
-
 Json: TypeAlias = Any
 """Any JSON value."""
 

@@ -67,8 +67,6 @@ if TYPE_CHECKING:
     from mcpwire.types._base import Json, JsonObject
     from mcpwire.versions import Revision
 
-__all__ = ["decode", "decoder", "encode", "encoder"]
-
 T = TypeVar("T", bound="WireType")
 
 

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from mcpwire.types._base import Json
     from mcpwire.types.tools import CallToolResult
 
-__all__ = ["convert_result"]
-
 _LEAVES: Final[Mapping[Any, tuple[tuple[type, ...], str]]] = {
     str: ((str,), "str"),
     bool: ((bool,), "bool"),

@@ -14,23 +14,6 @@ from mcpwire.errors import InvalidMessage, LocalProtocolError
 if TYPE_CHECKING:
     from mcpwire.wire.json import Json
 
-__all__ = [
-    "LAST_EVENT_ID",
-    "METHOD",
-    "NAME",
-    "PARAM_PREFIX",
-    "PROTOCOL_VERSION",
-    "SESSION_ID",
-    "decode_value",
-    "encode_value",
-    "header_matches",
-    "is_field_value",
-    "is_session_id",
-    "is_token",
-    "media_type",
-    "parse_retry_after",
-]
-
 # 2026-07-28 streamable-http, "Case Sensitivity": only the values are case-sensitive.
 PROTOCOL_VERSION: Final = "MCP-Protocol-Version"
 METHOD: Final = "Mcp-Method"

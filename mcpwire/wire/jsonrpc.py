@@ -21,24 +21,6 @@ if TYPE_CHECKING:
 
     from mcpwire.wire.json import Json
 
-__all__ = [
-    "Failure",
-    "Line",
-    "LineDecoder",
-    "Message",
-    "Notification",
-    "Request",
-    "RequestId",
-    "Success",
-    "failure",
-    "intended_id",
-    "is_request_id",
-    "notification",
-    "parse_message",
-    "request",
-    "success",
-]
-
 RequestId: TypeAlias = int | str
 
 

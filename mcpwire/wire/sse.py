@@ -20,8 +20,6 @@ import attrs
 from mcpwire.errors import LocalProtocolError
 from mcpwire.wire.jsonrpc import LineDecoder
 
-__all__ = ["SSEDecoder", "SSEEvent", "encode_comment", "encode_event"]
-
 _CARRIAGE_RETURN: Final = 0x0D  # `int in bytes` is far faster than `bytes in bytes`
 _DATA_PREFIX_LENGTH: Final = len(b"data: ")
 _RETRY_MAX_MS: Final = 10**12  # about thirty years; larger values are capped

@@ -32,18 +32,6 @@ import attrs
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = [
-    "MAX_LENGTH",
-    "MAX_PARAMETERS",
-    "Expression",
-    "TemplateError",
-    "UriMatcher",
-    "UriTemplate",
-    "Variable",
-    "encode_literal",
-    "is_uri",
-]
-
 MAX_LENGTH: Final = 64 * 1024
 """Maximum length of a URI or template in characters; longer ones are refused."""
 

@@ -20,18 +20,6 @@ import attrs
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = [
-    "AddressClass",
-    "Url",
-    "address_class",
-    "is_loopback",
-    "mask_url",
-    "network_of",
-    "parse_url",
-    "resolve_url",
-    "same_origin",
-]
-
 AddressClass: TypeAlias = Literal[
     "public",
     "loopback",
