@@ -20,7 +20,6 @@ from mcpwire.cli.options import Login, Process, Tokens
 from mcpwire.cli.output import read_source
 from mcpwire.errors import ConnectError, UnknownServer
 from mcpwire.transports.targets import Stdio
-from mcpwire.wire.json import loads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -295,76 +294,62 @@ def _is_found(options: Options, entry: ServerEntry) -> bool:
 
 
 LIFE_S: Final = 24 * 3_600.0
-SERVERS: Final = 256
-"""Maximum number of servers in the cache; the first to expire is dropped."""
-
-FILE_BYTES: Final = 64 * 1024
 
 
 class ProbeCache:
-    """A file that records for a day which servers did not answer the probe.
+    """A folder that records for a day which servers did not answer the probe.
+
+    A server is an empty file. Its command line may hold secrets, so the name of the
+    file is a hash.
 
     Args:
-        target: The server. Its command line may hold secrets, so its key is a hash.
-        is_on: Whether the file is read and written.
+        target: The server.
+        is_on: Whether the folder is read and written.
     """
 
     def __init__(self, target: Stdio | Http, *, is_on: bool = True) -> None:
-        self._path = _path() if is_on else None
-        self._key = _key(target)
+        folder = _folder() if is_on else None
+        self._file = None if folder is None else folder / _key(target)
 
     @property
     def is_silent(self) -> bool:
         """Whether the server did not answer the probe within the last day."""
-        return self._key in self._read()
+        return self._file is not None and _is_recent(self._file)
 
     def keep(self) -> None:
-        """Record that the server did not answer the probe."""
-        found = self._read()
-        found[self._key] = time.time() + LIFE_S
-        newest = sorted(found, key=found.__getitem__)[-SERVERS:]
-        self._write({key: found[key] for key in newest})
+        """Record that the server did not answer the probe; remove old records."""
+        if self._file is None:
+            return
+        folder = self._file.parent
+        with contextlib.suppress(OSError):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._file.touch(mode=0o600)
+            for each in folder.iterdir():
+                if not _is_recent(each):
+                    each.unlink(missing_ok=True)
 
     def forget(self) -> None:
-        """Remove the entry, so that the next command probes again."""
-        found = self._read()
-        if found.pop(self._key, None) is not None:
-            self._write(found)
-
-    def _read(self) -> dict[str, float]:
-        if self._path is None:
-            return {}
-        try:
-            with self._path.open("rb") as file:
-                found = loads(file.read(FILE_BYTES))
-            now = time.time()
-            return {
-                str(key): float(until)
-                for key, until in found.items()
-                if now < until <= now + LIFE_S
-            }
-        except (OSError, ValueError, TypeError, AttributeError):
-            return {}
-
-    def _write(self, found: dict[str, float]) -> None:
-        if self._path is None:
-            return
-        new = self._path.with_name(f"{self._path.name}.{os.getpid()}")
-        with contextlib.suppress(OSError):
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            new.touch(mode=0o600)
-            new.write_text(json.dumps(found), encoding="utf-8")
-            new.replace(self._path)
+        """Remove the record, so that the next command probes again."""
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                self._file.unlink()
 
 
-def _path() -> Path | None:
+def _is_recent(file: Path) -> bool:
+    try:
+        return 0 <= time.time() - file.stat().st_mtime <= LIFE_S
+    except OSError:
+        return False
+
+
+def _folder() -> Path | None:
     given = Path(os.environ.get("XDG_CACHE_HOME") or "")
     try:
         # The XDG specification: a relative path is to be ignored.
         folder = given if given.is_absolute() else Path.home() / ".cache"
     except RuntimeError:  # the user has no home directory
         return None
-    return folder / "mcpwire" / "probes.json"
+    return folder / "mcpwire" / "probes"
 
 
 def _key(target: Stdio | Http) -> str:
