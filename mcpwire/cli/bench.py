@@ -52,18 +52,6 @@ if TYPE_CHECKING:
     from mcpwire.cli.options import Options
     from mcpwire.cli.session import Signals
 
-__all__ = [
-    "bench",
-    "client",
-    "compare_results",
-    "floor",
-    "gateway",
-    "page",
-    "size",
-    "soak",
-    "start",
-]
-
 _FIRST_RATE: Final = 100.0
 _SOAK_S: Final = 600.0
 _LOAD_OPTIONS: Final = (

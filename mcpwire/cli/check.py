@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from mcpwire.cli.options import Options
     from mcpwire.cli.session import Signals
 
-__all__ = ["check", "diff", "explain", "list_cases", "page"]
-
 _URL_WITH_LOGIN: Final = re.compile(r"://[^/?#\s]*@")
 _BAD: Final = frozenset({Verdict.FAIL, Verdict.CRASH, Verdict.HANG})
 

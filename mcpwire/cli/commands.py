@@ -44,18 +44,6 @@ if TYPE_CHECKING:
     from mcpwire.client import Client
     from mcpwire.group import Group, Member
 
-__all__ = [
-    "call",
-    "complete",
-    "info",
-    "ls",
-    "pick",
-    "ping",
-    "prompt",
-    "read",
-    "skills",
-]
-
 
 def _demand(session: Session, capability: str) -> None:
     """Raise a usage error if the server did not declare the capability."""

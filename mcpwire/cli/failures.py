@@ -13,21 +13,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = [
-    "Exit",
-    "Interrupted",
-    "OutputError",
-    "ServersFailed",
-    "UsageError",
-    "close_matches",
-    "did_you_mean",
-    "exit_code",
-    "report",
-    "sentence",
-    "unknown",
-    "usage_errors",
-]
-
 
 class Exit(IntEnum):
     """The exit codes; 0 to 5 are the same as in the MCP Inspector's command line."""

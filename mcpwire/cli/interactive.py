@@ -67,19 +67,6 @@ if TYPE_CHECKING:
     )
     from mcpwire.versions import Revision
 
-__all__ = [
-    "Asker",
-    "Field",
-    "Form",
-    "Host",
-    "Left",
-    "Person",
-    "ask_consent",
-    "ask_program",
-    "asked_text",
-    "open_in_browser",
-]
-
 T = TypeVar("T")
 
 Answer: TypeAlias = "dict[str, Any] | ElicitAction"

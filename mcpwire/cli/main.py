@@ -32,8 +32,6 @@ from mcpwire.cli.output import Output, abandon_stdout, write_text
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["COMMANDS", "OVERVIEW", "Command", "main", "parse", "run"]
-
 
 class Command(NamedTuple):
     """A command of the command line."""

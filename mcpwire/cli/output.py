@@ -20,27 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 
-__all__ = [
-    "MARKS",
-    "Output",
-    "ProgressLine",
-    "abandon_stdout",
-    "check_writable",
-    "head_lines",
-    "one_line",
-    "plain",
-    "printable",
-    "progress_text",
-    "quoted",
-    "read_file",
-    "read_input",
-    "read_source",
-    "save",
-    "shorten",
-    "write_bytes",
-    "write_text",
-]
-
 REDRAW_S: Final = 0.05
 """Least time between two updates of the progress line; terminals may be slow."""
 

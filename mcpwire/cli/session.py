@@ -37,19 +37,6 @@ if TYPE_CHECKING:
     from mcpwire.client import Client
     from mcpwire.protocol.subscriptions import Notification
 
-__all__ = [
-    "CONNECT_TIMEOUT_S",
-    "Session",
-    "Signals",
-    "Timing",
-    "advice_at_url",
-    "advise_limit",
-    "in_session",
-    "limits_of",
-    "run_command",
-    "typed",
-]
-
 T = TypeVar("T")
 
 CONNECT_TIMEOUT_S: Final = 60.0

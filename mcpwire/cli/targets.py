@@ -30,17 +30,6 @@ if TYPE_CHECKING:
     from mcpwire.transports.http.target import Http
 
 
-__all__ = [
-    "ProbeCache",
-    "against_of",
-    "place_entry",
-    "read_configuration",
-    "report_entry",
-    "split",
-    "target_of",
-]
-
-
 def target_of(
     options: Options,
     output: Output,

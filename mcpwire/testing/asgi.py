@@ -37,14 +37,6 @@ if TYPE_CHECKING:
 else:
     Base = object
 
-__all__ = [
-    "ASGI",
-    "GRACE_S",
-    "AsgiTransport",
-    "Lifespan",
-    "awaited",
-]
-
 logger = logging.getLogger("mcpwire")
 
 UNREAD: Final = 65_536

@@ -24,8 +24,6 @@ from mcpwire.testing import procfs
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
-__all__ = ["GRACE_S", "LeakCheck", "Watch", "leak_check", "watch_tasks"]
-
 GRACE_S: Final = 0.5
 """Real time for resources that are already closing."""
 

@@ -53,8 +53,6 @@ if TYPE_CHECKING:
     from mcpwire.transports.base import Inbound
     from mcpwire.transports.process import ChildProcess
 
-__all__ = ["FaultyChannel", "FaultyStdio", "Relay", "decode_faults", "encode_faults"]
-
 READ_BYTES: Final = 65_536
 
 DRAIN_S: Final = 1.0

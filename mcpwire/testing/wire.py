@@ -33,18 +33,6 @@ if TYPE_CHECKING:
     from mcpwire.wire.jsonrpc import Line
 
 
-__all__ = [
-    "ChannelWire",
-    "HttpWire",
-    "MemoryWire",
-    "Split",
-    "Wire",
-    "WireOwner",
-    "at_random",
-    "cut",
-]
-
-
 class WireOwner(Protocol):
     """The receiver of a wire's input."""
 
