@@ -399,7 +399,7 @@ async def _list_all(options: Options, output: Output, signals: Signals) -> int:
     }
     document = {
         name: (offers[name].document if name in offers else {})
-        | (report(failed[name]) if name in failed else {})
+        | ({"error": report(failed[name])} if name in failed else {})
         for name in targets
     }
     output.result(document, _lines(targets, offers, failed, output))

@@ -117,12 +117,7 @@ class Output:
 
     def fail(self, error: BaseException) -> None:
         """Write an error to stderr: one sentence, or one line of JSON."""
-        if self.is_json:
-            import json
-
-            self.note(json.dumps(report(error)))
-        else:
-            self.note(f"mcpwire: {sentence(error)}")
+        self.event("error", report(error), f"mcpwire: {sentence(error)}")
 
     def clear(self) -> None:
         """Erase the progress line, and cancel the line of `waiting`."""
@@ -425,17 +420,3 @@ def quoted(text: str, width: int, indent: str = "  ") -> list[str]:
         left = len(found) - MAX_LINES
         found[MAX_LINES:] = [f"({left} more lines)"]
     return [f"{head}{line}" for line in found]
-
-
-# --- heads of HTTP requests and responses, in curl's format
-
-
-MARKS: Final = {"request": ">", "response": "<"}
-"""Event of the client's trace that is a head -> mark before each of its lines."""
-
-
-def head_lines(event: str, head: str) -> list[str]:
-    """Return the lines of a head; control characters are not escaped."""
-    mark = MARKS[event]
-    lines = [line.removesuffix("\r") for line in head.split("\n")]
-    return [f"{mark} {line}" for line in lines if line]

@@ -24,7 +24,7 @@ from mcpwire.cli.arguments import literal
 from mcpwire.cli.auth import advise_login
 from mcpwire.cli.failures import Exit, Interrupted, exit_code, usage_errors
 from mcpwire.cli.options import Asking
-from mcpwire.cli.output import MARKS, Output, head_lines, progress_text, shorten
+from mcpwire.cli.output import Output, progress_text, shorten
 from mcpwire.cli.targets import ProbeCache, report_entry, target_of
 from mcpwire.errors import MCPError, MissingCapability, NegotiationError
 from mcpwire.limits import DEFAULT_LIMITS, Limits
@@ -64,6 +64,9 @@ EVENTS: Final = {
     "close": "closed",
 }
 """Event of the client's trace -> its label in the output of ``-v``."""
+
+MARKS: Final = {"request": ">", "response": "<"}
+"""Event of the trace with the head of an HTTP message -> mark before its lines."""
 
 SIGNALS: Final = tuple(
     number
@@ -411,10 +414,11 @@ class Session:
         if not self.output.verbose:
             return
         if event in MARKS:
-            first, *rest = map(self._excerpt, head_lines(event, data))
-            self._show(first)
+            lines = (line.removesuffix("\r") for line in data.split("\n"))
+            first, *rest = (f"{MARKS[event]} {line}" for line in lines if line)
+            self._show(self._excerpt(first))
             for line in rest:
-                self.output.detail(f"{'':11}{line}")
+                self.output.detail(f"{'':11}{self._excerpt(line)}")
             return
         label = EVENTS.get(event)
         if event == "open" and self.options.is_at_url:

@@ -22,11 +22,11 @@ from mcpwire.errors import ConnectError, UnknownServer
 from mcpwire.transports.targets import Stdio
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator
 
     from mcpwire.cli.options import Options
     from mcpwire.cli.output import Output
-    from mcpwire.config import Configuration, ServerEntry
+    from mcpwire.config import Configuration
     from mcpwire.transports.http.target import Http
 
 
@@ -105,11 +105,18 @@ def split(line: str, whose: str) -> tuple[str, ...]:
 def _at_url(options: Options, output: Output) -> Http:
     from mcpwire import Http
 
+    if options.proxy is not None and "@" in options.proxy:
+        raise UsageError(
+            "--proxy: every process of the machine can read its password there; set "
+            "HTTPS_PROXY or HTTP_PROXY instead"
+        )
     entry = options.entry
     configured = entry.http_options() if entry is not None else {}
-    headers = _joined(configured.pop("headers", None), _headers(options))
+    given = _headers(options)
+    names = {name.lower() for name in given}
+    kept = configured.pop("headers", None) or {}
+    headers = {k: v for k, v in kept.items() if k.lower() not in names} | given
     certificate, comma, key = (options.cert or "").partition(",")
-    _check_proxy(options.proxy)
     with errors_in_flags():
         return Http(
             options.command[0].strip(),
@@ -124,15 +131,6 @@ def _at_url(options: Options, output: Output) -> Http:
         )
 
 
-def _joined(
-    configured: Mapping[str, str] | None, given: dict[str, str]
-) -> dict[str, str]:
-    """Return the configured headers, overridden by those of the command line."""
-    names = {name.lower() for name in given}
-    kept = {k: v for k, v in (configured or {}).items() if k.lower() not in names}
-    return {**kept, **given}
-
-
 def _auth(
     options: Options, headers: dict[str, str], output: Output, configured: Any
 ) -> Any:
@@ -143,14 +141,6 @@ def _auth(
             raise UsageError(f"a header Authorization and {option} exclude each other")
         return None
     return auth_of(options, output, configured)
-
-
-def _check_proxy(proxy: str | None) -> None:
-    if proxy is not None and "@" in proxy:
-        raise UsageError(
-            "--proxy: every process of the machine can read its password there; set "
-            "HTTPS_PROXY or HTTP_PROXY instead"
-        )
 
 
 def _headers(options: Options) -> dict[str, str]:
@@ -264,7 +254,11 @@ def report_entry(options: Options, output: Output) -> None:
     for warning in options.warnings:
         output.event("warning", warning, f"mcpwire: {warning}")
     entry = options.entry
-    if entry is None or not _is_found(options, entry):
+    if entry is None or options.config is not None:
+        return
+    from mcpwire.config.loading import HERE, VARIABLE
+
+    if os.environ.get(VARIABLE) or entry.file not in HERE:
         return
     target = str(entry.to_target())
     output.event(
@@ -272,14 +266,6 @@ def report_entry(options: Options, output: Output) -> None:
         {"name": entry.name, "file": entry.file, "target": target},
         f"mcpwire: @{entry.name} of {entry.file} is {target}",
     )
-
-
-def _is_found(options: Options, entry: ServerEntry) -> bool:
-    """Return whether the entry is from a default file in the working directory."""
-    from mcpwire.config.loading import HERE, VARIABLE
-
-    is_named = options.config is not None or os.environ.get(VARIABLE)
-    return not is_named and entry.file in HERE
 
 
 LIFE_S: Final = 24 * 3_600.0
