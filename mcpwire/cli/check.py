@@ -181,9 +181,8 @@ def _progress(output: Output) -> Callable[[Result], None]:
         nonlocal done, found
         done += 1
         found += result.verdict in _BAD
-        if output.progress is not None:
-            said = f"{found} findings, {result.cell.revision} {result.case}"
-            output.progress.show(done, None, said)
+        said = f"{found} findings, {result.cell.revision} {result.case}"
+        output.progress.show(done, None, said)
         output.detail(_line(result))
 
     return show

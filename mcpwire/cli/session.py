@@ -386,7 +386,7 @@ class Session:
         line, wanted = self.output.progress, self.options.progress
         if wanted is False:
             return None
-        if line is not None:
+        if line.is_live:
             return line.show
         return self._report_progress if wanted else None
 
