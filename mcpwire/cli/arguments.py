@@ -31,23 +31,6 @@ if TYPE_CHECKING:
 
     from mcpwire.types import Prompt, Tool
 
-__all__ = [
-    "KINDS",
-    "MAX_DEPTH",
-    "MAX_STEPS",
-    "Argument",
-    "Given",
-    "SchemaReader",
-    "bind_prompt",
-    "bind_tool",
-    "coerce",
-    "literal",
-    "parse_words",
-    "read_object",
-    "read_typed",
-    "unchecked",
-]
-
 JSON_NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 INTEGER: Final = re.compile(r"-?(0|[1-9][0-9]*)")
 

@@ -17,12 +17,6 @@ if TYPE_CHECKING:
     from mcpwire.cli.options import Options
     from mcpwire.cli.output import Output
 
-__all__ = [
-    "advise_login",
-    "auth_of",
-    "errors_in_flags",
-]
-
 LOGIN_S: Final = 300.0
 """Time limit of an interactive login."""
 

@@ -52,18 +52,6 @@ if TYPE_CHECKING:
     from mcpwire.cli.options import Options
     from mcpwire.cli.session import Signals
 
-__all__ = [
-    "bench",
-    "client",
-    "compare_results",
-    "floor",
-    "gateway",
-    "page",
-    "size",
-    "soak",
-    "start",
-]
-
 _FIRST_RATE: Final = 100.0
 _SOAK_S: Final = 600.0
 _LOAD_OPTIONS: Final = (
@@ -238,14 +226,11 @@ async def _with_tool(options: Options, load: Load, target: Stdio | Http) -> Load
 
 def _progress(output: Output) -> Any:
     def show(progress: Progress) -> None:
-        if output.progress is not None:
-            one = progress.slice
-            p99 = merged([one.latency]).get_value_at_percentile(99) / 1_000
-            said = (
-                f"{progress.subject} {one.in_time / one.seconds:,.0f}/s, "
-                f"p99 {amount(p99, 'us')}"
-            )
-            output.progress.show(progress.done, progress.total, said)
+        one = progress.slice
+        p99 = merged([one.latency]).get_value_at_percentile(99) / 1_000
+        rate = f"{one.in_time / one.seconds:,.0f}/s"
+        said = f"{progress.subject} {rate}, p99 {amount(p99, 'us')}"
+        output.progress.show(progress.done, progress.total, said)
 
     return show
 
@@ -322,10 +307,6 @@ def start(options: Options) -> int:
     limits = _fixed_limits(options, START_UNITS)
 
     async def perform(output: Output, _: Signals) -> int:
-        def told(number: int, name: str) -> None:
-            if output.progress is not None:
-                output.progress.show(number, options.starts, name)
-
         target = target_of(options, output)
         assert isinstance(target, Stdio)
         found = await measure_start(
@@ -333,7 +314,7 @@ def start(options: Options) -> int:
             options.starts,
             with_floor=options.floor,
             timeout=options.timeout or Load().timeout,
-            on_progress=told,
+            on_progress=lambda n, name: output.progress.show(n, options.starts, name),
             **options.given(Mode),
         )
         document = [{**attrs.asdict(one), "figures": one.figures()} for one in found]

@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from mcpwire.cli.options import Options
     from mcpwire.cli.session import Signals
 
-__all__ = ["check", "diff", "explain", "list_cases", "page"]
-
 _URL_WITH_LOGIN: Final = re.compile(r"://[^/?#\s]*@")
 _BAD: Final = frozenset({Verdict.FAIL, Verdict.CRASH, Verdict.HANG})
 
@@ -183,9 +181,8 @@ def _progress(output: Output) -> Callable[[Result], None]:
         nonlocal done, found
         done += 1
         found += result.verdict in _BAD
-        if output.progress is not None:
-            said = f"{found} findings, {result.cell.revision} {result.case}"
-            output.progress.show(done, None, said)
+        said = f"{found} findings, {result.cell.revision} {result.case}"
+        output.progress.show(done, None, said)
         output.detail(_line(result))
 
     return show

@@ -44,18 +44,6 @@ if TYPE_CHECKING:
     from mcpwire.client import Client
     from mcpwire.group import Group, Member
 
-__all__ = [
-    "call",
-    "complete",
-    "info",
-    "ls",
-    "pick",
-    "ping",
-    "prompt",
-    "read",
-    "skills",
-]
-
 
 def _demand(session: Session, capability: str) -> None:
     """Raise a usage error if the server did not declare the capability."""
@@ -411,7 +399,7 @@ async def _list_all(options: Options, output: Output, signals: Signals) -> int:
     }
     document = {
         name: (offers[name].document if name in offers else {})
-        | (report(failed[name]) if name in failed else {})
+        | ({"error": report(failed[name])} if name in failed else {})
         for name in targets
     }
     output.result(document, _lines(targets, offers, failed, output))

@@ -112,8 +112,7 @@ class Script:
             progress: float, total: float | None, message: str | None
         ) -> None:
             told.append(progress_text(progress, total, message))
-            if self.output.progress is not None:
-                self.output.progress.show(progress, total, message)
+            self.output.progress.show(progress, total, message)
 
         result = await self.client.call_tool("slow", SLOW, on_progress=on_progress)
         return ["progress", f"slow {json.dumps(SLOW)}", *told, result.text]

@@ -6,27 +6,11 @@ Exit codes are part of the interface: scripts depend on them.
 from __future__ import annotations
 
 import contextlib
-import sys
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-__all__ = [
-    "Exit",
-    "Interrupted",
-    "OutputError",
-    "ServersFailed",
-    "UsageError",
-    "close_matches",
-    "did_you_mean",
-    "exit_code",
-    "report",
-    "sentence",
-    "unknown",
-    "usage_errors",
-]
 
 
 class Exit(IntEnum):
@@ -188,15 +172,15 @@ def sentence(error: BaseException) -> str:
 
 def _is_explained(error: BaseException) -> bool:
     """Return whether an error's text is written for users."""
-    errors = sys.modules.get("mcpwire.errors")
-    ours = (UsageError, OutputError, ServersFailed, Interrupted)
-    return isinstance(error, ours) or (
-        errors is not None and isinstance(error, errors.MCPError)
-    )
+    if isinstance(error, (UsageError, OutputError, ServersFailed, Interrupted)):
+        return True
+    from mcpwire.errors import MCPError
+
+    return isinstance(error, MCPError)
 
 
 def report(error: BaseException) -> dict[str, Any]:
-    """Return the error as the JSON object that ``--json`` prints on stderr."""
+    """Return the error as the member `error` of what ``--json`` prints."""
     found: dict[str, Any] = {
         "type": type(error).__name__,
         "exit": int(exit_code(error)),
@@ -209,7 +193,7 @@ def report(error: BaseException) -> dict[str, Any]:
             if name not in {"message", "__notes__"} and value not in (None, (), "")
         }
         found |= {"details": details} if details else {}
-    return {"error": found}
+    return found
 
 
 def _plain(value: Any) -> Any:

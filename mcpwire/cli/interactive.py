@@ -67,19 +67,6 @@ if TYPE_CHECKING:
     )
     from mcpwire.versions import Revision
 
-__all__ = [
-    "Asker",
-    "Field",
-    "Form",
-    "Host",
-    "Left",
-    "Person",
-    "ask_consent",
-    "ask_program",
-    "asked_text",
-    "open_in_browser",
-]
-
 T = TypeVar("T")
 
 Answer: TypeAlias = "dict[str, Any] | ElicitAction"
@@ -392,17 +379,6 @@ SENDING: Final = frozenset({"s", "send"})
 VALUE_SHOWN: Final = 400
 
 
-def _fields_of(schema: RequestedSchema) -> list[Field]:
-    """Return the fields of a form, including required names without a schema."""
-    required = dict.fromkeys(schema.required or ())
-    named = dict.fromkeys(required, UnknownSchema({}))
-    ordered = {**schema.properties, **(named | schema.properties)}
-    return [
-        Field(name, field, is_required=name in required)
-        for name, field in ordered.items()
-    ]
-
-
 class Form:
     """The dialogue at the terminal for one form."""
 
@@ -410,7 +386,14 @@ class Form:
         self._schema = schema
         self._asker = asker
         self._person = person
-        self._fields = _fields_of(schema)
+        required = schema.required or ()
+        described = dict(schema.properties)
+        for name in required:
+            described.setdefault(name, UnknownSchema({}))
+        self._fields = [
+            Field(name, field, is_required=name in required)
+            for name, field in described.items()
+        ]
         self._defaults = form_defaults(schema)
         self._values: dict[str, Value | None] = {
             field.name: self._defaults.get(field.name) for field in self._fields

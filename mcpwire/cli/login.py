@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from mcpwire.cli.options import Options
     from mcpwire.cli.output import Output
 
-__all__ = ["log_in", "log_out", "status"]
-
 LONGEST_LINE: Final = 4_096
 """Bytes of a typed line that a Linux terminal keeps, newline included."""
 

@@ -32,8 +32,6 @@ from mcpwire.cli.output import Output, abandon_stdout, write_text
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["COMMANDS", "OVERVIEW", "Command", "main", "parse", "run"]
-
 
 class Command(NamedTuple):
     """A command of the command line."""
@@ -376,12 +374,8 @@ COMMANDS: Final[dict[str, Command]] = {
     ),
 }
 
-FAMILIES: Final = {"auth": "Log in to servers at a URL."}
-"""First words that are not commands by themselves -> description."""
 
-
-def _rows(family: str = "") -> str:
-    before = f"{family} " if family else ""
+def _rows(before: str = "") -> str:
     shown = {
         name.removeprefix(before): command.summary
         for name, command in COMMANDS.items()
@@ -418,14 +412,16 @@ is passed on as it is. @NAME is a server of a configuration: --config FILE, ./mc
 """
 
 
-def _family_overview(family: str) -> str:
-    name = next(name for name in COMMANDS if name.startswith(f"{family} "))
-    form = COMMANDS[name].usage("COMMAND").removeprefix("mcpwire ")
-    return (
-        f"usage: mcpwire {family} {form}\n\n{FAMILIES[family]}\n\n"
-        f"commands:\n{_rows(family)}\n\n"
-        f"`mcpwire {family} COMMAND --help` shows a command's options.\n"
-    )
+AUTH: Final = f"""\
+usage: mcpwire auth COMMAND [options] URL
+
+Log in to servers at a URL.
+
+commands:
+{_rows("auth ")}
+
+`mcpwire auth COMMAND --help` shows a command's options.
+"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -434,25 +430,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     Args:
         argv: The words after the program's name; default: ``sys.argv[1:]``.
     """
-    if argv is not None:
-        return run(list(argv))
-    code = run(sys.argv[1:])
+    words = sys.argv[1:] if argv is None else list(argv)
+    try:
+        code = _perform(words)
+    except BrokenPipeError:
+        abandon_stdout()
+        code = Exit.BROKEN_PIPE
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the boundary
+        code = _report(words, error)
     signal = sys.modules.get("signal")
-    if signal is not None:
+    if argv is None and signal is not None:
         # No cleanup is left, so Ctrl-C may end the process at once.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     return code
-
-
-def run(argv: list[str]) -> int:
-    """Run a command line, report its error, and return its exit code."""
-    try:
-        return _perform(argv)
-    except BrokenPipeError:
-        abandon_stdout()
-        return Exit.BROKEN_PIPE
-    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the boundary
-        return _report(argv, error)
 
 
 def _perform(argv: list[str]) -> int:
@@ -466,8 +456,8 @@ def _perform(argv: list[str]) -> int:
         text = OVERVIEW
     elif argv[0] == "--version":
         text = f"mcpwire {__version__}\n"
-    elif argv[0] in FAMILIES and argv[1:2] in (["-h"], ["--help"]):
-        text = _family_overview(argv[0])
+    elif argv[:2] in (["auth", "-h"], ["auth", "--help"]):
+        text = AUTH
     else:
         options = parse(argv)
         text = options.help
@@ -485,7 +475,7 @@ def parse(argv: Sequence[str]) -> o.Options:
     from mcpwire.cli import parser
 
     name, words = argv[0], argv[1:]
-    if name in FAMILIES or " ".join(argv[:2]) in COMMANDS:
+    if name == "auth" or " ".join(argv[:2]) in COMMANDS:
         name, words = " ".join(argv[:2]), argv[2:]
     if name not in COMMANDS:
         raise _unknown(name)
@@ -493,17 +483,16 @@ def parse(argv: Sequence[str]) -> o.Options:
 
 
 def _unknown(name: str) -> UsageError:
-    family = name.partition(" ")[0]
     if name.startswith("-"):
         return UsageError(f"the command comes before its options, got {name!r} first")
-    if family not in FAMILIES:
+    if name.partition(" ")[0] != "auth":
         advice = "; mcpwire --help lists the commands"
         return unknown(f"unknown command {name!r}", name, list(COMMANDS), advice)
-    named = [command for command in COMMANDS if command.startswith(f"{family} ")]
-    listed = ", ".join(command.removeprefix(f"{family} ") for command in named)
-    similar = close_matches(name, named) if name != family else []
+    named = [command for command in COMMANDS if command.startswith("auth ")]
+    listed = ", ".join(command.removeprefix("auth ") for command in named)
+    similar = close_matches(name, named) if name != "auth" else []
     return UsageError(
-        f"{family} is followed by one of {listed}{did_you_mean(similar[:1])}",
+        f"auth is followed by one of {listed}{did_you_mean(similar[:1])}",
         suggestions=similar,
     )
 

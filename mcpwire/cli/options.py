@@ -280,8 +280,6 @@ def _level(text: str) -> str:
 
 
 class Results(Group):
-    """The format of results."""
-
     json: bool = option("--json", "print one JSON document, errors as JSON")
 
 
@@ -295,8 +293,6 @@ class Connecting(Group):
 
 
 class UserTime(Group):
-    """The time limit of a login."""
-
     timeout: float | None = option(
         "--timeout SECONDS",
         "how long the user may take (300 s; inf: none)",
@@ -305,8 +301,6 @@ class UserTime(Group):
 
 
 class Verbose(Group):
-    """Diagnostic output on stderr."""
-
     verbose: int = option(
         "-v/--verbose",
         "show each message, the handshake's record and the server's stderr; -vv: "
@@ -324,8 +318,6 @@ class Asking(Group):
 
 
 class Meanwhile(Group, title="while the server works"):
-    """Notifications and requests of the server during a call."""
-
     progress: bool | None = option(
         "--progress", "show progress, a line each where stderr is no terminal; or never"
     )
@@ -365,8 +357,6 @@ class Reading(Group):
 
 
 class Check(Group):
-    """The check of arguments against their schema."""
-
     check: bool = option(
         "--no-check",
         "send name and arguments as given, without asking for their schema",
@@ -384,8 +374,6 @@ class Completion(Group):
 
 
 class Browser(Group):
-    """A login without a browser on this machine."""
-
     no_browser: bool = option(
         "--no-browser", "print where to log in, and ask where that led"
     )
@@ -399,16 +387,12 @@ class Browser(Group):
 
 
 class Config(Group):
-    """The configuration file."""
-
     config: str | None = option(
         "--config FILE", "the configuration (.toml, .json) that has the servers"
     )
 
 
 class Process(Group, title="the server's process", only="process"):
-    """The environment of a server that the command starts."""
-
     env: list[tuple[str, str]] = option(
         "--env NAME[=VALUE]",
         "set a variable, or pass one of yours on; else it gets PATH, HOME and the like",
@@ -442,8 +426,6 @@ AUTHORIZATION: Final = "authorization of a server at a URL"
 
 
 class Tokens(Group, title=AUTHORIZATION, only="url"):
-    """The authorization of commands other than ``auth``."""
-
     auth: bool = option(
         "--auth",
         "log in if the server requires it; an existing login (`mcpwire auth login`) "
@@ -455,8 +437,6 @@ class Tokens(Group, title=AUTHORIZATION, only="url"):
 
 
 class Login(Group, title=AUTHORIZATION, only="url"):
-    """The OAuth client and the account of a login."""
-
     client_id: str | None = option(
         "--client-id ID", "this client, as it is registered there"
     )
@@ -477,8 +457,6 @@ class Login(Group, title=AUTHORIZATION, only="url"):
 
 
 class AnyServer(Group, title="any server"):
-    """Options for any kind of server."""
-
     roots: list[str] = option(
         "--roots DIR",
         "a folder that the server may work in, if it asks; may be repeated",
@@ -490,8 +468,6 @@ class AnyServer(Group, title="any server"):
 
 
 class Mode(Group, title="any server"):
-    """The negotiation of the protocol revision."""
-
     mode: str | None = option(
         "--mode/--revision MODE",
         "auto, session, stateless, or one protocol revision",
@@ -700,24 +676,18 @@ class Against(Group, title=MEASURED):
 
 
 class WithFloor(Group, title=MEASURED):
-    """The floor to compare with."""
-
     floor: bool = option(
         "--no-floor", "leave out the server that does nothing, measured in turns"
     )
 
 
 class Processes(Group, title=MEASURED):
-    """The processes of a server that is already running."""
-
     pids: list[int] = option(
         "--pid N", "a process of the server, where it is not found"
     )
 
 
 class Limits(Group, title=MEASURED):
-    """Conditions that set the exit code."""
-
     fail_if: list[str] = option(
         "--fail-if CONDITION",
         "exit with 9 if it is true: 'p99 > 20ms', 'p99 +10%% vs base.json'",

@@ -20,27 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 
-__all__ = [
-    "MARKS",
-    "Output",
-    "ProgressLine",
-    "abandon_stdout",
-    "check_writable",
-    "head_lines",
-    "one_line",
-    "plain",
-    "printable",
-    "progress_text",
-    "quoted",
-    "read_file",
-    "read_input",
-    "read_source",
-    "save",
-    "shorten",
-    "write_bytes",
-    "write_text",
-]
-
 REDRAW_S: Final = 0.05
 """Minimum seconds between two updates of the progress line; terminals may be slow."""
 
@@ -61,7 +40,7 @@ class Output:
         self.is_terminal = _is_terminal(sys.stdout)
         self.width = _columns(sys.stdout) if self.is_terminal else None
         live = _is_terminal(sys.stderr) and not is_json
-        self.progress = ProgressLine(sys.stderr) if live else None
+        self.progress = ProgressLine(sys.stderr if live else None)
         self._prompt = ""
         self._waits: asyncio.TimerHandle | None = None
         may_style = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
@@ -138,19 +117,13 @@ class Output:
 
     def fail(self, error: BaseException) -> None:
         """Write an error to stderr: one sentence, or one line of JSON."""
-        if self.is_json:
-            import json
-
-            self.note(json.dumps(report(error)))
-        else:
-            self.note(f"mcpwire: {sentence(error)}")
+        self.event("error", report(error), f"mcpwire: {sentence(error)}")
 
     def clear(self) -> None:
         """Erase the progress line, and cancel the line of `waiting`."""
         if self._waits is not None:
             self._waits.cancel()
-        if self.progress is not None:
-            self.progress.clear()
+        self.progress.clear()
 
     @contextlib.contextmanager
     def waiting(self, text: str) -> Iterator[None]:
@@ -158,7 +131,7 @@ class Output:
 
         A message during the block, such as a login URL, replaces the line.
         """
-        if self.progress is None or self.verbose:  # `-v` shows more
+        if self.verbose or not self.progress.is_live:  # `-v` shows more
             yield
             return
         import asyncio
@@ -201,25 +174,28 @@ class Output:
         """Show a prompt during the block; notes go above it, progress is not shown."""
         self.clear()
         self._prompt = prompt
-        if self.progress is not None:
-            self.progress.is_held = True
+        self.progress.is_held = True
         self._say(prompt)
         try:
             yield
         finally:
             self._prompt = ""
-            if self.progress is not None:
-                self.progress.is_held = False
+            self.progress.is_held = False
 
 
 class ProgressLine:
-    """A line of a terminal that is rewritten during a call."""
+    """A line of a terminal that is rewritten during a call; nothing elsewhere."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO | None) -> None:
         self._stream = stream
         self._shown = False
         self.is_held = False
         self._next = 0.0
+
+    @property
+    def is_live(self) -> bool:
+        """Whether there is a terminal."""
+        return self._stream is not None
 
     def show(self, progress: float, total: float | None, message: str | None) -> None:
         """Rewrite the line, at most once per `REDRAW_S` before the end."""
@@ -236,13 +212,14 @@ class ProgressLine:
             self._draw(one_line(text))
 
     def _draw(self, text: str) -> None:
-        self._stream.write(f"\r\x1b[K{_fit(text, _columns(self._stream) - 1)}")
-        self._stream.flush()
-        self._shown = True
+        if self._stream is not None:
+            self._stream.write(f"\r\x1b[K{_fit(text, _columns(self._stream) - 1)}")
+            self._stream.flush()
+            self._shown = True
 
     def clear(self) -> None:
         """Erase the line."""
-        if self._shown:
+        if self._stream is not None and self._shown:
             self._stream.write("\r\x1b[K")
             self._stream.flush()
             self._shown = False
@@ -446,17 +423,3 @@ def quoted(text: str, width: int, indent: str = "  ") -> list[str]:
         left = len(found) - MAX_LINES
         found[MAX_LINES:] = [f"({left} more lines)"]
     return [f"{head}{line}" for line in found]
-
-
-# --- heads of HTTP requests and responses, in curl's format
-
-
-MARKS: Final = {"request": ">", "response": "<"}
-"""Event of the client's trace that is a head -> mark before each of its lines."""
-
-
-def head_lines(event: str, head: str) -> list[str]:
-    """Return the lines of a head; control characters are not escaped."""
-    mark = MARKS[event]
-    lines = [line.removesuffix("\r") for line in head.split("\n")]
-    return [f"{mark} {line}" for line in lines if line]

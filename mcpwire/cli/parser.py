@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from mcpwire.cli.main import Command
 
-__all__ = ["is_url", "parse"]
-
 TARGET_HELP: Final = """\
 TARGET is a URL, https://host/mcp, or the server's command line as one word, quoted:
 "npx -y some-server". Or leave it out and put the command at the end, after `--`.

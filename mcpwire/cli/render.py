@@ -30,27 +30,6 @@ if TYPE_CHECKING:
     )
 
 
-__all__ = [
-    "Style",
-    "badges",
-    "block_text",
-    "capability_words",
-    "first_line",
-    "info_lines",
-    "parameters",
-    "prompt_signature",
-    "prompt_text",
-    "prompts",
-    "resources",
-    "skills",
-    "templates",
-    "tool_signature",
-    "tool_text",
-    "tools",
-    "type_name",
-]
-
-
 def tool_text(result: CallToolResult) -> str:
     """Return the text of a result, or its structured content if it has no content."""
     from mcpwire.types import UNSET

@@ -39,18 +39,6 @@ if TYPE_CHECKING:
     from mcpwire.server.server import Server
     from mcpwire.testing import Issuer
 
-__all__ = [
-    "address_of",
-    "changed",
-    "demo_server",
-    "gateway",
-    "listening",
-    "load_server",
-    "serve",
-    "sources",
-    "split_target",
-]
-
 
 def address_of(given: str) -> str:
     """Return the address, with 127.0.0.1 if it has no host."""

@@ -24,7 +24,7 @@ from mcpwire.cli.arguments import literal
 from mcpwire.cli.auth import advise_login
 from mcpwire.cli.failures import Exit, Interrupted, exit_code, usage_errors
 from mcpwire.cli.options import Asking
-from mcpwire.cli.output import MARKS, Output, head_lines, progress_text, shorten
+from mcpwire.cli.output import Output, progress_text, shorten
 from mcpwire.cli.targets import ProbeCache, report_entry, target_of
 from mcpwire.errors import MCPError, MissingCapability, NegotiationError
 from mcpwire.limits import DEFAULT_LIMITS, Limits
@@ -36,19 +36,6 @@ if TYPE_CHECKING:
     from mcpwire.cli.options import Options
     from mcpwire.client import Client
     from mcpwire.protocol.subscriptions import Notification
-
-__all__ = [
-    "CONNECT_TIMEOUT_S",
-    "Session",
-    "Signals",
-    "Timing",
-    "advice_at_url",
-    "advise_limit",
-    "in_session",
-    "limits_of",
-    "run_command",
-    "typed",
-]
 
 T = TypeVar("T")
 
@@ -77,6 +64,9 @@ EVENTS: Final = {
     "close": "closed",
 }
 """Event of the client's trace -> its label in the output of ``-v``."""
+
+MARKS: Final = {"request": ">", "response": "<"}
+"""Event of the trace with the head of an HTTP message -> mark before its lines."""
 
 SIGNALS: Final = tuple(
     number
@@ -396,7 +386,7 @@ class Session:
         line, wanted = self.output.progress, self.options.progress
         if wanted is False:
             return None
-        if line is not None:
+        if line.is_live:
             return line.show
         return self._report_progress if wanted else None
 
@@ -424,10 +414,11 @@ class Session:
         if not self.output.verbose:
             return
         if event in MARKS:
-            first, *rest = map(self._excerpt, head_lines(event, data))
-            self._show(first)
+            lines = (line.removesuffix("\r") for line in data.split("\n"))
+            first, *rest = (f"{MARKS[event]} {line}" for line in lines if line)
+            self._show(self._excerpt(first))
             for line in rest:
-                self.output.detail(f"{'':11}{line}")
+                self.output.detail(f"{'':11}{self._excerpt(line)}")
             return
         label = EVENTS.get(event)
         if event == "open" and self.options.is_at_url:
@@ -463,48 +454,18 @@ POINTS: Final = ("queued", "written", "first byte", "complete", "decoded")
 
 
 class Timing:
-    """Records the times of a call's events; they are evaluated after the call."""
+    """Records the events of a connection; they are evaluated after a call."""
 
     def __init__(self) -> None:
         self._started = self._ended = 0.0
-        self._is_on = False
-        self._total = 0
-        self._sent: list[tuple[float, int, bytes]] = []
-        self._written: list[tuple[float, int]] = []
-        self._answers: list[tuple[float, float, bytes]] = []
-        self._chunk_at = self._line_at = 0.0
-        self._is_torn = False
+        self._events: list[tuple[float, str, Any]] = []
 
     def trace(self, event: str, data: Any) -> None:
         """Record an event of the connection (`mcpwire.transports.base.Trace`)."""
-        now = time.perf_counter()
-        if event == "open":
-            self._total = 0
-        elif event == "send":
-            self._total += len(data) + 1
-            if self._is_on:
-                self._sent.append((now, self._total, data))
-        elif event == "written":
-            if self._is_on:
-                self._written.append((now, data))
-        elif event == "response":  # HTTP: the body is traced as a whole
-            self._chunk_at = self._line_at = now
-        elif event == "read":
-            self._note_read(now, data)
-        elif event == "receive":
-            if self._is_on and (b'"result"' in data or b'"error"' in data):
-                self._answers.append((self._line_at, now, data))
-            self._line_at = self._chunk_at
-
-    def _note_read(self, now: float, data: bytes) -> None:
-        self._chunk_at = now
-        if not self._is_torn:
-            self._line_at = now
-        self._is_torn = not data.endswith(b"\n")
+        self._events.append((time.perf_counter(), event, data))
 
     def start(self) -> None:
         """Record the start of the call."""
-        self._is_on = True
         self._started = time.perf_counter()
 
     def stop(self) -> None:
@@ -513,7 +474,6 @@ class Timing:
 
     def report(self, output: Output) -> None:
         """Report the measured times."""
-        self._is_on = False
         found = self.rounds()
         for number, points in enumerate(found, 1):
             which = f" of round {number}" if len(found) > 1 else ""
@@ -525,27 +485,49 @@ class Timing:
 
     def rounds(self) -> list[dict[str, float]]:
         """Return each request's times in milliseconds since the start, by point."""
-        found: dict[int, dict[str, float]] = {}
-        for at, end, line in self._sent:
-            message = _message(line)
-            id = message.get("id")
-            if type(id) is not int or message.get("method") != METHOD:
-                continue
-            found[id] = {"queued": self._since(at)}
-            written = next((at for at, count in self._written if count >= end), None)
-            if written is not None:
-                found[id]["written"] = self._since(written)
-        for begun, at, line in self._answers:
-            id = _message(line).get("id")
-            if type(id) is int and id in found:
-                found[id] |= {
-                    "first byte": self._since(begun),
-                    "complete": self._since(at),
-                }
+        found = self._requests()
+        self._add_answers(found)
         rounds = list(found.values())
         if self._ended and rounds and "complete" in rounds[-1]:
             rounds[-1]["decoded"] = self._since(self._ended)
         return rounds
+
+    def _requests(self) -> dict[int, dict[str, float]]:
+        found: dict[int, dict[str, float]] = {}
+        ends: dict[int, int] = {}  # of requests, in the bytes of the connection
+        total = 0
+        for at, event, data in self._events:
+            if event == "open":
+                total = 0
+            elif event == "send":
+                total += len(data) + 1
+                message = _message(data)
+                if at > self._started and message.get("method") == METHOD:
+                    found[message["id"]] = {"queued": self._since(at)}
+                    ends[message["id"]] = total
+            elif event == "written":
+                for id, end in ends.items():
+                    if data >= end:
+                        found[id].setdefault("written", self._since(at))
+        return found
+
+    def _add_answers(self, found: dict[int, dict[str, float]]) -> None:
+        chunk_at = line_at = 0.0
+        is_torn = False
+        for at, event, data in self._events:
+            if event == "response":  # HTTP: the body is traced as a whole
+                chunk_at = line_at = at
+            elif event == "read":
+                chunk_at = at
+                line_at = line_at if is_torn else at
+                is_torn = not data.endswith(b"\n")
+            elif event == "receive":
+                message = _message(data)
+                id = message.get("id")
+                if "method" not in message and type(id) is int and id in found:
+                    found[id]["first byte"] = self._since(line_at)
+                    found[id]["complete"] = self._since(at)
+                line_at = chunk_at
 
     def _since(self, at: float) -> float:
         return round((at - self._started) * 1000, 3)

@@ -20,26 +20,14 @@ from mcpwire.cli.options import Login, Process, Tokens
 from mcpwire.cli.output import read_source
 from mcpwire.errors import ConnectError, UnknownServer
 from mcpwire.transports.targets import Stdio
-from mcpwire.wire.json import loads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator
 
     from mcpwire.cli.options import Options
     from mcpwire.cli.output import Output
-    from mcpwire.config import Configuration, ServerEntry
+    from mcpwire.config import Configuration
     from mcpwire.transports.http.target import Http
-
-
-__all__ = [
-    "ProbeCache",
-    "against_of",
-    "place_entry",
-    "read_configuration",
-    "report_entry",
-    "split",
-    "target_of",
-]
 
 
 def target_of(
@@ -117,11 +105,18 @@ def split(line: str, whose: str) -> tuple[str, ...]:
 def _at_url(options: Options, output: Output) -> Http:
     from mcpwire import Http
 
+    if options.proxy is not None and "@" in options.proxy:
+        raise UsageError(
+            "--proxy: every process of the machine can read its password there; set "
+            "HTTPS_PROXY or HTTP_PROXY instead"
+        )
     entry = options.entry
     configured = entry.http_options() if entry is not None else {}
-    headers = _joined(configured.pop("headers", None), _headers(options))
+    given = _headers(options)
+    names = {name.lower() for name in given}
+    kept = configured.pop("headers", None) or {}
+    headers = {k: v for k, v in kept.items() if k.lower() not in names} | given
     certificate, comma, key = (options.cert or "").partition(",")
-    _check_proxy(options.proxy)
     with errors_in_flags():
         return Http(
             options.command[0].strip(),
@@ -136,15 +131,6 @@ def _at_url(options: Options, output: Output) -> Http:
         )
 
 
-def _joined(
-    configured: Mapping[str, str] | None, given: dict[str, str]
-) -> dict[str, str]:
-    """Return the configured headers, overridden by those of the command line."""
-    names = {name.lower() for name in given}
-    kept = {k: v for k, v in (configured or {}).items() if k.lower() not in names}
-    return {**kept, **given}
-
-
 def _auth(
     options: Options, headers: dict[str, str], output: Output, configured: Any
 ) -> Any:
@@ -155,14 +141,6 @@ def _auth(
             raise UsageError(f"a header Authorization and {option} exclude each other")
         return None
     return auth_of(options, output, configured)
-
-
-def _check_proxy(proxy: str | None) -> None:
-    if proxy is not None and "@" in proxy:
-        raise UsageError(
-            "--proxy: every process of the machine can read its password there; set "
-            "HTTPS_PROXY or HTTP_PROXY instead"
-        )
 
 
 def _headers(options: Options) -> dict[str, str]:
@@ -276,7 +254,11 @@ def report_entry(options: Options, output: Output) -> None:
     for warning in options.warnings:
         output.event("warning", warning, f"mcpwire: {warning}")
     entry = options.entry
-    if entry is None or not _is_found(options, entry):
+    if entry is None or options.config is not None:
+        return
+    from mcpwire.config.loading import HERE, VARIABLE
+
+    if os.environ.get(VARIABLE) or entry.file not in HERE:
         return
     target = str(entry.to_target())
     output.event(
@@ -286,85 +268,63 @@ def report_entry(options: Options, output: Output) -> None:
     )
 
 
-def _is_found(options: Options, entry: ServerEntry) -> bool:
-    """Return whether the entry is from a default file in the working directory."""
-    from mcpwire.config.loading import HERE, VARIABLE
-
-    is_named = options.config is not None or os.environ.get(VARIABLE)
-    return not is_named and entry.file in HERE
-
-
 LIFE_S: Final = 24 * 3_600.0
-SERVERS: Final = 256
-"""Maximum number of servers in the cache; the first to expire is dropped."""
-
-FILE_BYTES: Final = 64 * 1024
 
 
 class ProbeCache:
-    """A file that records for a day which servers did not answer the probe.
+    """A folder that records for a day which servers did not answer the probe.
+
+    A server is an empty file. Its command line may hold secrets, so the name of the
+    file is a hash.
 
     Args:
-        target: The server. Its command line may hold secrets, so its key is a hash.
-        is_on: Whether the file is read and written.
+        target: The server.
+        is_on: Whether the folder is read and written.
     """
 
     def __init__(self, target: Stdio | Http, *, is_on: bool = True) -> None:
-        self._path = _path() if is_on else None
-        self._key = _key(target)
+        folder = _folder() if is_on else None
+        self._file = None if folder is None else folder / _key(target)
 
     @property
     def is_silent(self) -> bool:
         """Whether the server did not answer the probe within the last day."""
-        return self._key in self._read()
+        return self._file is not None and _is_recent(self._file)
 
     def keep(self) -> None:
-        """Record that the server did not answer the probe."""
-        found = self._read()
-        found[self._key] = time.time() + LIFE_S
-        newest = sorted(found, key=found.__getitem__)[-SERVERS:]
-        self._write({key: found[key] for key in newest})
+        """Record that the server did not answer the probe; remove old records."""
+        if self._file is None:
+            return
+        folder = self._file.parent
+        with contextlib.suppress(OSError):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._file.touch(mode=0o600)
+            for each in folder.iterdir():
+                if not _is_recent(each):
+                    each.unlink(missing_ok=True)
 
     def forget(self) -> None:
-        """Remove the entry, so that the next command probes again."""
-        found = self._read()
-        if found.pop(self._key, None) is not None:
-            self._write(found)
-
-    def _read(self) -> dict[str, float]:
-        if self._path is None:
-            return {}
-        try:
-            with self._path.open("rb") as file:
-                found = loads(file.read(FILE_BYTES))
-            now = time.time()
-            return {
-                str(key): float(until)
-                for key, until in found.items()
-                if now < until <= now + LIFE_S
-            }
-        except (OSError, ValueError, TypeError, AttributeError):
-            return {}
-
-    def _write(self, found: dict[str, float]) -> None:
-        if self._path is None:
-            return
-        new = self._path.with_name(f"{self._path.name}.{os.getpid()}")
-        with contextlib.suppress(OSError):
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            new.touch(mode=0o600)
-            new.write_text(json.dumps(found), encoding="utf-8")
-            new.replace(self._path)
+        """Remove the record, so that the next command probes again."""
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                self._file.unlink()
 
 
-def _path() -> Path | None:
+def _is_recent(file: Path) -> bool:
+    try:
+        return 0 <= time.time() - file.stat().st_mtime <= LIFE_S
+    except OSError:
+        return False
+
+
+def _folder() -> Path | None:
     given = Path(os.environ.get("XDG_CACHE_HOME") or "")
     try:
         # The XDG specification: a relative path is to be ignored.
         folder = given if given.is_absolute() else Path.home() / ".cache"
     except RuntimeError:  # the user has no home directory
         return None
-    return folder / "mcpwire" / "probes.json"
+    return folder / "mcpwire" / "probes"
 
 
 def _key(target: Stdio | Http) -> str:

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
     from mcpwire.config.url_deny_list import UrlDenyList
 
-__all__ = ["RawEntry", "Repeating", "check_entry", "merge", "read_document"]
-
 PATHS: Final[tuple[tuple[str, ...], ...]] = (
     ("mcpServers",),
     ("mcp_servers",),

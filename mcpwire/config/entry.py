@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from mcpwire.transports.http.target import Http
     from mcpwire.transports.targets import Stdio
 
-__all__ = ["HTTP_FIELDS", "ServerEntry"]
-
 HTTP_FIELDS: Final = (
     "ca_file",
     "client_cert",

@@ -12,14 +12,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = [
-    "BARE",
-    "VARIABLE",
-    "Expanded",
-    "expand",
-    "read_variables",
-]
-
 VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 """The name of a variable."""
 

@@ -32,13 +32,6 @@ if TYPE_CHECKING:
 
     from mcpwire.group import Member
 
-__all__ = [
-    "Configuration",
-    "Source",
-    "default_files",
-    "load",
-]
-
 VARIABLE: Final = "MCPWIRE_CONFIG"
 """The environment variable with the path of the configuration."""
 

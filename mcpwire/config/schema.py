@@ -17,24 +17,6 @@ from mcpwire.versions import REVISIONS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-__all__ = [
-    "FIELDS",
-    "FORMS",
-    "HARMLESS",
-    "SPELLINGS",
-    "UNUSED",
-    "Fault",
-    "Field",
-    "Kind",
-    "auth_form",
-    "canonical",
-    "printable",
-    "schema",
-    "snake_case",
-    "transport_of_type",
-    "type_name",
-]
-
 
 class Fault(NamedTuple):
     """An error in a value: the position behind the field's name, and the problem."""

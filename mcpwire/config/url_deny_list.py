@@ -19,8 +19,6 @@ from mcpwire.wire.urls import Url, mask_url, parse_url
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["UrlDenyList"]
-
 _PORT: Final = re.compile(r"(?:\A|://)(?:\[[^\]]*\]|[^/:\[\]]*):[0-9]+(?:/|\Z)")
 _ENCODED: Final = re.compile(r"%([0-9A-Fa-f]{2})")
 

@@ -37,14 +37,6 @@ if TYPE_CHECKING:
 else:
     Base = object
 
-__all__ = [
-    "ASGI",
-    "GRACE_S",
-    "AsgiTransport",
-    "Lifespan",
-    "awaited",
-]
-
 logger = logging.getLogger("mcpwire")
 
 UNREAD: Final = 65_536
@@ -99,9 +91,8 @@ class AsgiTransport(Base):
             await self._lifespan.start()
         library: Any = sys.modules[type(request).__module__.partition(".")[0]]
         exchange = _Exchange(library, request)
-        loop = asyncio.get_running_loop()
         running = self._app(self._scope(request), exchange.receive, exchange.send)
-        task = loop.create_task(awaited(running), name="mcpwire-testing-asgi")
+        task = asyncio.ensure_future(running)
         self._tasks[task] = exchange
         task.add_done_callback(self._ended)
         try:
@@ -328,11 +319,6 @@ END_S: Final = 10.0
 ASGI: Final = {"version": "3.0", "spec_version": "2.4"}
 
 
-async def awaited(running: Awaitable[None]) -> None:
-    """Wrap any awaitable in a coroutine, as tasks require."""
-    await running
-
-
 class Lifespan:
     """Starts and shuts down an application through ASGI's lifespan protocol."""
 
@@ -351,13 +337,12 @@ class Lifespan:
             RuntimeError: The application reported that its start failed.
         """
         if self._task is None:
-            loop = asyncio.get_running_loop()
-            self._started = loop.create_future()
+            self._started = asyncio.get_running_loop().create_future()
             self._stopped.clear()
             self._events.put_nowait({"type": "lifespan.startup"})
             scope = {"type": "lifespan", "asgi": dict(ASGI), "state": self.state}
             running = self._app(scope, self._events.get, self._send)
-            self._task = loop.create_task(awaited(running), name="mcpwire-lifespan")
+            self._task = asyncio.ensure_future(running)
             self._task.add_done_callback(self._ended)
         assert self._started is not None
         await asyncio.shield(self._started)

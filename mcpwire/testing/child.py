@@ -10,19 +10,6 @@ import sys
 import time  # noqa: F401 - for the lines
 from typing import Any, NoReturn
 
-__all__ = [
-    "answer",
-    "ask",
-    "fail",
-    "handshake",
-    "notify",
-    "raw",
-    "recv",
-    "send",
-    "serve",
-    "text",
-]
-
 STATELESS = "2026-07-28"
 STDOUT_FD = 1
 METHOD_NOT_FOUND = -32601

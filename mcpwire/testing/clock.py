@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     _Events = list[tuple[selectors.SelectorKey, int]]
 
-__all__ = ["VirtualClockLoop", "run"]
-
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from mcpwire.server.http.exchange import Receive, Scope, Send
     from mcpwire.server.http.uvicorn import App
 
-__all__ = ["Issuer"]
-
 METADATA: Final = "/.well-known/oauth-authorization-server"
 JWT_BEARER: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 TOKEN_EXCHANGE: Final = "urn:ietf:params:oauth:grant-type:token-exchange"  # noqa: S105 - its name

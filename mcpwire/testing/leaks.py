@@ -22,9 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mcpwire.testing import procfs
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
-
-__all__ = ["GRACE_S", "LeakCheck", "Watch", "leak_check", "watch_tasks"]
+    from collections.abc import Awaitable, Callable, Iterable, Iterator
 
 GRACE_S: Final = 0.5
 """Real time for resources that are already closing."""
@@ -130,26 +128,26 @@ class Watch:
         A finalizer that closes a resource warns (`ResourceWarning`), so the collection
         hides no leak if warnings are errors.
         """
-        if not self.leaked():
-            return []
-        gc.collect()
-        deadline = time.monotonic() + grace
-        while (left := self.leaked()) and time.monotonic() < deadline:
-            time.sleep(POLL_S)
-        return left
+        for _ in self._looks(grace):
+            pass
+        return self.leaked()
 
     async def settle_on_loop(self, grace: float = GRACE_S) -> list[str]:
         """Do the same as `settle`, and let the running loop close resources."""
-        if not self.leaked():
-            return []
-        gc.collect()
-        deadline = time.monotonic() + grace
-        while (left := self.leaked()) and time.monotonic() < deadline:
+        for _ in self._looks(grace):
             for _ in range(LOOP_TURNS):
                 await asyncio.sleep(0)
-            # Not the loop's sleep, which takes no real time on a virtual clock.
-            time.sleep(POLL_S)  # noqa: ASYNC251 - short, and see above
-        return left
+        return self.leaked()
+
+    def _looks(self, grace: float) -> Iterator[None]:
+        """Yield, with pauses in real time, while resources are open in the grace."""
+        if not self.leaked():
+            return
+        gc.collect()
+        deadline = time.monotonic() + grace
+        while self.leaked() and time.monotonic() < deadline:
+            yield
+            time.sleep(POLL_S)
 
 
 async def tasks_left(before: set[asyncio.Task[Any]]) -> list[str]:

@@ -28,17 +28,6 @@ if TYPE_CHECKING:
 
     from mcpwire.testing.wire import Split, Wire
 
-__all__ = [
-    "PATIENCE_S",
-    "SILENCE",
-    "Message",
-    "ScriptedPeer",
-    "in_turn",
-    "later",
-    "plain",
-    "repeated",
-]
-
 PATIENCE_S: Final = 10.0
 """Default time limit of a peer's waits, in seconds."""
 

@@ -12,23 +12,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-__all__ = [
-    "HAS_PROC",
-    "children",
-    "cpu_time",
-    "descendants",
-    "descriptors",
-    "is_alive",
-    "listeners",
-    "mapped_files",
-    "private_memory",
-    "resident_memory",
-    "roots",
-    "system_calls",
-    "threads",
-    "work_of",
-]
-
 _PROC: Final = Path("/proc")
 _PAGE: Final = 4096
 

@@ -29,8 +29,6 @@ from mcpwire.testing.leaks import Watch, watch_tasks
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["no_leaks", "pytest_runtest_call", "virtual_clock", "watch_item"]
-
 
 @pytest.fixture
 def no_leaks() -> Iterator[None]:

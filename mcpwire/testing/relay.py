@@ -53,8 +53,6 @@ if TYPE_CHECKING:
     from mcpwire.transports.base import Inbound
     from mcpwire.transports.process import ChildProcess
 
-__all__ = ["FaultyChannel", "FaultyStdio", "Relay", "decode_faults", "encode_faults"]
-
 READ_BYTES: Final = 65_536
 
 DRAIN_S: Final = 1.0
@@ -167,27 +165,14 @@ class Relay:
         faults: Sequence[Fault],
         seed: int,
     ) -> None:
-        self._to_server = _Direction(
-            from_client, to_child, Chain(faults, "server", seed)
-        )
-        self._to_client = _Direction(
-            from_child, to_client, Chain(faults, "client", seed)
-        )
-
-    async def drain(self, seconds: float) -> None:
-        """Wait at most `seconds` until the child's output has reached the client."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._to_client.over.wait()
-
-    def input_ended(self) -> None:
-        """Pass the end of the client's input to the child in spite of pauses."""
-        self._to_server.hurry()
+        server, client = (Chain(faults, way, seed) for way in ("server", "client"))
+        self.to_server = _Direction(from_client, to_child, server)
+        self.to_client = _Direction(from_child, to_client, client)
 
     def close(self) -> None:
         """Close all descriptors at once."""
-        self._to_server.close()
-        self._to_client.close()
+        self.to_server.close()
+        self.to_client.close()
 
 
 class FaultyChannel(StdioChannel):
@@ -222,7 +207,7 @@ class FaultyChannel(StdioChannel):
 
     def _stop_writing(self) -> None:
         super()._stop_writing()
-        self._relay.input_ended()
+        self._relay.to_server.hurry()  # the child sees the end in spite of pauses
 
     def _stopped(self, task: asyncio.Task[None]) -> None:
         super()._stopped(task)
@@ -358,7 +343,9 @@ async def _serve(
     child.stdin.close()
     child.stdout.close()
     code = await asyncio.to_thread(child.wait)
-    await relay.drain(DRAIN_S)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(DRAIN_S):
+            await relay.to_client.over.wait()
     # At once: the client has seen the end of the stream, and waits for the exit code.
     if code >= 0:
         os._exit(code)

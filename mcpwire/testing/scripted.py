@@ -28,14 +28,6 @@ if TYPE_CHECKING:
     from mcpwire.transports.memory import MemoryChannel
     from mcpwire.transports.targets import Target
 
-__all__ = [
-    "MemoryPeer",
-    "ScriptedClient",
-    "ScriptedServer",
-    "scripted_command",
-    "text",
-]
-
 META: Final = "io.modelcontextprotocol/"
 METHOD_NOT_FOUND: Final = -32601
 INFO: Final = {"name": "scripted", "version": "1"}

@@ -33,18 +33,6 @@ if TYPE_CHECKING:
     from mcpwire.wire.jsonrpc import Line
 
 
-__all__ = [
-    "ChannelWire",
-    "HttpWire",
-    "MemoryWire",
-    "Split",
-    "Wire",
-    "WireOwner",
-    "at_random",
-    "cut",
-]
-
-
 class WireOwner(Protocol):
     """The receiver of a wire's input."""
 
@@ -63,7 +51,6 @@ class Wire:
         self._loop = asyncio.get_running_loop()
         self._queue: deque[tuple[int, Callable[[], object]]] = deque()
         self._turns = 0
-        self._timers: set[asyncio.TimerHandle] = set()
         self.is_open = True
         self.is_silent = False  # whether output is dropped
         self.partial = bytearray()  # an incomplete line, used by the owner
@@ -78,19 +65,11 @@ class Wire:
         self._enqueue(1, self._finish)
 
     def later(self, seconds: float, action: Callable[[], object]) -> None:
-        """Call `action` after some seconds of the loop's clock, if still open."""
-
-        def act() -> None:
-            self._timers.discard(timer)
-            action()
-
-        timer = self._loop.call_later(seconds, act)
-        self._timers.add(timer)
+        """Call `action` after some seconds of the loop's clock."""
+        self._loop.call_later(seconds, action)
 
     def after_turns(self, turns: int, action: Callable[[], object]) -> None:
-        """Call `action` after some turns of the loop, if still open."""
-        if not self.is_open:
-            return
+        """Call `action` after some turns of the loop."""
         if turns <= 0:
             action()
         else:
@@ -155,9 +134,6 @@ class Wire:
     def _end(self) -> None:
         self.is_open = False
         self._queue.clear()
-        for timer in self._timers:
-            timer.cancel()
-        self._timers.clear()
 
     def _deliver(self, data: bytes) -> None:
         """Deliver these bytes to the other side in one piece."""

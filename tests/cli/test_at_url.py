@@ -214,6 +214,7 @@ def authority(tmp_path_factory):
     ours = authority.issue_cert("me@host.example")
     ours.cert_chain_pems[0].write_to_path(folder / "cert.pem")
     ours.private_key_pem.write_to_path(folder / "key.pem")
+    ours.private_key_and_cert_chain_pem.write_to_path(folder / "both.pem")
     return authority, folder
 
 
@@ -249,8 +250,8 @@ def test_our_certificate_is_shown_where_it_is_asked_for(cli, authority):
     authority, folder = authority
     with raw_server(answer_calls, ssl_context=over_tls(authority, asks=True)) as server:
         words = ("call", server.url, "x", "--no-check", "--ca", f"{folder}/ca.pem")
-        pair = f"{folder}/cert.pem,{folder}/key.pem"
-        assert cli(*words, "--cert", pair).out == "fine\n"
+        for files in (f"{folder}/cert.pem,{folder}/key.pem", f"{folder}/both.pem"):
+            assert cli(*words, "--cert", files).out == "fine\n"
         assert cli(*words).code == 4
 
 

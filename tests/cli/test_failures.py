@@ -75,7 +75,7 @@ CODES = [
 @pytest.mark.parametrize(("error", "code"), CODES)
 def test_each_error_has_its_code_and_is_one_json_object(error, code):
     assert exit_code(error) == code
-    found = json.loads(json.dumps(report(error)))["error"]
+    found = json.loads(json.dumps(report(error)))
     assert found["type"] == type(error).__name__
     assert found["exit"] == code
     assert found["message"]
@@ -132,7 +132,7 @@ def test_the_json_object_carries_what_the_error_knows():
     error = mcpwire.ConnectError(
         "gone", target="x", exit_code=3, stderr_tail="boom", noise=["hi"]
     )
-    assert report(error)["error"]["details"] == {
+    assert report(error)["details"] == {
         "target": "x",
         "exit_code": 3,
         "stderr_tail": "boom",
@@ -141,31 +141,31 @@ def test_the_json_object_carries_what_the_error_knows():
     error = mcpwire.HTTPError(
         "no", status=503, headers={"retry-after": "5", "set-cookie": "a=b"}, body=b"no"
     )
-    assert report(error)["error"]["details"] == {
+    assert report(error)["details"] == {
         "status": 503,
         "headers": {"retry-after": "5", "set-cookie": "***"},
         "body": "no",
     }
     error = rpc_error(-32602, "no", data={"a": (1, None)}, method="x")
-    assert report(error)["error"]["details"] == {
+    assert report(error)["details"] == {
         "code": -32602,
         "data": {"a": [1, None]},
         "method": "x",
     }
     error = UsageError("x", suggestions=["y"])
-    assert report(error)["error"]["details"] == {"suggestions": ["y"]}
-    assert "details" not in report(UsageError("x"))["error"]
-    assert "details" not in report(KeyError("x"))["error"]
+    assert report(error)["details"] == {"suggestions": ["y"]}
+    assert "details" not in report(UsageError("x"))
+    assert "details" not in report(KeyError("x"))
 
 
 def test_what_is_no_json_becomes_text():
     error = mcpwire.InvalidMessage("x", expected="y", got="z", raw=b"\xff{")
-    assert report(error)["error"]["details"]["raw"] == "\\xff{"
+    assert report(error)["details"]["raw"] == "\\xff{"
     result = mcpwire.types.CallToolResult(raw={"isError": True})
     error = mcpwire.ToolError("x", result=result)
-    assert report(error)["error"]["details"]["result"] == {"isError": True}
+    assert report(error)["details"]["result"] == {"isError": True}
     error = mcpwire.NegotiationError("x", negotiation=mcpwire.Negotiation())
-    assert report(error)["error"]["details"]["negotiation"] == "no agreement"
+    assert report(error)["details"]["negotiation"] == "no agreement"
 
 
 @pytest.mark.parametrize(

@@ -23,87 +23,41 @@ needs_full_device = pytest.mark.skipif(
     not Path("/dev/full").exists(), reason="there is no /dev/full on this system"
 )
 
-# Words, exit code, and the whole sentence on stderr after `mcpwire: `.
-BAD_INPUT = {
-    "unknown command": (["lst", "x"], 2, "unknown command 'lst'; did you mean 'ls'?"),
-    "no target": (["ls"], 2, "ls needs TARGET (see mcpwire ls --help)"),
-    "a URL with a password": (
-        ["ls", "http://user:secret@example.com/mcp?key=1"],
+# A command line, its exit code, and what the sentence on stderr holds.
+BAD_INPUT = [
+    ("lst x", 2, "mcpwire: unknown command 'lst'; did you mean 'ls'?\n"),
+    (
+        "ls http://user:secret@example.com/mcp?key=1",
         2,
-        (
-            "cannot use URL 'http://***@example.com/mcp?***': it must not hold a user "
-            "name or password"
-        ),
+        "'http://***@example.com/mcp?***': it must not hold a user name or password\n",
     ),
-    "a URL of something else": (
-        ["ls", "ws://example.com/mcp"],
-        2,
-        (
-            "cannot use URL 'ws://example.com/mcp': its scheme must be http or https, "
-            "not 'ws'"
-        ),
-    ),
-    "no command line": (["ls", " "], 2, "the server's command line is empty"),
-    "an open quote": (
-        ["ls", "'x"],
-        2,
-        'cannot split the command line "\'x": No closing quotation',
-    ),
-    "a mode that is none": (
-        ["ls", "x", "--mode", "y"],
-        2,
-        (
-            "mode must be one of auto, session, stateless, prefer-session, 2024-11-05, "
-            "2025-03-26, 2025-06-18, 2025-11-25, 2026-07-28, got 'y'"
-        ),
-    ),
-    "a missing program": (["ls", "/no/such/server"], 4, None),
-    "a directory": (["ls", "/tmp"], 4, "cannot start '/tmp': it is a directory"),
-    "a file that is no program": (["ls", "/etc/passwd"], 4, None),
-    "a missing working directory": (["ls", "true", "--cwd", "/no/where"], 4, None),
-    "a program that ends at once": (["ls", "true"], 4, None),
-    "an echo": (["ls", "cat"], 4, None),
-    "a program that talks": (["ls", "echo hello"], 4, None),
-    "a missing file": (
-        ["call", "true", "x", "a=@/no/such/file"],
-        2,
-        None,
-    ),
-    "a directory for a file": (
-        ["call", "true", "x", "a=@/tmp"],
-        2,
-        None,
-    ),
-}
-
-SENTENCES = {
-    "a missing file": "argument 'a': cannot read '/no/such/file': no such file or dir",
-    "a directory for a file": "argument 'a': cannot read '/tmp': is a directory (for",
-    "a missing program": "cannot start '/no/such/server': command not found",
-    "a file that is no program": "Permission denied; it is not a program",
-    "a missing working directory": "the working directory '/no/where' does not exist",
-    "a program that ends at once": "the server exited with code 0 before the handshake",
-    "an echo": "is it an MCP server that speaks over stdio?",
-    "a program that talks": "no protocol messages, first: 'hello'",
-}
+    ("ls ws://example.com/mcp", 2, "its scheme must be http or https, not 'ws'\n"),
+    ("ls ' '", 2, "mcpwire: the server's command line is empty\n"),
+    ('ls "\'x"', 2, 'cannot split the command line "\'x": No closing quotation\n'),
+    ("ls x --mode y", 2, "mode must be one of auto, session, stateless, prefer-sess"),
+    ("ls /no/such/server", 4, "cannot start '/no/such/server': command not found"),
+    ("ls /tmp", 4, "mcpwire: cannot start '/tmp': it is a directory\n"),
+    ("ls /etc/passwd", 4, "Permission denied; it is not a program"),
+    ("ls true --cwd /no/where", 4, "working directory '/no/where' does not exist"),
+    ("ls true", 4, "the server exited with code 0 before the handshake"),
+    ("ls cat", 4, "is it an MCP server that speaks over stdio?"),
+    ("ls 'echo hello'", 4, "no protocol messages, first: 'hello'"),
+    ("call true x a=@/tmp", 2, "argument 'a': cannot read '/tmp': is a directory (for"),
+]
 
 
-@pytest.mark.parametrize("name", BAD_INPUT)
-def test_bad_input_is_one_sentence_and_one_code(cli, name):
-    words, code, sentence = BAD_INPUT[name]
-    done = cli(*words)
+@pytest.mark.parametrize(("line", "code", "sentence"), BAD_INPUT)
+def test_bad_input_is_one_sentence_and_one_code(cli, line, code, sentence):
+    done = cli(*shlex.split(line))
     assert (done.code, done.out) == (code, "")
     assert done.err.count("\n") == 1
     assert done.err.startswith("mcpwire: ")
-    if sentence is not None:
-        assert done.err == f"mcpwire: {sentence}\n"
-    else:
-        assert SENTENCES[name] in done.err
+    assert sentence in done.err
 
 
-@pytest.mark.parametrize("name", ["unknown command", "a missing program", "an echo"])
-def test_a_process_says_and_returns_the_same(cli, child, name):
-    words, _, _ = BAD_INPUT[name]
+@pytest.mark.parametrize("line", ["lst x", "ls /no/such/server", "ls cat"])
+def test_a_process_says_and_returns_the_same(cli, child, line):
+    words = shlex.split(line)
     assert child(*words) == cli(*words)
 
 
@@ -144,15 +98,6 @@ def test_the_embedded_server_does_the_main_job(child, demo_target):
     assert (code, err) == (0, "")
     assert "add(a: int, b: int = 0) -> {sum: int}  [read-only]" in out
     assert child("call", demo_target, "add", "a=2", "b=-3").out == '{"sum":-1}\n'
-
-
-def test_an_argument_comes_from_a_file(cli, tool_server, tmp_path):
-    path = tmp_path / "message"
-    path.write_text("from a file", encoding="utf-8")
-    server = tool_server({"result": {"content": [TEXT]}})
-    assert cli("call", server.line, "do", f"message=@{path}").out == "fine\n"
-    [params] = server.requests("tools/call")
-    assert params["arguments"] == {"message": "from a file"}
 
 
 def test_arguments_come_from_standard_input(child, tool_server):

@@ -4,7 +4,6 @@ import io
 import sys
 
 import pytest
-import trustme
 
 import mcpwire
 from mcpwire.cli.failures import UsageError
@@ -162,29 +161,6 @@ def test_secrets_do_not_travel_unencrypted_unless_one_insists(monkeypatch):
 # TLS and proxies...
 
 
-@pytest.fixture(scope="module")
-def certificates(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("certificates")
-    authority = trustme.CA()
-    ours = authority.issue_cert("me@host.example")
-    authority.cert_pem.write_to_path(folder / "ca.pem")
-    ours.private_key_and_cert_chain_pem.write_to_path(folder / "me.pem")
-    ours.cert_chain_pems[0].write_to_path(folder / "cert.pem")
-    ours.private_key_pem.write_to_path(folder / "key.pem")
-    return folder
-
-
-@pytest.mark.pain("P28")
-def test_certificates_are_files(certificates):
-    found = target(
-        *(URL, "--ca", f"{certificates}/ca.pem", "--cert", f"{certificates}/me.pem")
-    )
-    assert found.ca_file == f"{certificates}/ca.pem"
-    assert found.client_cert == f"{certificates}/me.pem"
-    both = f"{certificates}/cert.pem,{certificates}/key.pem"
-    assert target(URL, "--cert", both).client_cert == tuple(both.split(","))
-
-
 @pytest.mark.pain("P28")
 @pytest.mark.parametrize(
     ("words", "message"),
@@ -202,9 +178,3 @@ def test_certificates_are_files(certificates):
 )
 def test_what_cannot_be_used_is_named_as_the_option_is(words, message):
     assert message in refusal(URL, *words)
-
-
-def test_a_proxy_is_passed_on():
-    assert target(URL, "--proxy", "http://p.example:3128").proxy == (
-        "http://p.example:3128"
-    )

@@ -237,7 +237,8 @@ def test_streams_that_are_not_there_are_no_terminals(monkeypatch):
     monkeypatch.setattr("sys.stderr", None)
     output = Output()
     output.note("nobody hears it")
-    assert (output.is_terminal, output.progress, output.width) == (False, None, None)
+    assert (output.is_terminal, output.progress.is_live) == (False, False)
+    assert output.width is None
 
 
 def test_what_is_told_meanwhile_stands_above_a_question(monkeypatch):

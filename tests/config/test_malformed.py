@@ -12,12 +12,6 @@ from mcpwire.config import ConfigError, load
 VARIABLES = {"HOST": "host.example", "SECRET": SENTINEL, "LINE": f"a\n{SENTINEL}"}
 
 URL = 'url = "https://host.example/mcp"'
-FORMS = (
-    "must be one of 'oauth', 'client_credentials', 'workload_identity', "
-    "'enterprise_managed', or token_env stands there"
-)
-TYPES = "must be 'stdio', 'http', 'sse', 'streamable-http' or 'url'"
-BY_EDITORS = "is set by editors only: use a variable such as ${NAME}"
 
 
 def entry(*lines):
@@ -38,22 +32,7 @@ TOML = [
         'x = 1\nx = "SENTINEL"',
         "is not TOML: cannot overwrite a value (at end of document)",
     ),
-    ("servers = 7", "servers: must be a list or a table of servers, got an integer"),
-    # ...names...
-    (
-        entry('command = "x"') + "\n" + entry('command = "y"'),
-        "a: name: stands there twice, the second time as servers[1]",
-    ),
-    # ...how it is reached...
-    (entry('type = "sse"'), "a: url: is missing, and the type is 'sse'"),
-    (entry('type = "pipe"', URL), f"a: type: {TYPES}, got 'pipe'"),
     # ...values...
-    (
-        entry('command = "x"', "args = [1]"),
-        "a: args[0]: must be a string, got an integer",
-    ),
-    (entry('command = "x"', "env.K = 1"), "a: env.K: must be a string, got an integer"),
-    (entry('command = "x"', "cwd = 1.5"), "a: cwd: must be a string, got a number"),
     (
         entry('command = "x"', "connect_timeout = 2026-01-01"),
         'a: connect_timeout: must be a number of seconds or "inf", got a date',
@@ -66,14 +45,6 @@ TOML = [
     (
         entry('command = "x"', 'args = ["SENTINEL ${NONE}"]'),
         "a: args[0]: the variable NONE is not set",
-    ),
-    (
-        entry('command = "x"', 'env.K = "SENTINEL ${"'),
-        "a: env.K: a ${ has no } that closes it ($${ is a literal one)",
-    ),
-    (
-        entry('command = "x"', 'env.K = "${SENTI-NEL}"'),
-        "a: env.K: a ${ is followed by no variable's name ($${ is a literal one)",
     ),
     (
         entry('command = "x"', 'env_file = ".env"'),
@@ -104,10 +75,6 @@ TOML = [
     (
         entry('url = "https://denied.example/?k=SENTINEL"'),
         "a: url: is refused by the deny list (denied.example)",
-    ),
-    (
-        entry(URL, 'headers = ["A: SENTINEL"]'),
-        "a: headers: must be a table of names and strings, got a list",
     ),
     (
         entry(URL, 'headers."a b" = "SENTINEL"'),
@@ -143,7 +110,6 @@ TOML = [
         entry(URL, 'auth = "x"', 'headers.Authorization = "SENTINEL"'),
         "a: auth: it and a header Authorization exclude each other",
     ),
-    (entry(URL, 'auth.type = "basic"'), f"a: auth.type: {FORMS}"),
     (
         entry(URL, 'auth = {type = "oauth", client_secret = "SENTINEL"}'),
         "a: auth: client_secret goes with a client_id",
@@ -189,19 +155,6 @@ JSON = [
         '{"mcpServers": {"a": {"command": "x", "command": "SENTINEL"}}}',
         "a: command: stands there twice",
     ),
-    (
-        '{"servers": {"a": {"command": "x", "env": {"K": "${input:key}"}}}}',
-        f"a: env.K: ${{input:...}} {BY_EDITORS}",
-    ),
-    (
-        '{"servers": {"a": {"command": "${workspaceFolder}/x"}}}',
-        f"a: command: ${{workspaceFolder}} {BY_EDITORS}",
-    ),
-    (
-        '{"mcpServers": {"a": {"command": "x", "env": {"K": null}}}}',
-        "a: env.K: must be a string, got null",
-    ),
-    ('{"mcpServers": {"a": "x"}}', "a: must be a table, got a string"),
     (
         '{"mcpServers": ' + "[" * 1_500 + "]" * 1_500 + "}",
         "is not JSON: depth limit exceeded (at line 1, column 1040)",
