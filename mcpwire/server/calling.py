@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from mcpwire.server.context import Context
     from mcpwire.server.request import Owner, RequestContext
 
-__all__ = ["Calling", "Prepared", "Slots"]
-
 
 class Prepared:
     """A function with its arguments and its dependencies, which end on exit."""

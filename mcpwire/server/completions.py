@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from mcpwire.server.request import RequestContext
     from mcpwire.server.resources import Resources, Template
 
-__all__ = ["Completions"]
-
 MAX_VALUES: Final = 100
 """2026-07-28 schema, CompleteResult: the maximum number of values."""
 

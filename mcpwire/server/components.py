@@ -49,27 +49,6 @@ if TYPE_CHECKING:
 
     """Whether a component exists for a request; applies to lists and to calls."""
 
-
-__all__ = [
-    "ON_DUPLICATE",
-    "Component",
-    "ComponentKeywords",
-    "DirectoryKeywords",
-    "FileKeywords",
-    "Handle",
-    "PromptKeywords",
-    "ResourceKeywords",
-    "Table",
-    "ToolKeywords",
-    "check_options",
-    "check_page_size",
-    "compose",
-    "name_of",
-    "object_of",
-    "page_of",
-    "trim",
-]
-
 _TYPES: Final = {
     "prompt": "Prompt",
     "resource": "Resource",

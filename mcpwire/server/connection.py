@@ -40,13 +40,6 @@ if TYPE_CHECKING:
 
     _Early = tuple[RequestId, str, dict[str, Any] | None, ReplyFn, CallHandle | None]
 
-__all__ = [
-    "ServerConnection",
-    "serve",
-    "serve_messages",
-    "serve_stream",
-]
-
 END_GRACE_S: Final = 0.5
 """How long handlers may take to end after a disconnect, in seconds."""
 

@@ -70,14 +70,6 @@ if TYPE_CHECKING:
 
     """Calls a tool on behalf of a request; returns the raw result."""
 
-__all__ = [
-    "Context",
-    "Elicited",
-    "Services",
-    "SyncContext",
-    "current_context",
-]
-
 
 @attrs.define(kw_only=True, eq=False)
 class Services:

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from mcpwire.server.components import Handle
     from mcpwire.server.resources import Resources
 
-__all__ = ["Folder", "add_directory", "add_file"]
-
 logger = logging.getLogger("mcpwire")
 
 MAX_BYTES: Final = 32 * 1024 * 1024

@@ -95,18 +95,6 @@ if TYPE_CHECKING:
 
     """Takes the params, the request and the next handler; returns the result."""
 
-__all__ = [
-    "INITIALIZE",
-    "TOOLS_CALL",
-    "Dispatcher",
-    "HttpRefusal",
-    "Route",
-    "capabilities_at",
-    "run_handler",
-    "tool_failure",
-    "wrap",
-]
-
 INITIALIZE: Final = "initialize"
 """The one request without a handler: it opens the session that handlers run in."""
 

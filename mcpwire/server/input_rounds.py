@@ -51,20 +51,6 @@ if TYPE_CHECKING:
     from mcpwire.server.request import RequestContext
     from mcpwire.wire.json import Json
 
-
-__all__ = [
-    "STATE_LIFETIME_S",
-    "InputNeeded",
-    "InputRounds",
-    "MemorySingleUse",
-    "SingleUse",
-    "StateSealer",
-    "begin",
-    "deciding",
-    "finish",
-    "may_ask",
-]
-
 STATE_LIFETIME_S: Final = 600.0
 """How long a client may take to answer, in seconds: its user may have to think."""
 

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     EnterFn = Callable[[], AbstractAsyncContextManager[Any]]
     _Future = concurrent.futures.Future[None]
 
-__all__ = ["Lifespan", "end_soon", "leave_threads", "refuse_running_loop"]
-
 EXIT_GRACE_S: Final = 0.3
 """How long uncancellable tasks and threads may delay the exit, in seconds."""
 

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
     from types import TracebackType
 
-__all__ = ["LimitedLogger", "LogLimit", "authors_traceback", "place_of"]
-
 KINDS_MOST: Final = 16
 """How many kinds of one message have separate limits; further ones share one."""
 

@@ -38,18 +38,6 @@ if TYPE_CHECKING:
     Owner: TypeAlias = PrincipalKey | str
     """A principal's key, or the network of an address."""
 
-__all__ = [
-    "EXCERPT",
-    "IN_MEMORY",
-    "LEVELS",
-    "RequestContext",
-    "RequestInfo",
-    "Session",
-    "check_level",
-    "check_retained",
-    "member_of",
-]
-
 EXCERPT: Final = 100
 """How many characters of a client's name logs and errors repeat."""
 

@@ -13,8 +13,9 @@ import attrs
 
 from mcpwire.errors import InvalidParams, ResourceNotFound, RPCError
 from mcpwire.limits import check_choice, check_count
+from mcpwire.server.authoring.conversion import BadArguments
 from mcpwire.server.authoring.results import resource_contents
-from mcpwire.server.authoring.signature import BadArguments, read_signature
+from mcpwire.server.authoring.signature import read_signature
 from mcpwire.server.components import (
     Component,
     check_options,
@@ -30,16 +31,6 @@ if TYPE_CHECKING:
     from mcpwire.server.authoring.signature import Parameters, Signature
     from mcpwire.server.components import Handle, Table
     from mcpwire.server.request import RequestContext
-
-__all__ = [
-    "Resource",
-    "Resources",
-    "Template",
-    "check_watched",
-    "contents_of",
-    "make_resource",
-    "not_found",
-]
 
 CACHE_SCOPES: Final = ("public", "private")
 

@@ -67,11 +67,6 @@ if TYPE_CHECKING:
 
     LifespanFn = Callable[["Server"], AbstractAsyncContextManager[Any]]
 
-__all__ = [
-    "SERVER_LIMITS",
-    "Server",
-]
-
 SERVER_LIMITS: Final[Limits] = Limits(inbound=1_024)
 """The default limits of a `Server`: more concurrent requests than a client would
 accept."""

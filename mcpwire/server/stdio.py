@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
     Around = Callable[[], AbstractAsyncContextManager[object]]
 
-__all__ = ["run_stdio", "serve_stdio"]
-
 logger = logging.getLogger("mcpwire")
 
 # 2026-07-28 basic/transports/stdio, "Shutdown": a server should exit promptly when its

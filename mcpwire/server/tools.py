@@ -14,8 +14,9 @@ import attrs
 from mcpwire.errors import InvalidMessage, InvalidParams, ToolError
 from mcpwire.limits import check_choice, check_count, check_timeout
 from mcpwire.protocol.http_headers import find_param_headers
+from mcpwire.server.authoring.conversion import BadArguments
 from mcpwire.server.authoring.results import tool_result
-from mcpwire.server.authoring.signature import BadArguments, read_signature
+from mcpwire.server.authoring.signature import read_signature
 from mcpwire.server.calling import Prepared, Slots
 from mcpwire.server.components import (
     Component,
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
     from mcpwire.server.components import Table
     from mcpwire.server.extensions.tasks import Tasks
     from mcpwire.server.request import RequestContext
-
-__all__ = ["TASK_SUPPORT", "Tool", "Tools", "make_tool"]
 
 logger = logging.getLogger("mcpwire")
 

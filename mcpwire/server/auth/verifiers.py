@@ -69,21 +69,6 @@ if TYPE_CHECKING:
     from mcpwire.auth.resource_server import SignedToken
     from mcpwire.transports.http.target import Http
 
-__all__ = [
-    "MOST",
-    "ApiKeys",
-    "GivenKeys",
-    "IntrospectionVerifier",
-    "IssuerKeys",
-    "JwtVerifier",
-    "StaticTokens",
-    "TtlCache",
-    "check_leeway",
-    "check_place",
-    "choose",
-    "read_keys",
-]
-
 
 def check_place(place: str | Http, what: str) -> Http:
     """Return the endpoint of an issuer. Raises `ValueError` if it is insecure."""

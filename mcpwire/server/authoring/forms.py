@@ -30,8 +30,6 @@ from mcpwire.versions import LATEST, REVISIONS
 if TYPE_CHECKING:
     from mcpwire.versions import Revision
 
-__all__ = ["form_schema", "read_answer"]
-
 _NOV_2025: Final = REVISIONS[3]
 
 VALUE: Final = "value"

@@ -48,21 +48,6 @@ if TYPE_CHECKING:
     from mcpwire.protocol.output_validation import SchemaValidator
     from mcpwire.versions import Revision
 
-
-__all__ = [
-    "Audio",
-    "BadResult",
-    "File",
-    "Image",
-    "Media",
-    "Returns",
-    "is_text",
-    "prompt_result",
-    "read_returns",
-    "resource_contents",
-    "tool_result",
-]
-
 _UNKNOWN: Final = "application/octet-stream"
 
 # Magic numbers of common formats.

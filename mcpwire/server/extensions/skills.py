@@ -47,17 +47,6 @@ if TYPE_CHECKING:
     from mcpwire.server.request import RequestContext
     from mcpwire.server.server import Server
 
-
-__all__ = [
-    "DOCUMENT",
-    "PATH_CHARACTERS",
-    "ReadSkill",
-    "Skills",
-    "Source",
-    "read_skills",
-]
-
-
 Files: TypeAlias = "str | os.PathLike[str] | Mapping[str, str | bytes]"
 """A folder, or its contents by path."""
 

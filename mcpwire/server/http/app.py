@@ -72,8 +72,6 @@ if TYPE_CHECKING:
 
     Serve = Callable[[Exchange, "AccessRecord | None"], Awaitable[None]]
 
-__all__ = ["AsgiApp", "RequestGuard", "access_log_on_stderr"]
-
 logger = LimitedLogger("mcpwire")
 
 POST_ONLY: Final = (("allow", "POST"),)

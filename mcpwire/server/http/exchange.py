@@ -50,21 +50,6 @@ if TYPE_CHECKING:
     Send = Callable[[Event], Awaitable[None]]
     Fields = Iterable[tuple[str, str]]
 
-__all__ = [
-    "CLIENT_LEFT",
-    "JSON",
-    "UNREAD",
-    "ClientGone",
-    "Exchange",
-    "Headers",
-    "HttpProblem",
-    "Timeouts",
-    "TimerQueue",
-    "UnreadAccount",
-    "as_problem",
-    "encode_answer",
-]
-
 logger = LimitedLogger("mcpwire")
 
 JSON: Final = "application/json"

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from mcpwire.server.dispatcher import Dispatcher
     from mcpwire.server.http.exchange import Exchange
 
-__all__ = ["LegacySse"]
-
 ID_BYTES: Final = 32
 """Random bytes of a connection's id."""
 

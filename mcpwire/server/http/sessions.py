@@ -73,8 +73,6 @@ if TYPE_CHECKING:
 
     Send = Callable[[bytes], None]
 
-__all__ = ["TOO_MANY_SESSIONS", "UNKNOWN_SESSION", "HttpSession", "Sessions"]
-
 logger = LimitedLogger("mcpwire")
 
 # The status and the error of each refusal. Whether a session exists must not show to

@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 
     Answer = dict[str, Any] | RPCError
 
-__all__ = ["Stateless"]
-
 SHUTTING_DOWN: Final = "the server is shutting down"
 
 RETRY_AFTER: Final = (("retry-after", "1"),)

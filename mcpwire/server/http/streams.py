@@ -31,16 +31,6 @@ if TYPE_CHECKING:
     from mcpwire.server.http.sessions import HttpSession
     from mcpwire.wire.jsonrpc import RequestId
 
-__all__ = [
-    "DROPPABLE",
-    "STANDALONE",
-    "Answers",
-    "ServerStream",
-    "SseWriter",
-    "Stream",
-    "as_event",
-]
-
 STANDALONE: Final = 0
 """The number of the stream that a GET opens; streams of POSTs count from 1."""
 

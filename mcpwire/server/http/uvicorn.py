@@ -56,17 +56,6 @@ if TYPE_CHECKING:
     from mcpwire.server.auth.resource_server import ResourceServer
     from mcpwire.server.http.exchange import Event, Receive, Scope, Send
 
-__all__ = [
-    "CannotListen",
-    "Connections",
-    "HttpConnection",
-    "HttpRequest",
-    "read_address",
-    "run_http",
-    "say_where",
-    "serve_http",
-]
-
 logger = logging.getLogger("mcpwire")
 access_logger = logging.getLogger("uvicorn.access")
 
@@ -811,22 +800,28 @@ class App(Protocol):
 
     limits: Limits
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one ASGI scope."""
 
-    async def start(self) -> None: ...
+    async def start(self) -> None:
+        """Start it before its first request."""
 
-    async def drain(self, timeout: float = ...) -> None: ...
+    async def drain(self, timeout: float = ...) -> None:
+        """Wait for the running calls, which end after this time."""
 
-    async def aclose(self) -> None: ...
+    async def aclose(self) -> None:
+        """End all calls and streams."""
 
 
 class Served(Protocol):
     """An object that can be served over HTTP: a `Server` or a gateway."""
 
     @property
-    def auth(self) -> ResourceServer | None: ...
+    def auth(self) -> ResourceServer | None:
+        """Authenticates its clients; ``None``: all clients are accepted."""
 
-    def asgi(self, **options: Any) -> App: ...
+    def asgi(self, **options: Any) -> App:
+        """Return it as an application."""
 
 
 class CannotListen(OSError):
