@@ -426,7 +426,6 @@ class Table(Generic[C]):
     """The components of one kind, in the order of their registration.
 
     Attributes:
-        public: The table's own components that exist for all clients, by key.
         completers: The functions that complete arguments, by key and argument. They
             may be registered before their component.
     """
@@ -454,7 +453,6 @@ class Table(Generic[C]):
         self._components: dict[str, C] = {}
         self._mounts: list[tuple[Table[C], str]] = []  # with a prefix
         self._mounted_in: list[Table[C]] = []
-        self.public: dict[str, C] = {}
         self.completers: dict[str, dict[str, Signature]] = {}
 
     # Registration
@@ -526,14 +524,7 @@ class Table(Generic[C]):
         return new
 
     def changed(self) -> None:
-        """Update `public` and notify clients that the list has changed."""
-        self.public = {
-            key: component
-            for key, component in self._components.items()
-            if component.is_enabled
-            and self._visible is None
-            and component.visible is None
-        }
+        """Notify clients that the list has changed."""
         self._on_changed()
         for table in self._mounted_in:
             table.changed()
@@ -613,14 +604,11 @@ class Table(Generic[C]):
         return sees is None or sees(self._calling.context_of(request), component)
 
     def _is_there(self, component: C, request: RequestContext) -> bool:
-        if not component.is_enabled:
-            return False
-        if self._visible is None and component.visible is None:
-            return True
-        context = self._calling.context_of(request)
-        return all(
-            sees is None or sees(context, component)
-            for sees in (self._visible, component.visible)
+        own = component.visible
+        return (
+            component.is_enabled
+            and self._sees(component, request)
+            and (own is None or own(self._calling.context_of(request), component))
         )
 
 

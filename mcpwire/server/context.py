@@ -42,20 +42,13 @@ from mcpwire.transports.base import runs_here
 from mcpwire.versions import REVISIONS, Era
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        Awaitable,
-        Callable,
-        Coroutine,
-        Generator,
-        Sequence,
-    )
+    from collections.abc import Awaitable, Callable, Coroutine, Generator
     from contextvars import Token
     from typing import Self
 
     from mcpwire import types
     from mcpwire.protocol.input_requests import InputRequest
     from mcpwire.server.auth.resource_server import Principal
-    from mcpwire.server.input_rounds import InputRounds
     from mcpwire.server.request import RequestContext
     from mcpwire.types import SamplingMessage, WireType
     from mcpwire.types.elicitation import ElicitAction
@@ -130,8 +123,6 @@ _COMPLETED: Final = "notifications/elicitation/complete"
 class _Sent:
     """An awaitable that finishes at once, for methods that only send."""
 
-    __slots__ = ()
-
     def __await__(self) -> Generator[Any, Any, None]:
         yield from ()
 
@@ -145,15 +136,6 @@ class Context:
     Attributes:
         request: The request itself.
     """
-
-    __slots__ = (
-        "_loop",
-        "_services",
-        "_sync",
-        "_throttle",
-        "_token",
-        "request",
-    )
 
     def __init__(self, request: RequestContext, services: Services) -> None:
         self.request = request

@@ -400,9 +400,6 @@ class Dispatcher:
         for method in methods:
             self._check_reached(method, declared, routes)
         self._capabilities, self._routes = declared, routes
-        self._logging = frozenset(
-            n for n, each in declared.items() if "logging" in each
-        )
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._info['name']!r}>"
@@ -486,7 +483,7 @@ class Dispatcher:
             session,
             capabilities,
             notify,
-            name in self._logging,
+            "logging" in self._capabilities[name],
             ask,
             params or {},
             info,

@@ -173,15 +173,11 @@ class Tools:
         may_be_task: bool = True,
     ) -> dict[str, Any]:
         """Handle ``tools/call``."""
-        name = params.get("name")
-        tool = self.table.public.get(name) if type(name) is str else None
+        name = member_of(params, "name", str)
+        tool = self.table.get(name, request)
         if tool is None:
-            key = member_of(params, "name", str)
-            tool = self.table.get(key, request)
-            if tool is None:
-                raise InvalidParams(f"there is no tool {key[:EXCERPT]!r}")
-        if tool.scopes:
-            tool.check_scopes(request)
+            raise InvalidParams(f"there is no tool {name[:EXCERPT]!r}")
+        tool.check_scopes(request)
         signature = tool.signature
         try:
             arguments = signature.parameters.convert(params.get("arguments"))

@@ -180,8 +180,6 @@ class Headers(dict[str, str]):
     The values of a repeated field are joined by ``", "`` (RFC 9110, 5.3).
     """
 
-    __slots__ = ("_repeated",)
-
     def __init__(self, raw: Iterable[tuple[bytes, bytes]]) -> None:
         super().__init__()
         self._repeated: dict[str, list[str]] = {}
