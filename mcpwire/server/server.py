@@ -683,22 +683,36 @@ class Server:
     async def serve_stream(self, reader: StreamReader, writer: StreamWriter) -> None:
         """Serve one client over a byte stream; fits `asyncio.start_server`.
 
-        See `mcpwire.server.connection.serve_stream`.
+        The framing is that of stdio: one JSON text per line. Requests received before
+        the end are still answered, if that takes less than 0.2 seconds. Cancellation
+        cancels the handlers and closes the stream, in bounded time.
         """
-        from mcpwire.server.connection import serve_stream
+        from mcpwire.server.connection import serve
+        from mcpwire.transports.custom import Stream
 
-        await serve_stream(self.dispatcher, reader, writer)
+        await serve(self.dispatcher, Stream((reader, writer), name="a stream"))
 
     async def serve_messages(
         self, send: SendFn, receive: ReceiveFn, **options: Any
     ) -> None:
         """Serve one client over single messages, such as those of a WebSocket.
 
-        See `mcpwire.server.connection.serve_messages` for the parameters.
-        """
-        from mcpwire.server.connection import serve_messages
+        It returns when `receive` reports the end, or either function raises.
+        Cancellation ends it as it ends `serve_stream`.
 
-        await serve_messages(self.dispatcher, send, receive, **options)
+        Args:
+            send: Sends one message; plain or async.
+            receive: An async function that returns one message: a ``dict``, ``str`` or
+                bytes. ``None``, `EOFError` and `StopAsyncIteration` are the end.
+            options: `close` and `form`; see `Messages`.
+
+        Raises:
+            ValueError: An argument is invalid.
+        """
+        from mcpwire.server.connection import serve
+        from mcpwire.transports.custom import Messages
+
+        await serve(self.dispatcher, Messages(send, receive, **options))
 
     def asgi(self, path: str = "/mcp", **options: Any) -> AsgiApp:
         """Return the server as an ASGI application; see `AsgiApp` for the options.
