@@ -21,7 +21,7 @@ from mcpwire.errors import (
     RPCError,
 )
 from mcpwire.limits import DEFAULT_LIMITS
-from mcpwire.server.auth.resource_server import CREDENTIALS
+from mcpwire.server.auth.resource_server import CREDENTIALS, safe_headers
 from mcpwire.server.dispatcher import HttpRefusal
 from mcpwire.server.log_limit import LimitedLogger
 from mcpwire.server.request import RequestInfo
@@ -243,10 +243,9 @@ class Exchange:
 
     def info_with(self, close: Callable[[float | None], None] | None) -> RequestInfo:
         """Return the request as handlers see it, with a function to end the stream."""
-        hidden = self.credentials
         return RequestInfo(
             transport="http",
-            headers={k: v for k, v in self.headers.items() if k not in hidden},
+            headers=safe_headers(self.headers, self.credentials),
             principal=self.principal,
             scope=self.scope,
             close_stream=close,
