@@ -468,13 +468,13 @@ class Context:
             _messages(prompt),
             max_tokens,
             system_prompt=system_prompt,
-            model_preferences=_maybe(_as_type, ModelPreferences, model_preferences),
+            model_preferences=_as_type(ModelPreferences, model_preferences),
             include_context=include_context,
             temperature=temperature,
             stop_sequences=None if stop_sequences is None else list(stop_sequences),
             metadata=metadata,
             tools=None if tools is None else [_as_type(Tool, tool) for tool in tools],
-            tool_choice=_maybe(_as_type, ToolChoice, tool_choice),
+            tool_choice=_as_type(ToolChoice, tool_choice),
         )
         request = self.request
         question = input_requests.create_message(
@@ -623,10 +623,6 @@ class Context:
             self._sync.stop()
 
 
-def _maybe(convert: Callable[[type[T], Any], T], cls: type[T], value: Any) -> T | None:
-    return None if value is None else convert(cls, value)
-
-
 def current_context() -> Context:
     """Return the context of the current request.
 
@@ -762,8 +758,6 @@ class SyncContext:
             task.cancel()
 
 
-W = TypeVar("W", bound="WireType")
-
 Prompt: TypeAlias = "str | Mapping[str, Any] | WireType | Sequence[Any]"
 """A text, a `SamplingMessage`, a content block, either as a dict, or a list of them."""
 
@@ -789,18 +783,19 @@ def _as_message(item: Any) -> SamplingMessage:
         members = dict(item)
         if "role" not in members:
             members = {"role": "user", "content": members}
-        return _as_type(SamplingMessage, members)
+        message: SamplingMessage = _as_type(SamplingMessage, members)
+        return message
     raise LocalProtocolError(
         f"sampling: expected a text, a message or a content block, "
         f"got {type(item).__name__}"
     )
 
 
-def _as_type(cls: type[W], value: Any) -> W:
-    """Return a value of a wire type, which may be given as a dict."""
+def _as_type(cls: type[WireType], value: Any) -> Any:
+    """Return a value of a wire type, which may be given as a dict, or ``None``."""
     from mcpwire.types import decode
 
-    if isinstance(value, cls):
+    if value is None or isinstance(value, cls):
         return value
     try:
         return decode(cls, value)

@@ -56,6 +56,7 @@ from mcpwire.server.request import (
     check_retained,
     member_of,
 )
+from mcpwire.transports.base import is_cancelled_here
 from mcpwire.types import encode
 from mcpwire.types._base import (
     CLIENT_CAPABILITIES,
@@ -247,7 +248,7 @@ def _answer_for(raised: BaseException, request: RequestContext) -> dict[str, Any
         if isinstance(error, asyncio.CancelledError):
             # A cancelled request cancels its task. Any other `CancelledError` is an
             # error of the handler, and its request must get a response.
-            if _is_cancelled():
+            if is_cancelled_here():
                 raise error
         elif isinstance(error, (GeneratorExit, KeyboardInterrupt)):
             raise error  # the loop is shutting down
@@ -256,11 +257,6 @@ def _answer_for(raised: BaseException, request: RequestContext) -> dict[str, Any
         # The raised error's traceback contains this frame: these references would keep
         # the request alive until the garbage collector runs.
         del raised, error, answer
-
-
-def _is_cancelled() -> bool:
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
 
 
 def _contain(error: BaseException, request: RequestContext) -> dict[str, Any]:

@@ -569,7 +569,9 @@ class IntrospectionVerifier:
             )
         self._place = check_place(endpoint, _WHAT)
         self.issuer = issuer
-        self._client = client_id, client_secret, auth_method
+        self._identity = Identity(
+            client_id or "", client_secret, issuer=issuer, auth_method=auth_method
+        )
         self._bearer = bearer
         self._remember = remember
         self._remember_no = remember_no
@@ -643,14 +645,11 @@ class IntrospectionVerifier:
 
     def _question(self, token: str) -> Fetch:
         form = [("token", token), ("token_type_hint", "access_token")]
-        client_id, secret, method = self._client
         if self._bearer is not None:
             headers = [("authorization", f"Bearer {self._bearer}")]
         else:
-            identity = Identity(
-                client_id or "", secret, issuer=self.issuer, auth_method=method
-            )
-            form, headers = authenticate(identity, ServerMetadata(self.issuer), form)
+            metadata = ServerMetadata(self.issuer)
+            form, headers = authenticate(self._identity, metadata, form)
         url = self._place.parsed.unmasked
         return Fetch(_WHAT, url, form=tuple(form), headers=tuple(headers))
 

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from mcpwire.limits import Limits
     from mcpwire.server.auth.resource_server import Principal
+    from mcpwire.server.http.app import AccessRecord
     from mcpwire.server.request import Owner
     from mcpwire.wire.jsonrpc import RequestId
 
@@ -227,6 +228,7 @@ class Exchange:
         self.status: int | None = None  # until the response starts
         self.refusal: bytes | None = None  # the JSON body of a status from 400
         self.is_gone = False
+        self.access: AccessRecord | None = None  # its log line, if it has one
         self._receive = receive
         self._send = send
         self._unread = unread
