@@ -14,7 +14,7 @@ import math
 from collections import Counter, deque
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakKeyDictionary
 
 import anyio
@@ -25,7 +25,6 @@ from mcpwire.server.notifications import call_soon
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Self
 
     from mcpwire.server.authoring.signature import Signature
     from mcpwire.server.context import Context

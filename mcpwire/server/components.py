@@ -29,7 +29,7 @@ from mcpwire.limits import check_choice, check_count
 from mcpwire.server.auth.resource_server import check_scopes
 from mcpwire.types import encode
 from mcpwire.types._base import WireType
-from mcpwire.versions import LATEST_SESSION
+from mcpwire.versions import LATEST_SESSION, Revision
 from mcpwire.wire.json import encode as encode_json
 from mcpwire.wire.json import loads
 
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from mcpwire.server.request import RequestContext
     from mcpwire.types import Annotations, Icon, PromptArgument
     from mcpwire.types.tools import ToolAnnotations
-    from mcpwire.versions import Revision
 
     Visible = Callable[[Context, "Component"], bool]
 
@@ -426,6 +425,7 @@ class Table(Generic[C]):
     """The components of one kind, in the order of their registration.
 
     Attributes:
+        public: The table's own components that exist for all clients, by key.
         completers: The functions that complete arguments, by key and argument. They
             may be registered before their component.
     """
@@ -453,6 +453,7 @@ class Table(Generic[C]):
         self._components: dict[str, C] = {}
         self._mounts: list[tuple[Table[C], str]] = []  # with a prefix
         self._mounted_in: list[Table[C]] = []
+        self.public: dict[str, C] = {}
         self.completers: dict[str, dict[str, Signature]] = {}
 
     # Registration
@@ -524,7 +525,14 @@ class Table(Generic[C]):
         return new
 
     def changed(self) -> None:
-        """Notify clients that the list has changed."""
+        """Update `public` and notify clients that the list has changed."""
+        self.public = {
+            key: component
+            for key, component in self._components.items()
+            if component.is_enabled
+            and self._visible is None
+            and component.visible is None
+        }
         self._on_changed()
         for table in self._mounted_in:
             table.changed()
@@ -605,10 +613,10 @@ class Table(Generic[C]):
 
     def _is_there(self, component: C, request: RequestContext) -> bool:
         own = component.visible
-        return (
-            component.is_enabled
-            and self._sees(component, request)
-            and (own is None or own(self._calling.context_of(request), component))
+        if not component.is_enabled or (own is None and self._visible is None):
+            return component.is_enabled
+        return self._sees(component, request) and (
+            own is None or own(self._calling.context_of(request), component)
         )
 
 

@@ -21,20 +21,17 @@ from mcpwire.errors import (
     TransportError,
 )
 from mcpwire.protocol.deadline import Deadline
-from mcpwire.server.dispatcher import INITIALIZE
+from mcpwire.server.dispatcher import INITIALIZE, Dispatcher
 from mcpwire.server.log_limit import LimitedLogger
-from mcpwire.server.request import IN_MEMORY, RequestInfo
+from mcpwire.server.request import IN_MEMORY, RequestContext, RequestInfo, Session
 from mcpwire.transports.base import wait_shared
-from mcpwire.transports.custom import LinkChannel
+from mcpwire.transports.custom import Custom, LinkChannel
 from mcpwire.transports.handlers import InboundTasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mcpwire.server.dispatcher import Dispatcher
-    from mcpwire.server.request import RequestContext, Session
     from mcpwire.transports.base import CallHandle, ReplyFn
-    from mcpwire.transports.custom import Custom
     from mcpwire.transports.duplex import Duplex
     from mcpwire.wire.jsonrpc import RequestId
 

@@ -14,8 +14,8 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import inspect
-from collections.abc import Mapping, Sequence
-from contextvars import ContextVar
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
+from contextvars import ContextVar, Token
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar, overload
 from uuid import uuid4
@@ -42,8 +42,6 @@ from mcpwire.transports.base import runs_here
 from mcpwire.versions import REVISIONS, Era
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Generator
-    from contextvars import Token
     from typing import Self
 
     from mcpwire import types

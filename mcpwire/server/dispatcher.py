@@ -56,7 +56,7 @@ from mcpwire.server.request import (
     check_retained,
     member_of,
 )
-from mcpwire.transports.base import is_cancelled_here
+from mcpwire.transports.base import Inbound, is_cancelled_here
 from mcpwire.types import encode
 from mcpwire.types._base import (
     CLIENT_CAPABILITIES,
@@ -64,7 +64,7 @@ from mcpwire.types._base import (
     PROTOCOL_VERSION,
     SERVER_INFO,
 )
-from mcpwire.versions import REVISIONS, Era, find_revision
+from mcpwire.versions import REVISIONS, Era, Revision, find_revision
 from mcpwire.wire.json import Fragment
 from mcpwire.wire.json import encode as encode_json
 
@@ -74,10 +74,8 @@ if TYPE_CHECKING:
     from mcpwire.protocol.http_headers import ParamHeader
     from mcpwire.server.auth.resource_server import ResourceServer
     from mcpwire.server.request import AskFn, NotifyFn
-    from mcpwire.transports.base import Inbound
     from mcpwire.transports.memory import MemoryChannel
     from mcpwire.types.lifecycle import Implementation
-    from mcpwire.versions import Revision
     from mcpwire.wire.jsonrpc import RequestId
 
     HeadersFn = Callable[[Mapping[str, Any], RequestContext], tuple[ParamHeader, ...]]

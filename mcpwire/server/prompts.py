@@ -13,7 +13,7 @@ import attrs
 from mcpwire.errors import InvalidParams
 from mcpwire.server.authoring.conversion import BadArguments
 from mcpwire.server.authoring.results import prompt_result
-from mcpwire.server.authoring.signature import read_signature
+from mcpwire.server.authoring.signature import Parameters, Signature, read_signature
 from mcpwire.server.components import (
     Component,
     check_options,
@@ -21,15 +21,13 @@ from mcpwire.server.components import (
     name_of,
     object_of,
 )
-from mcpwire.server.request import EXCERPT, member_of
+from mcpwire.server.request import EXCERPT, RequestContext, member_of
 from mcpwire.wire.json import encode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from mcpwire.server.authoring.signature import Parameters, Signature
     from mcpwire.server.components import Table
-    from mcpwire.server.request import RequestContext
 
 
 @attrs.define(eq=False, kw_only=True, repr=False)

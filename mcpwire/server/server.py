@@ -6,9 +6,9 @@ capabilities in `dispatcher`. The transports are `stdio` and `http`.
 
 from __future__ import annotations
 
-from contextlib import aclosing, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack, overload
 
 from mcpwire.limits import Limits, check_timeout
 from mcpwire.protocol.methods import METHODS, TASKS, find, methods_of
@@ -17,7 +17,7 @@ from mcpwire.server.completions import Completions
 from mcpwire.server.components import Table, check_options, check_page_size, compose
 from mcpwire.server.context import Context, Services
 from mcpwire.server.dispatcher import Dispatcher, wrap
-from mcpwire.server.input_rounds import StateSealer, begin
+from mcpwire.server.input_rounds import SingleUse, StateSealer, begin
 from mcpwire.server.lifespan import Lifespan
 from mcpwire.server.notifications import (
     PROMPTS,
@@ -28,19 +28,17 @@ from mcpwire.server.notifications import (
     Listens,
     Subscriptions,
 )
-from mcpwire.server.prompts import Prompts, make_prompt
+from mcpwire.server.prompts import Prompt, Prompts, make_prompt
 from mcpwire.server.resources import Resources, make_resource
-from mcpwire.server.tools import Tools, make_tool
+from mcpwire.server.tools import Tool, Tools, make_tool
 from mcpwire.types import decode
 from mcpwire.types.lifecycle import Implementation
-from mcpwire.versions import REVISIONS, read_revisions
+from mcpwire.versions import REVISIONS, Revision, read_revisions
 
 if TYPE_CHECKING:
     from asyncio import StreamReader, StreamWriter
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-    from contextlib import AbstractAsyncContextManager
     from os import PathLike
-    from typing import Unpack
 
     from mcpwire.server.auth.resource_server import ResourceServer
     from mcpwire.server.components import (
@@ -55,15 +53,11 @@ if TYPE_CHECKING:
     from mcpwire.server.dispatcher import AroundRequest, Handler
     from mcpwire.server.extensions import Extension
     from mcpwire.server.http.app import AsgiApp
-    from mcpwire.server.input_rounds import SingleUse
-    from mcpwire.server.prompts import Prompt
     from mcpwire.server.request import RequestContext
-    from mcpwire.server.tools import Tool
     from mcpwire.transports.base import Inbound
     from mcpwire.transports.custom import ReceiveFn, SendFn
     from mcpwire.transports.memory import MemoryChannel
     from mcpwire.types import Icon
-    from mcpwire.versions import Revision
 
     LifespanFn = Callable[["Server"], AbstractAsyncContextManager[Any]]
 

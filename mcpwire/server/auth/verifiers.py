@@ -35,7 +35,7 @@ from mcpwire.auth.jwt import (
     import_secret,
     is_signed,
 )
-from mcpwire.auth.records import Identity, ServerMetadata
+from mcpwire.auth.records import ClientAuth, Identity, ServerMetadata
 from mcpwire.auth.resource_server import (
     ClaimsError,
     UnsoundToken,
@@ -65,7 +65,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from mcpwire.auth.jwt import CheckingKey
-    from mcpwire.auth.records import ClientAuth
     from mcpwire.auth.resource_server import SignedToken
     from mcpwire.transports.http.target import Http
 

@@ -39,14 +39,13 @@ from mcpwire.server.authoring.conversion import (
 )
 from mcpwire.server.authoring.schemas import Schemas, bare, members_of, translate
 from mcpwire.types._base import UNSET, WireType
-from mcpwire.versions import LATEST, REVISIONS
+from mcpwire.versions import LATEST, REVISIONS, Era, Revision
 from mcpwire.wire.json import encode as to_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mcpwire.protocol.output_validation import SchemaValidator
-    from mcpwire.versions import Revision
 
 _UNKNOWN: Final = "application/octet-stream"
 
@@ -351,7 +350,13 @@ def _derived(hint: Any, *, validate: bool) -> Returns:
 
 _MAR_2025: Final = REVISIONS[1]
 _JUN_2025: Final = REVISIONS[2]
-_JUL_2026: Final = REVISIONS[4]
+
+# Up to 2025-11-25 structured content is an object (schema, CallToolResult), since then
+# any value. By name: comparing revisions takes as long as the rest of a result.
+_HAVE_OBJECTS: Final = frozenset(each.name for each in REVISIONS if each >= _JUN_2025)
+_HAVE_ANYTHING: Final = frozenset(
+    each.name for each in REVISIONS if each.era is Era.STATELESS
+)
 
 _JSON: Final = "application/json"
 _BYTES: Final = (bytes, bytearray, memoryview)
@@ -374,16 +379,10 @@ def tool_result(value: Any, returns: Returns, revision: Revision) -> dict[str, A
     # for clients that ignore structured content. A single text is sent unquoted.
     text = shown if type(shown) is str else to_json(shown).decode()
     result: dict[str, Any] = {"content": [{"type": "text", "text": text}]}
-    if _takes(structured, revision):
+    names = _HAVE_OBJECTS if type(structured) is dict else _HAVE_ANYTHING
+    if revision.name in names:
         result["structuredContent"] = structured
     return result
-
-
-def _takes(structured: Any, revision: Revision) -> bool:
-    """Return whether a revision has such structured content."""
-    # Up to 2025-11-25 it is an object (schema, CallToolResult), since then any value.
-    least = _JUN_2025 if type(structured) is dict else _JUL_2026
-    return revision >= least
 
 
 def _free(value: Any, returns: Returns, revision: Revision) -> dict[str, Any]:
@@ -397,7 +396,7 @@ def _free(value: Any, returns: Returns, revision: Revision) -> dict[str, Any]:
         data = plain(value)
         text = to_json(data).decode()
         result: dict[str, Any] = {"content": [{"type": "text", "text": text}]}
-        if returns.is_structured and _takes(data, revision):
+        if returns.is_structured and revision.name in _HAVE_OBJECTS:
             result["structuredContent"] = data
         return result
     return {"content": _blocks(value, revision)}
@@ -413,7 +412,7 @@ def _ready(value: WireType, returns: Returns, revision: Revision) -> dict[str, A
         )
     structured = value.structured_content
     result: dict[str, Any] = encode(value, revision)
-    if not _takes(structured, revision):
+    if type(structured) is not dict and revision.name not in _HAVE_ANYTHING:
         result.pop("structuredContent", None)
     result["content"] = [_at(block, revision) for block in result["content"]]
     if value.is_error:
@@ -470,7 +469,7 @@ def _typed(value: WireType, revision: Revision) -> dict[str, Any]:
 
 def _at(block: dict[str, Any], revision: Revision) -> dict[str, Any]:
     """Return a block in a form that a revision supports."""
-    if revision >= _JUN_2025:
+    if revision.name in _HAVE_OBJECTS:
         return block
     kind = block.get("type")
     if kind == "resource_link":

@@ -40,7 +40,7 @@ from mcpwire.protocol.request_validation import (
     read_message,
 )
 from mcpwire.server.auth.resource_server import CREDENTIALS, client_address
-from mcpwire.server.dispatcher import HttpRefusal
+from mcpwire.server.dispatcher import Dispatcher, HttpRefusal
 from mcpwire.server.http.exchange import (
     CLIENT_LEFT,
     ClientGone,
@@ -55,19 +55,17 @@ from mcpwire.server.log_limit import LimitedLogger, place_of
 from mcpwire.transports.base import wait_shared
 from mcpwire.versions import Era
 from mcpwire.wire.headers import is_field_value, is_token
-from mcpwire.wire.json import JSONDecodeError, loads
+from mcpwire.wire.json import Json, JSONDecodeError, loads
 from mcpwire.wire.jsonrpc import failure
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator
 
     from mcpwire.server.auth.resource_server import ResourceServer
-    from mcpwire.server.dispatcher import Dispatcher
     from mcpwire.server.http.event_store import EventStore
     from mcpwire.server.http.exchange import Receive, Scope, Send
     from mcpwire.server.http.legacy_sse import LegacySse
     from mcpwire.server.http.sessions import Sessions
-    from mcpwire.wire.json import Json
 
     Serve = Callable[[Exchange], Awaitable[None]]
 

@@ -20,13 +20,13 @@ from mcpwire.errors import (
     LocalProtocolError,
     RPCError,
 )
-from mcpwire.limits import DEFAULT_LIMITS
-from mcpwire.server.auth.resource_server import CREDENTIALS, safe_headers
+from mcpwire.limits import DEFAULT_LIMITS, Limits
+from mcpwire.server.auth.resource_server import CREDENTIALS, Principal
 from mcpwire.server.dispatcher import HttpRefusal
 from mcpwire.server.log_limit import LimitedLogger
 from mcpwire.server.request import RequestInfo
 from mcpwire.wire.json import encode
-from mcpwire.wire.jsonrpc import failure, success
+from mcpwire.wire.jsonrpc import RequestId, failure, success
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -39,11 +39,8 @@ if TYPE_CHECKING:
         MutableMapping,
     )
 
-    from mcpwire.limits import Limits
-    from mcpwire.server.auth.resource_server import Principal
     from mcpwire.server.http.app import AccessRecord
     from mcpwire.server.request import Owner
-    from mcpwire.wire.jsonrpc import RequestId
 
     Scope = MutableMapping[str, Any]
     Event = MutableMapping[str, Any]
@@ -245,9 +242,10 @@ class Exchange:
 
     def info_with(self, close: Callable[[float | None], None] | None) -> RequestInfo:
         """Return the request as handlers see it, with a function to end the stream."""
+        hidden = self.credentials
         return RequestInfo(
             transport="http",
-            headers=safe_headers(self.headers, self.credentials),
+            headers={k: v for k, v in self.headers.items() if k not in hidden},
             principal=self.principal,
             scope=self.scope,
             close_stream=close,

@@ -26,7 +26,7 @@ from mcpwire.protocol.request_validation import (
 )
 from mcpwire.server.connection import ServerConnection
 from mcpwire.server.fair_pool import FairPool
-from mcpwire.server.http.exchange import HttpProblem
+from mcpwire.server.http.exchange import Exchange, HttpProblem
 from mcpwire.server.http.sessions import TOO_MANY_SESSIONS, UNKNOWN_SESSION
 from mcpwire.server.http.streams import SseWriter, as_event
 from mcpwire.transports.duplex import Duplex
@@ -35,7 +35,6 @@ from mcpwire.wire.sse import encode_event
 if TYPE_CHECKING:
     from mcpwire.server.auth.resource_server import Principal
     from mcpwire.server.dispatcher import Dispatcher
-    from mcpwire.server.http.exchange import Exchange
 
 ID_BYTES: Final = 32
 """Random bytes of a connection's id."""
