@@ -543,26 +543,28 @@ class Gateway:
     async def serve_stream(self, reader: StreamReader, writer: StreamWriter) -> None:
         """Serve one client over a byte stream; fits `asyncio.start_server`.
 
-        See `mcpwire.server.connection.serve_stream`. Shared connections to servers are
+        See `Server.serve_stream`. Shared connections to servers are
         closed after the last client, unless the gateway was entered (``async with``).
         """
-        from mcpwire.server.connection import serve_stream
+        from mcpwire.server.connection import serve
+        from mcpwire.transports.custom import Stream
 
         async with _in_use(self):
-            await serve_stream(self.dispatcher, reader, writer)
+            await serve(self.dispatcher, Stream((reader, writer), name="a stream"))
 
     async def serve_messages(
         self, send: SendFn, receive: ReceiveFn, **options: Any
     ) -> None:
         """Serve one client over single messages, such as those of a WebSocket.
 
-        See `mcpwire.server.connection.serve_messages` for arguments and errors, and
+        See `Server.serve_messages` for arguments and errors, and
         `serve_stream` for the closing of connections to servers.
         """
-        from mcpwire.server.connection import serve_messages
+        from mcpwire.server.connection import serve
+        from mcpwire.transports.custom import Messages
 
         async with _in_use(self):
-            await serve_messages(self.dispatcher, send, receive, **options)
+            await serve(self.dispatcher, Messages(send, receive, **options))
 
     def run(
         self, *, http: str | None = None, watch: bool = False, **options: Any

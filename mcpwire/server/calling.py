@@ -14,7 +14,7 @@ import math
 from collections import Counter, deque
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakKeyDictionary
 
 import anyio
@@ -25,13 +25,10 @@ from mcpwire.server.notifications import call_soon
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Self
 
     from mcpwire.server.authoring.signature import Signature
     from mcpwire.server.context import Context
     from mcpwire.server.request import Owner, RequestContext
-
-__all__ = ["Calling", "Prepared", "Slots"]
 
 
 class Prepared:

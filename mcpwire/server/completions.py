@@ -10,21 +10,16 @@ import functools
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.errors import InvalidParams
-from mcpwire.server.authoring.signature import read_signature
-from mcpwire.server.components import object_of
-from mcpwire.server.request import EXCERPT, member_of
+from mcpwire.server.authoring.signature import Signature, read_signature
+from mcpwire.server.components import Table, object_of
+from mcpwire.server.request import EXCERPT, RequestContext, member_of
 from mcpwire.types import Completion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from mcpwire.server.authoring.signature import Signature
-    from mcpwire.server.components import Table
     from mcpwire.server.prompts import Prompt, Prompts
-    from mcpwire.server.request import RequestContext
     from mcpwire.server.resources import Resources, Template
-
-__all__ = ["Completions"]
 
 MAX_VALUES: Final = 100
 """2026-07-28 schema, CompleteResult: the maximum number of values."""

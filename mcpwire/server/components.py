@@ -29,7 +29,7 @@ from mcpwire.limits import check_choice, check_count
 from mcpwire.server.auth.resource_server import check_scopes
 from mcpwire.types import encode
 from mcpwire.types._base import WireType
-from mcpwire.versions import LATEST_SESSION
+from mcpwire.versions import LATEST_SESSION, Revision
 from mcpwire.wire.json import encode as encode_json
 from mcpwire.wire.json import loads
 
@@ -43,32 +43,10 @@ if TYPE_CHECKING:
     from mcpwire.server.request import RequestContext
     from mcpwire.types import Annotations, Icon, PromptArgument
     from mcpwire.types.tools import ToolAnnotations
-    from mcpwire.versions import Revision
 
     Visible = Callable[[Context, "Component"], bool]
 
     """Whether a component exists for a request; applies to lists and to calls."""
-
-
-__all__ = [
-    "ON_DUPLICATE",
-    "Component",
-    "ComponentKeywords",
-    "DirectoryKeywords",
-    "FileKeywords",
-    "Handle",
-    "PromptKeywords",
-    "ResourceKeywords",
-    "Table",
-    "ToolKeywords",
-    "check_options",
-    "check_page_size",
-    "compose",
-    "name_of",
-    "object_of",
-    "page_of",
-    "trim",
-]
 
 _TYPES: Final = {
     "prompt": "Prompt",
@@ -634,14 +612,11 @@ class Table(Generic[C]):
         return sees is None or sees(self._calling.context_of(request), component)
 
     def _is_there(self, component: C, request: RequestContext) -> bool:
-        if not component.is_enabled:
-            return False
-        if self._visible is None and component.visible is None:
-            return True
-        context = self._calling.context_of(request)
-        return all(
-            sees is None or sees(context, component)
-            for sees in (self._visible, component.visible)
+        own = component.visible
+        if not component.is_enabled or (own is None and self._visible is None):
+            return component.is_enabled
+        return self._sees(component, request) and (
+            own is None or own(self._calling.context_of(request), component)
         )
 
 

@@ -1,8 +1,8 @@
 """One client on a duplex stream: its session, and the handlers that run for it.
 
 It is the stream's `Inbound`. The protocol's rules are in `dispatcher`; here requests
-become tasks, and cancellations cancel the tasks. `serve_stream` and `serve_messages`
-serve a client over a connection that the user opened: either side may open it.
+become tasks, and cancellations cancel the tasks. `serve` serves a client over a
+connection that the user opened: either side may open it.
 
 A client may initialize again, as a bridge that serves several clients with one child
 process does. Running calls keep the previous session until they have ended.
@@ -21,31 +21,21 @@ from mcpwire.errors import (
     TransportError,
 )
 from mcpwire.protocol.deadline import Deadline
-from mcpwire.server.dispatcher import INITIALIZE
+from mcpwire.server.dispatcher import INITIALIZE, Dispatcher
 from mcpwire.server.log_limit import LimitedLogger
-from mcpwire.server.request import IN_MEMORY, RequestInfo
+from mcpwire.server.request import IN_MEMORY, RequestContext, RequestInfo, Session
 from mcpwire.transports.base import wait_shared
-from mcpwire.transports.custom import Custom, LinkChannel, Messages, Stream
+from mcpwire.transports.custom import Custom, LinkChannel
 from mcpwire.transports.handlers import InboundTasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mcpwire.server.dispatcher import Dispatcher
-    from mcpwire.server.request import RequestContext, Session
     from mcpwire.transports.base import CallHandle, ReplyFn
-    from mcpwire.transports.custom import CloseFn, ReceiveFn, SendFn
     from mcpwire.transports.duplex import Duplex
     from mcpwire.wire.jsonrpc import RequestId
 
     _Early = tuple[RequestId, str, dict[str, Any] | None, ReplyFn, CallHandle | None]
-
-__all__ = [
-    "ServerConnection",
-    "serve",
-    "serve_messages",
-    "serve_stream",
-]
 
 END_GRACE_S: Final = 0.5
 """How long handlers may take to end after a disconnect, in seconds."""
@@ -348,47 +338,8 @@ CANCEL_GRACE_S: Final = 0.2
 """How long cancelled handlers may take to end, in seconds."""
 
 
-async def serve_stream(
-    dispatcher: Dispatcher, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-) -> None:
-    """Serve one client over a byte stream until the client closes it.
-
-    The framing is that of stdio: one JSON text per line. Requests received before the
-    end are still answered, if that takes less than 0.2 seconds. Cancellation cancels
-    the handlers and closes the stream, in bounded time.
-    """
-    await serve(dispatcher, Stream((reader, writer), name="a stream"))
-
-
-async def serve_messages(
-    dispatcher: Dispatcher,
-    send: SendFn,
-    receive: ReceiveFn,
-    *,
-    close: CloseFn | None = None,
-    form: str = "bytes",
-) -> None:
-    """Serve one client over single messages.
-
-    It returns when `receive` reports the end, or either function raises. Cancellation
-    cancels the handlers and closes the connection, in bounded time.
-
-    Args:
-        dispatcher: Handles the requests.
-        send: Sends one message; plain or async.
-        receive: An async function that returns one message: a ``dict``, ``str`` or
-            bytes. ``None``, `EOFError` and `StopAsyncIteration` are the end.
-        close: Called once when serving ends; plain or async.
-        form: The type of messages for `send`: ``"bytes"``, ``"text"`` or ``"dict"``.
-
-    Raises:
-        ValueError: An argument is invalid.
-    """
-    await serve(dispatcher, Messages(send, receive, close=close, form=form))
-
-
 async def serve(dispatcher: Dispatcher, target: Custom) -> None:
-    """Serve one client over the connection of a target until it ends."""
+    """Serve one client over the connection of a target; see `Server.serve_stream`."""
     kind = type(target).__name__.lower()
     connection = ServerConnection(dispatcher, transport=kind)
     channel = LinkChannel(

@@ -14,8 +14,8 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import inspect
-from collections.abc import Mapping, Sequence
-from contextvars import ContextVar
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
+from contextvars import ContextVar, Token
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar, overload
 from uuid import uuid4
@@ -42,20 +42,11 @@ from mcpwire.transports.base import runs_here
 from mcpwire.versions import REVISIONS, Era
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        Awaitable,
-        Callable,
-        Coroutine,
-        Generator,
-        Sequence,
-    )
-    from contextvars import Token
     from typing import Self
 
     from mcpwire import types
     from mcpwire.protocol.input_requests import InputRequest
     from mcpwire.server.auth.resource_server import Principal
-    from mcpwire.server.input_rounds import InputRounds
     from mcpwire.server.request import RequestContext
     from mcpwire.types import SamplingMessage, WireType
     from mcpwire.types.elicitation import ElicitAction
@@ -69,14 +60,6 @@ if TYPE_CHECKING:
     CallFn = Callable[[str, dict[str, Any], RequestContext], Awaitable[dict[str, Any]]]
 
     """Calls a tool on behalf of a request; returns the raw result."""
-
-__all__ = [
-    "Context",
-    "Elicited",
-    "Services",
-    "SyncContext",
-    "current_context",
-]
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -138,8 +121,6 @@ _COMPLETED: Final = "notifications/elicitation/complete"
 class _Sent:
     """An awaitable that finishes at once, for methods that only send."""
 
-    __slots__ = ()
-
     def __await__(self) -> Generator[Any, Any, None]:
         yield from ()
 
@@ -153,15 +134,6 @@ class Context:
     Attributes:
         request: The request itself.
     """
-
-    __slots__ = (
-        "_loop",
-        "_services",
-        "_sync",
-        "_throttle",
-        "_token",
-        "request",
-    )
 
     def __init__(self, request: RequestContext, services: Services) -> None:
         self.request = request
@@ -494,13 +466,13 @@ class Context:
             _messages(prompt),
             max_tokens,
             system_prompt=system_prompt,
-            model_preferences=_maybe(_as_type, ModelPreferences, model_preferences),
+            model_preferences=_as_type(ModelPreferences, model_preferences),
             include_context=include_context,
             temperature=temperature,
             stop_sequences=None if stop_sequences is None else list(stop_sequences),
             metadata=metadata,
             tools=None if tools is None else [_as_type(Tool, tool) for tool in tools],
-            tool_choice=_maybe(_as_type, ToolChoice, tool_choice),
+            tool_choice=_as_type(ToolChoice, tool_choice),
         )
         request = self.request
         question = input_requests.create_message(
@@ -649,10 +621,6 @@ class Context:
             self._sync.stop()
 
 
-def _maybe(convert: Callable[[type[T], Any], T], cls: type[T], value: Any) -> T | None:
-    return None if value is None else convert(cls, value)
-
-
 def current_context() -> Context:
     """Return the context of the current request.
 
@@ -788,8 +756,6 @@ class SyncContext:
             task.cancel()
 
 
-W = TypeVar("W", bound="WireType")
-
 Prompt: TypeAlias = "str | Mapping[str, Any] | WireType | Sequence[Any]"
 """A text, a `SamplingMessage`, a content block, either as a dict, or a list of them."""
 
@@ -815,18 +781,19 @@ def _as_message(item: Any) -> SamplingMessage:
         members = dict(item)
         if "role" not in members:
             members = {"role": "user", "content": members}
-        return _as_type(SamplingMessage, members)
+        message: SamplingMessage = _as_type(SamplingMessage, members)
+        return message
     raise LocalProtocolError(
         f"sampling: expected a text, a message or a content block, "
         f"got {type(item).__name__}"
     )
 
 
-def _as_type(cls: type[W], value: Any) -> W:
-    """Return a value of a wire type, which may be given as a dict."""
+def _as_type(cls: type[WireType], value: Any) -> Any:
+    """Return a value of a wire type, which may be given as a dict, or ``None``."""
     from mcpwire.types import decode
 
-    if isinstance(value, cls):
+    if value is None or isinstance(value, cls):
         return value
     try:
         return decode(cls, value)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
-import logging
 import os
 import stat
 from pathlib import Path
@@ -19,7 +18,7 @@ from urllib.parse import quote
 
 from mcpwire.errors import InternalError
 from mcpwire.server.authoring.results import File
-from mcpwire.server.log_limit import LogLimit
+from mcpwire.server.log_limit import LimitedLogger
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,9 +26,7 @@ if TYPE_CHECKING:
     from mcpwire.server.components import Handle
     from mcpwire.server.resources import Resources
 
-__all__ = ["Folder", "add_directory", "add_file"]
-
-logger = logging.getLogger("mcpwire")
+logger = LimitedLogger("mcpwire")
 
 MAX_BYTES: Final = 32 * 1024 * 1024
 """The maximum size of a file in bytes; in Base64 it is a third larger."""
@@ -67,7 +64,6 @@ class Folder:
         if not self.root.is_dir():
             raise NotADirectoryError(f"there is no folder {os.fspath(root)!r}")
         self._hidden = hidden
-        self._log_limit = LogLimit()
         self._max_bytes = max_bytes
 
     def __repr__(self) -> str:
@@ -107,8 +103,7 @@ class Folder:
         if name in {"", ".", ".."} or "\\" in name:
             return False
         if not _is_utf8(name):
-            self._log_limit.log(
-                logger.warning,
+            logger.warning(
                 "a file or folder in %r is left out, its name is not UTF-8: %a",
                 str(self.root),
                 name,

@@ -56,6 +56,7 @@ from mcpwire.server.request import (
     check_retained,
     member_of,
 )
+from mcpwire.transports.base import Inbound, is_cancelled_here
 from mcpwire.types import encode
 from mcpwire.types._base import (
     CLIENT_CAPABILITIES,
@@ -63,7 +64,7 @@ from mcpwire.types._base import (
     PROTOCOL_VERSION,
     SERVER_INFO,
 )
-from mcpwire.versions import REVISIONS, Era, find_revision
+from mcpwire.versions import REVISIONS, Era, Revision, find_revision
 from mcpwire.wire.json import Fragment
 from mcpwire.wire.json import encode as encode_json
 
@@ -73,10 +74,8 @@ if TYPE_CHECKING:
     from mcpwire.protocol.http_headers import ParamHeader
     from mcpwire.server.auth.resource_server import ResourceServer
     from mcpwire.server.request import AskFn, NotifyFn
-    from mcpwire.transports.base import Inbound
     from mcpwire.transports.memory import MemoryChannel
     from mcpwire.types.lifecycle import Implementation
-    from mcpwire.versions import Revision
     from mcpwire.wire.jsonrpc import RequestId
 
     HeadersFn = Callable[[Mapping[str, Any], RequestContext], tuple[ParamHeader, ...]]
@@ -94,18 +93,6 @@ if TYPE_CHECKING:
     AroundRequest = Callable[[Json, RequestContext, CallNext], Awaitable[Json]]
 
     """Takes the params, the request and the next handler; returns the result."""
-
-__all__ = [
-    "INITIALIZE",
-    "TOOLS_CALL",
-    "Dispatcher",
-    "HttpRefusal",
-    "Route",
-    "capabilities_at",
-    "run_handler",
-    "tool_failure",
-    "wrap",
-]
 
 INITIALIZE: Final = "initialize"
 """The one request without a handler: it opens the session that handlers run in."""
@@ -259,7 +246,7 @@ def _answer_for(raised: BaseException, request: RequestContext) -> dict[str, Any
         if isinstance(error, asyncio.CancelledError):
             # A cancelled request cancels its task. Any other `CancelledError` is an
             # error of the handler, and its request must get a response.
-            if _is_cancelled():
+            if is_cancelled_here():
                 raise error
         elif isinstance(error, (GeneratorExit, KeyboardInterrupt)):
             raise error  # the loop is shutting down
@@ -268,11 +255,6 @@ def _answer_for(raised: BaseException, request: RequestContext) -> dict[str, Any
         # The raised error's traceback contains this frame: these references would keep
         # the request alive until the garbage collector runs.
         del raised, error, answer
-
-
-def _is_cancelled() -> bool:
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
 
 
 def _contain(error: BaseException, request: RequestContext) -> dict[str, Any]:
@@ -412,9 +394,6 @@ class Dispatcher:
         for method in methods:
             self._check_reached(method, declared, routes)
         self._capabilities, self._routes = declared, routes
-        self._logging = frozenset(
-            n for n, each in declared.items() if "logging" in each
-        )
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._info['name']!r}>"
@@ -498,7 +477,7 @@ class Dispatcher:
             session,
             capabilities,
             notify,
-            name in self._logging,
+            "logging" in self._capabilities[name],
             ask,
             params or {},
             info,

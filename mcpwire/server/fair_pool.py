@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator
 
-__all__ = ["FairPool", "client_key", "client_of"]
-
 Item = TypeVar("Item", bound="Hashable")
 
 SCAN_LIMIT: Final = 64

@@ -43,27 +43,12 @@ from mcpwire.protocol.request_state import (
 from mcpwire.server.fair_pool import FairPool, client_key, client_of
 from mcpwire.server.log_limit import LimitedLogger
 from mcpwire.versions import Era
-from mcpwire.wire.json import encode, loads
+from mcpwire.wire.json import Json, encode, loads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from mcpwire.server.request import RequestContext
-    from mcpwire.wire.json import Json
-
-
-__all__ = [
-    "STATE_LIFETIME_S",
-    "InputNeeded",
-    "InputRounds",
-    "MemorySingleUse",
-    "SingleUse",
-    "StateSealer",
-    "begin",
-    "deciding",
-    "finish",
-    "may_ask",
-]
 
 STATE_LIFETIME_S: Final = 600.0
 """How long a client may take to answer, in seconds: its user may have to think."""

@@ -14,7 +14,7 @@ import concurrent.futures
 import os
 import threading
 import time
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.server.notifications import call_soon
@@ -22,12 +22,9 @@ from mcpwire.transports.base import wait_shared
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
-    from contextlib import AbstractAsyncContextManager
 
     EnterFn = Callable[[], AbstractAsyncContextManager[Any]]
     _Future = concurrent.futures.Future[None]
-
-__all__ = ["Lifespan", "end_soon", "leave_threads", "refuse_running_loop"]
 
 EXIT_GRACE_S: Final = 0.3
 """How long uncancellable tasks and threads may delay the exit, in seconds."""

@@ -5,24 +5,18 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
     from types import TracebackType
 
-__all__ = ["LimitedLogger", "LogLimit", "authors_traceback", "place_of"]
-
 KINDS_MOST: Final = 16
 """How many kinds of one message have separate limits; further ones share one."""
 
 
 class LogLimit:
-    """Logs one line of each kind per second; the next one counts the dropped lines.
-
-    Safe to use from several threads.
-    """
+    """Allows one line of each kind per second, from any thread."""
 
     INTERVAL_S = 1.0
 
@@ -33,30 +27,12 @@ class LogLimit:
         # dropped since.
         self._messages: dict[str, dict[Hashable, tuple[float, int]]] = {}
 
-    def log(
-        self,
-        write: Callable[..., None],
-        message: str,
-        *args: Any,
-        kind: Hashable = None,
-        **options: Any,
-    ) -> None:
-        """Log a line by `write`, unless one of its kind was logged within a second.
-
-        The `message` is a format string without data of a client; `kind` distinguishes
-        lines of one message.
-        """
-        with self._lock:
-            left_out = self._take(message, kind)
-        if left_out is None:
-            return
-        if left_out:
-            message = f"{message} ({left_out} more were not logged)"
-        write(message, *args, **options)
-
-    def _take(self, message: str, kind: Hashable) -> int | None:
+    def take(self, message: str, kind: Hashable) -> int | None:
         """Return the number of lines dropped before this; ``None``: drop this, too."""
-        now = self._clock()
+        with self._lock:
+            return self._take(message, kind, self._clock())
+
+    def _take(self, message: str, kind: Hashable, now: float) -> int | None:
         kinds = self._messages.setdefault(message, {})
         if kind not in kinds and len(kinds) >= KINDS_MOST:
             for each, (last, _) in list(kinds.items()):
@@ -79,7 +55,8 @@ shared = LogLimit()
 class LimitedLogger(logging.LoggerAdapter[logging.Logger]):
     """A logger that limits each message of `INFO` and above to one line per second.
 
-    Its methods take a `kind`; see `LogLimit.log`.
+    The next line counts the dropped ones. A message is a format string without data of
+    a client; the parameter `kind` distinguishes lines of one message.
     """
 
     def __init__(self, name: str) -> None:
@@ -94,11 +71,13 @@ class LimitedLogger(logging.LoggerAdapter[logging.Logger]):
         **options: Any,
     ) -> None:
         """Log a line, unless one of its kind was logged within the last second."""
-        if level < logging.INFO:
-            self.logger.log(level, msg, *args, stacklevel=2, **options)
-        elif self.logger.isEnabledFor(level):
-            write = partial(self.logger.log, level, stacklevel=3)
-            shared.log(write, str(msg), *args, kind=kind, **options)
+        if level >= logging.INFO and self.logger.isEnabledFor(level):
+            dropped = shared.take(str(msg), kind)
+            if dropped is None:
+                return
+            if dropped:
+                msg = f"{msg} ({dropped} more were not logged)"
+        self.logger.log(level, msg, *args, stacklevel=2, **options)
 
 
 def authors_traceback(error: BaseException) -> TracebackType | None:

@@ -36,21 +36,6 @@ if TYPE_CHECKING:
     from mcpwire.server.extensions.tasks import Tasks
     from mcpwire.server.request import Owner, RequestContext
 
-
-__all__ = [
-    "PROMPTS",
-    "RESOURCES",
-    "SUBSCRIPTION_ID",
-    "TOOLS",
-    "UPDATED",
-    "Hub",
-    "Listener",
-    "Listens",
-    "RateLimit",
-    "Subscriptions",
-    "Throttle",
-]
-
 TOOLS: Final = "notifications/tools/list_changed"
 PROMPTS: Final = "notifications/prompts/list_changed"
 RESOURCES: Final = "notifications/resources/list_changed"

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import attrs
 
 from mcpwire.errors import InvalidParams
+from mcpwire.server.authoring.conversion import BadArguments
 from mcpwire.server.authoring.results import prompt_result
-from mcpwire.server.authoring.signature import BadArguments, read_signature
+from mcpwire.server.authoring.signature import Parameters, Signature, read_signature
 from mcpwire.server.components import (
     Component,
     check_options,
@@ -20,17 +21,13 @@ from mcpwire.server.components import (
     name_of,
     object_of,
 )
-from mcpwire.server.request import EXCERPT, member_of
+from mcpwire.server.request import EXCERPT, RequestContext, member_of
 from mcpwire.wire.json import encode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from mcpwire.server.authoring.signature import Parameters, Signature
     from mcpwire.server.components import Table
-    from mcpwire.server.request import RequestContext
-
-__all__ = ["Prompt", "Prompts", "make_prompt"]
 
 
 @attrs.define(eq=False, kw_only=True, repr=False)

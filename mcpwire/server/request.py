@@ -13,9 +13,9 @@ import attrs
 from mcpwire.errors import InvalidParams, LocalProtocolError
 from mcpwire.protocol.methods import LEVELS
 from mcpwire.types._base import CLIENT_INFO, LOG_LEVEL
-from mcpwire.versions import REVISIONS, Era
+from mcpwire.versions import REVISIONS, Era, Revision
 from mcpwire.wire.json import encode
-from mcpwire.wire.jsonrpc import is_request_id
+from mcpwire.wire.jsonrpc import RequestId, is_request_id
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from mcpwire.server.auth.resource_server import Principal, PrincipalKey
     from mcpwire.server.dispatcher import Route
     from mcpwire.server.input_rounds import InputRounds
-    from mcpwire.versions import Revision
-    from mcpwire.wire.jsonrpc import RequestId
 
     NotifyFn = Callable[[str, dict[str, Any]], None]
     """Sends a notification that belongs to one request. Must not block or raise."""
@@ -37,18 +35,6 @@ if TYPE_CHECKING:
 
     Owner: TypeAlias = PrincipalKey | str
     """A principal's key, or the network of an address."""
-
-__all__ = [
-    "EXCERPT",
-    "IN_MEMORY",
-    "LEVELS",
-    "RequestContext",
-    "RequestInfo",
-    "Session",
-    "check_level",
-    "check_retained",
-    "member_of",
-]
 
 EXCERPT: Final = 100
 """How many characters of a client's name logs and errors repeat."""

@@ -13,33 +13,22 @@ import attrs
 
 from mcpwire.errors import InvalidParams, ResourceNotFound, RPCError
 from mcpwire.limits import check_choice, check_count
+from mcpwire.server.authoring.conversion import BadArguments
 from mcpwire.server.authoring.results import resource_contents
-from mcpwire.server.authoring.signature import BadArguments, read_signature
+from mcpwire.server.authoring.signature import Parameters, Signature, read_signature
 from mcpwire.server.components import (
     Component,
     check_options,
     compose,
     name_of,
 )
-from mcpwire.server.request import EXCERPT, member_of
+from mcpwire.server.request import EXCERPT, RequestContext, member_of
 from mcpwire.wire.uri_template import UriMatcher, UriTemplate, is_uri
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from mcpwire.server.authoring.signature import Parameters, Signature
     from mcpwire.server.components import Handle, Table
-    from mcpwire.server.request import RequestContext
-
-__all__ = [
-    "Resource",
-    "Resources",
-    "Template",
-    "check_watched",
-    "contents_of",
-    "make_resource",
-    "not_found",
-]
 
 CACHE_SCOPES: Final = ("public", "private")
 

@@ -6,9 +6,9 @@ capabilities in `dispatcher`. The transports are `stdio` and `http`.
 
 from __future__ import annotations
 
-from contextlib import aclosing, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack, overload
 
 from mcpwire.limits import Limits, check_timeout
 from mcpwire.protocol.methods import METHODS, TASKS, find, methods_of
@@ -17,7 +17,7 @@ from mcpwire.server.completions import Completions
 from mcpwire.server.components import Table, check_options, check_page_size, compose
 from mcpwire.server.context import Context, Services
 from mcpwire.server.dispatcher import Dispatcher, wrap
-from mcpwire.server.input_rounds import StateSealer, begin
+from mcpwire.server.input_rounds import SingleUse, StateSealer, begin
 from mcpwire.server.lifespan import Lifespan
 from mcpwire.server.notifications import (
     PROMPTS,
@@ -28,19 +28,17 @@ from mcpwire.server.notifications import (
     Listens,
     Subscriptions,
 )
-from mcpwire.server.prompts import Prompts, make_prompt
+from mcpwire.server.prompts import Prompt, Prompts, make_prompt
 from mcpwire.server.resources import Resources, make_resource
-from mcpwire.server.tools import Tools, make_tool
+from mcpwire.server.tools import Tool, Tools, make_tool
 from mcpwire.types import decode
 from mcpwire.types.lifecycle import Implementation
-from mcpwire.versions import REVISIONS, read_revisions
+from mcpwire.versions import REVISIONS, Revision, read_revisions
 
 if TYPE_CHECKING:
     from asyncio import StreamReader, StreamWriter
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-    from contextlib import AbstractAsyncContextManager
     from os import PathLike
-    from typing import Unpack
 
     from mcpwire.server.auth.resource_server import ResourceServer
     from mcpwire.server.components import (
@@ -55,22 +53,13 @@ if TYPE_CHECKING:
     from mcpwire.server.dispatcher import AroundRequest, Handler
     from mcpwire.server.extensions import Extension
     from mcpwire.server.http.app import AsgiApp
-    from mcpwire.server.input_rounds import SingleUse
-    from mcpwire.server.prompts import Prompt
     from mcpwire.server.request import RequestContext
-    from mcpwire.server.tools import Tool
     from mcpwire.transports.base import Inbound
     from mcpwire.transports.custom import ReceiveFn, SendFn
     from mcpwire.transports.memory import MemoryChannel
     from mcpwire.types import Icon
-    from mcpwire.versions import Revision
 
     LifespanFn = Callable[["Server"], AbstractAsyncContextManager[Any]]
-
-__all__ = [
-    "SERVER_LIMITS",
-    "Server",
-]
 
 SERVER_LIMITS: Final[Limits] = Limits(inbound=1_024)
 """The default limits of a `Server`: more concurrent requests than a client would
@@ -688,22 +677,36 @@ class Server:
     async def serve_stream(self, reader: StreamReader, writer: StreamWriter) -> None:
         """Serve one client over a byte stream; fits `asyncio.start_server`.
 
-        See `mcpwire.server.connection.serve_stream`.
+        The framing is that of stdio: one JSON text per line. Requests received before
+        the end are still answered, if that takes less than 0.2 seconds. Cancellation
+        cancels the handlers and closes the stream, in bounded time.
         """
-        from mcpwire.server.connection import serve_stream
+        from mcpwire.server.connection import serve
+        from mcpwire.transports.custom import Stream
 
-        await serve_stream(self.dispatcher, reader, writer)
+        await serve(self.dispatcher, Stream((reader, writer), name="a stream"))
 
     async def serve_messages(
         self, send: SendFn, receive: ReceiveFn, **options: Any
     ) -> None:
         """Serve one client over single messages, such as those of a WebSocket.
 
-        See `mcpwire.server.connection.serve_messages` for the parameters.
-        """
-        from mcpwire.server.connection import serve_messages
+        It returns when `receive` reports the end, or either function raises.
+        Cancellation ends it as it ends `serve_stream`.
 
-        await serve_messages(self.dispatcher, send, receive, **options)
+        Args:
+            send: Sends one message; plain or async.
+            receive: An async function that returns one message: a ``dict``, ``str`` or
+                bytes. ``None``, `EOFError` and `StopAsyncIteration` are the end.
+            options: `close` and `form`; see `Messages`.
+
+        Raises:
+            ValueError: An argument is invalid.
+        """
+        from mcpwire.server.connection import serve
+        from mcpwire.transports.custom import Messages
+
+        await serve(self.dispatcher, Messages(send, receive, **options))
 
     def asgi(self, path: str = "/mcp", **options: Any) -> AsgiApp:
         """Return the server as an ASGI application; see `AsgiApp` for the options.

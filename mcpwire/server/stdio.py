@@ -15,7 +15,7 @@ import signal
 import stat
 import sys
 import threading
-from contextlib import nullcontext
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.server.connection import (
@@ -28,13 +28,10 @@ from mcpwire.transports.duplex import PipeDuplex
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from contextlib import AbstractAsyncContextManager
 
     from mcpwire.server.dispatcher import Dispatcher
 
     Around = Callable[[], AbstractAsyncContextManager[object]]
-
-__all__ = ["run_stdio", "serve_stdio"]
 
 logger = logging.getLogger("mcpwire")
 

@@ -13,29 +13,20 @@ import attrs
 
 from mcpwire.errors import InvalidMessage, InvalidParams, ToolError
 from mcpwire.limits import check_choice, check_count, check_timeout
-from mcpwire.protocol.http_headers import find_param_headers
+from mcpwire.protocol.http_headers import ParamHeader, find_param_headers
+from mcpwire.server.authoring.conversion import BadArguments
 from mcpwire.server.authoring.results import tool_result
-from mcpwire.server.authoring.signature import BadArguments, read_signature
+from mcpwire.server.authoring.signature import read_signature
 from mcpwire.server.calling import Prepared, Slots
-from mcpwire.server.components import (
-    Component,
-    check_options,
-    compose,
-    name_of,
-)
+from mcpwire.server.components import Component, Table, check_options, compose, name_of
 from mcpwire.server.dispatcher import tool_failure
-from mcpwire.server.request import EXCERPT, member_of
+from mcpwire.server.request import EXCERPT, RequestContext, member_of
 from mcpwire.versions import REVISIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from mcpwire.protocol.http_headers import ParamHeader
-    from mcpwire.server.components import Table
     from mcpwire.server.extensions.tasks import Tasks
-    from mcpwire.server.request import RequestContext
-
-__all__ = ["TASK_SUPPORT", "Tool", "Tools", "make_tool"]
 
 logger = logging.getLogger("mcpwire")
 

@@ -8,7 +8,7 @@ import pytest
 from single import answer, code, result
 
 from mcpwire.errors import InternalError
-from mcpwire.server import directories
+from mcpwire.server import directories, log_limit
 from mcpwire.server.directories import Folder
 from mcpwire.server.log_limit import LogLimit
 from mcpwire.server.server import Server
@@ -298,6 +298,7 @@ async def test_names_that_are_not_utf8_are_left_out_with_one_line(
     root, caplog, monkeypatch
 ):
     monkeypatch.setattr(LogLimit, "INTERVAL_S", 60.0)
+    monkeypatch.setattr(log_limit, "shared", LogLimit())
     (root / "fold\udce9r").mkdir()
     for path in ("caf\udce9.txt", "deep/\udcff.txt", "fold\udce9r/in.txt"):
         (root / path).write_text("x")

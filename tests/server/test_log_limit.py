@@ -15,69 +15,58 @@ def interval(monkeypatch):
 
 
 @pytest.fixture
-def now():
-    return [100.0]
+def now(monkeypatch, caplog):
+    time = [100.0]
+    monkeypatch.setattr("mcpwire.server.log_limit.shared", LogLimit(lambda: time[0]))
+    caplog.set_level(logging.DEBUG, "mcpwire")
+    return time
 
 
-@pytest.fixture
-def limit(now):
-    return LogLimit(lambda: now[0])
+logger = LimitedLogger("mcpwire")
 
 
 @pytest.mark.attack("X13")
-def test_each_kind_has_a_line_a_second(limit, now):
-    lines = []
-
-    def write(message, *args):
-        lines.append(message % args)
-
+def test_each_kind_has_a_line_a_second(now, caplog):
     for n in range(3):
-        limit.log(write, "bad token %d", n)
-        limit.log(write, "bad frame")
+        logger.warning("bad token %d", n)
+        logger.warning("bad frame")
     now[0] += 1
-    limit.log(write, "bad token %d", 9)
-    limit.log(write, "bad token %d", 10)
+    logger.warning("bad token %d", 9)
+    logger.warning("bad token %d", 10)
     now[0] += 1
-    limit.log(write, "bad frame")
-    assert lines == [
+    logger.warning("bad frame", exc_info=ValueError())
+    assert caplog.messages == [
         "bad token 0",
         "bad frame",
         "bad token 9 (2 more were not logged)",
         "bad frame (2 more were not logged)",
     ]
+    assert [each.exc_info and each.exc_info[0] for each in caplog.records] == [
+        *(None, None, None),
+        ValueError,
+    ]
 
 
-def test_options_go_to_the_logger(limit):
-    seen = []
-    limit.log(lambda *args, **options: seen.append((args, options)), "x", exc_info=1)
-    assert seen == [(("x",), {"exc_info": 1})]
-
-
-def test_kinds_have_lines_of_their_own_up_to_a_bound(limit, now):
-    lines = []
+def test_kinds_have_lines_of_their_own_up_to_a_bound(now, caplog):
     for _ in range(2):
         for n in range(20):
-            limit.log(lambda *args: lines.append(args), "%d", n, kind=n)
+            logger.warning("%d", n, kind=n)
     # Those beyond the bound share one, which nothing of the others frees.
-    assert [n for _, n in lines] == list(range(17))
+    assert caplog.messages == [str(n) for n in range(17)]
     now[0] += 1
-    limit.log(lambda *args: lines.append(args), "%d", 99, kind=99)
-    assert lines[-1] == ("%d", 99)
+    logger.warning("%d", 99, kind=99)
+    assert caplog.messages[-1] == "99"
 
 
-def test_a_limited_logger_bounds_lines_that_are_for_operators(monkeypatch, caplog):
-    monkeypatch.setattr("mcpwire.server.log_limit.shared", LogLimit(lambda: 1.0))
-    caplog.set_level(logging.DEBUG, "mcpwire")
-    logger = LimitedLogger("mcpwire")
+def test_only_lines_that_are_for_operators_are_bounded(now, caplog):
     for n in range(3):
         logger.debug("step %d", n)
         logger.info("seen %d", n)
         logger.error("failed", kind=n)
     caplog.set_level(logging.ERROR, "mcpwire")
     logger.warning("off")
-    lines = [each.getMessage() for each in caplog.records]
     kept = ["step 0", "seen 0", "failed", "step 1", "failed", "step 2", "failed"]
-    assert lines == kept
+    assert caplog.messages == kept
     assert {each.filename for each in caplog.records} == {"test_log_limit.py"}
 
 

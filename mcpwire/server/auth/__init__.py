@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from mcpwire.server.auth.resource_server import (
         AuthenticationRefused as AuthenticationRefused,
     )
-    from mcpwire.server.auth.resource_server import HttpRefusal as HttpRefusal
     from mcpwire.server.auth.resource_server import InvalidToken as InvalidToken
     from mcpwire.server.auth.resource_server import Principal as Principal
     from mcpwire.server.auth.resource_server import ResourceServer as ResourceServer
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     )
     from mcpwire.server.auth.verifiers import JwtVerifier as JwtVerifier
     from mcpwire.server.auth.verifiers import StaticTokens as StaticTokens
+    from mcpwire.server.dispatcher import HttpRefusal as HttpRefusal
 
 _load, __dir__, __all__ = lazy_names(
     __name__,

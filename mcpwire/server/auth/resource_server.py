@@ -50,32 +50,6 @@ if TYPE_CHECKING:
 
     from mcpwire.server.http.exchange import Headers
 
-__all__ = [
-    "CREDENTIALS",
-    "LONGEST_LEEWAY_S",
-    "LONGEST_TOKEN",
-    "AuthenticationRefused",
-    "Credentials",
-    "HttpRefusal",
-    "InvalidToken",
-    "MalformedCredentials",
-    "OwnTokens",
-    "Principal",
-    "PrincipalKey",
-    "Realm",
-    "ResourceServer",
-    "ScopeRequired",
-    "TokenOwner",
-    "Verifier",
-    "check_scopes",
-    "client_address",
-    "has_query_token",
-    "read_audience",
-    "read_credentials",
-    "read_key",
-    "safe_headers",
-]
-
 logger = LimitedLogger("mcpwire.server.auth")
 
 client_address: Final[ContextVar[str]] = ContextVar("client_address", default="")

@@ -35,7 +35,7 @@ from mcpwire.auth.jwt import (
     import_secret,
     is_signed,
 )
-from mcpwire.auth.records import Identity, ServerMetadata
+from mcpwire.auth.records import ClientAuth, Identity, ServerMetadata
 from mcpwire.auth.resource_server import (
     ClaimsError,
     UnsoundToken,
@@ -65,24 +65,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from mcpwire.auth.jwt import CheckingKey
-    from mcpwire.auth.records import ClientAuth
     from mcpwire.auth.resource_server import SignedToken
     from mcpwire.transports.http.target import Http
-
-__all__ = [
-    "MOST",
-    "ApiKeys",
-    "GivenKeys",
-    "IntrospectionVerifier",
-    "IssuerKeys",
-    "JwtVerifier",
-    "StaticTokens",
-    "TtlCache",
-    "check_leeway",
-    "check_place",
-    "choose",
-    "read_keys",
-]
 
 
 def check_place(place: str | Http, what: str) -> Http:
@@ -584,7 +568,9 @@ class IntrospectionVerifier:
             )
         self._place = check_place(endpoint, _WHAT)
         self.issuer = issuer
-        self._client = client_id, client_secret, auth_method
+        self._identity = Identity(
+            client_id or "", client_secret, issuer=issuer, auth_method=auth_method
+        )
         self._bearer = bearer
         self._remember = remember
         self._remember_no = remember_no
@@ -658,14 +644,11 @@ class IntrospectionVerifier:
 
     def _question(self, token: str) -> Fetch:
         form = [("token", token), ("token_type_hint", "access_token")]
-        client_id, secret, method = self._client
         if self._bearer is not None:
             headers = [("authorization", f"Bearer {self._bearer}")]
         else:
-            identity = Identity(
-                client_id or "", secret, issuer=self.issuer, auth_method=method
-            )
-            form, headers = authenticate(identity, ServerMetadata(self.issuer), form)
+            metadata = ServerMetadata(self.issuer)
+            form, headers = authenticate(self._identity, metadata, form)
         url = self._place.parsed.unmasked
         return Fetch(_WHAT, url, form=tuple(form), headers=tuple(headers))
 

@@ -29,30 +29,6 @@ if TYPE_CHECKING:
     from mcpwire.protocol.output_validation import SchemaValidator
     from mcpwire.server.authoring.schemas import Schemas
 
-
-__all__ = [
-    "LENIENT",
-    "STRICT",
-    "BadArguments",
-    "Fault",
-    "Foreign",
-    "adapter_of",
-    "excerpt",
-    "faults_of",
-    "is_pydantic",
-    "is_record",
-    "listed",
-    "places_of",
-    "plain",
-    "shown",
-    "spelled",
-    "stands_for",
-    "to_plain",
-    "validate",
-    "validator_of",
-    "with_whole_numbers",
-]
-
 Path: TypeAlias = "tuple[str | int, ...]"
 """The path to a location in a value."""
 

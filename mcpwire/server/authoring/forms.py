@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from mcpwire.errors import InvalidMessage, LocalProtocolError
 from mcpwire.server.authoring.conversion import BadArguments, excerpt, shown
@@ -25,12 +25,7 @@ from mcpwire.server.authoring.schemas import (
     without_null,
 )
 from mcpwire.server.authoring.signature import HintedParameters, Parameter
-from mcpwire.versions import LATEST, REVISIONS
-
-if TYPE_CHECKING:
-    from mcpwire.versions import Revision
-
-__all__ = ["form_schema", "read_answer"]
+from mcpwire.versions import LATEST, REVISIONS, Revision
 
 _NOV_2025: Final = REVISIONS[3]
 

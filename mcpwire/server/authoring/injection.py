@@ -25,18 +25,6 @@ if TYPE_CHECKING:
 
 _FRAMES: Final = 16
 
-__all__ = [
-    "CONTEXT",
-    "Dependency",
-    "Depends",
-    "Injected",
-    "Plans",
-    "hints_of",
-    "injected_by",
-    "target_of",
-    "where",
-]
-
 
 class _ContextMark:
     def __repr__(self) -> str:

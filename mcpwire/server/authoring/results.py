@@ -39,29 +39,13 @@ from mcpwire.server.authoring.conversion import (
 )
 from mcpwire.server.authoring.schemas import Schemas, bare, members_of, translate
 from mcpwire.types._base import UNSET, WireType
-from mcpwire.versions import LATEST, REVISIONS, Era
+from mcpwire.versions import LATEST, REVISIONS, Era, Revision
 from mcpwire.wire.json import encode as to_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mcpwire.protocol.output_validation import SchemaValidator
-    from mcpwire.versions import Revision
-
-
-__all__ = [
-    "Audio",
-    "BadResult",
-    "File",
-    "Image",
-    "Media",
-    "Returns",
-    "is_text",
-    "prompt_result",
-    "read_returns",
-    "resource_contents",
-    "tool_result",
-]
 
 _UNKNOWN: Final = "application/octet-stream"
 

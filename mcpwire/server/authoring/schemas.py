@@ -55,20 +55,6 @@ if TYPE_CHECKING:
 
     Definitions = Mapping[str, dict[str, Any]]
 
-__all__ = [
-    "TITLES",
-    "Arg",
-    "Field",
-    "Schemas",
-    "bare",
-    "check_pattern",
-    "facts_of",
-    "fields_of",
-    "members_of",
-    "translate",
-    "without_null",
-]
-
 BOUNDS: Final = (
     "ge",
     "gt",

@@ -57,19 +57,6 @@ if TYPE_CHECKING:
 
     from mcpwire.server.authoring.injection import Injected
 
-
-__all__ = [
-    "MISSING",
-    "BadArguments",
-    "ExplicitParameters",
-    "HintedParameters",
-    "Parameter",
-    "Parameters",
-    "Signature",
-    "read_docstring",
-    "read_signature",
-]
-
 _NAMES: Final = frozenset(
     {"args", "arguments", "parameters", "params", "other parameters", "keyword args"}
 )

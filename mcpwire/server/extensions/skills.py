@@ -10,7 +10,7 @@ for 2026-07-28.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from operator import itemgetter
 from pathlib import Path, PurePosixPath
@@ -34,29 +34,16 @@ from mcpwire.protocol.skills import (
 )
 from mcpwire.server.components import check_page_size, page_of
 from mcpwire.server.directories import Folder, file_of
-from mcpwire.server.request import EXCERPT, member_of
+from mcpwire.server.request import EXCERPT, RequestContext, member_of
 from mcpwire.types import Skill, decode
 from mcpwire.wire.uri_template import is_uri
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator
 
     from mcpwire.server.authoring.results import File
     from mcpwire.server.dispatcher import Handler
-    from mcpwire.server.request import RequestContext
     from mcpwire.server.server import Server
-
-
-__all__ = [
-    "DOCUMENT",
-    "PATH_CHARACTERS",
-    "ReadSkill",
-    "Skills",
-    "Source",
-    "read_skills",
-]
-
 
 Files: TypeAlias = "str | os.PathLike[str] | Mapping[str, str | bytes]"
 """A folder, or its contents by path."""

@@ -56,7 +56,7 @@ from mcpwire.protocol.tasks import (
 from mcpwire.server.dispatcher import run_handler
 from mcpwire.server.log_limit import LimitedLogger
 from mcpwire.transports.base import wait_shared
-from mcpwire.versions import LATEST_SESSION, REVISIONS, Era
+from mcpwire.versions import Era
 from mcpwire.wire.json import encode, loads
 
 if TYPE_CHECKING:
@@ -717,7 +717,6 @@ class Tasks:
         self._jobs: set[asyncio.Task[None]] = set()
         self._watchers: dict[str, dict[object, NotifyFn]] = {}
         self._opening: asyncio.Task[None] | None = None
-        self._revisions: Sequence[Any] = REVISIONS
         self._tells_apart = False
         self._is_attached = False
 
@@ -750,22 +749,17 @@ class Tasks:
         if self._is_attached:
             raise ValueError("these tasks belong to another server")
         self._is_attached = True
-        self._revisions = tuple(getattr(server, "revisions", REVISIONS))
         self._tells_apart = server.auth is not None
 
     def methods(self) -> dict[str, Handler]:
-        """Return the handlers of all methods that the server's revisions define."""
+        """Return the handlers by method, for the server to choose from."""
         methods: dict[str, Handler] = {
             "tasks/get": self._get,
             "tasks/cancel": self._cancel,
+            "tasks/update": self._update,
+            "tasks/result": self._result,
         }
-        if any(revision.era is Era.STATELESS for revision in self._revisions):
-            methods["tasks/update"] = self._update
-        if LATEST_SESSION in self._revisions:
-            methods["tasks/result"] = self._result
-            if self._tells_apart:
-                methods["tasks/list"] = self._list
-        return methods
+        return {**methods, "tasks/list": self._list} if self._tells_apart else methods
 
     # Creation of tasks
 

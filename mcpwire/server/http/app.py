@@ -35,13 +35,12 @@ from mcpwire.protocol.request_validation import (
     UnreadableMessage,
     accepts,
     check_formats,
-    is_json,
     is_stateless,
     read_json,
     read_message,
 )
 from mcpwire.server.auth.resource_server import CREDENTIALS, client_address
-from mcpwire.server.dispatcher import HttpRefusal
+from mcpwire.server.dispatcher import Dispatcher, HttpRefusal
 from mcpwire.server.http.exchange import (
     CLIENT_LEFT,
     ClientGone,
@@ -56,23 +55,19 @@ from mcpwire.server.log_limit import LimitedLogger, place_of
 from mcpwire.transports.base import wait_shared
 from mcpwire.versions import Era
 from mcpwire.wire.headers import is_field_value, is_token
-from mcpwire.wire.json import JSONDecodeError, loads
+from mcpwire.wire.json import Json, JSONDecodeError, loads
 from mcpwire.wire.jsonrpc import failure
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator
 
     from mcpwire.server.auth.resource_server import ResourceServer
-    from mcpwire.server.dispatcher import Dispatcher
     from mcpwire.server.http.event_store import EventStore
     from mcpwire.server.http.exchange import Receive, Scope, Send
     from mcpwire.server.http.legacy_sse import LegacySse
     from mcpwire.server.http.sessions import Sessions
-    from mcpwire.wire.json import Json
 
-    Serve = Callable[[Exchange, "AccessRecord | None"], Awaitable[None]]
-
-__all__ = ["AsgiApp", "RequestGuard", "access_log_on_stderr"]
+    Serve = Callable[[Exchange], Awaitable[None]]
 
 logger = LimitedLogger("mcpwire")
 
@@ -177,10 +172,6 @@ class AsgiApp:
                 stateless=stateless,
                 ask_timeout=ask_timeout,
             )
-        if legacy_sse:
-            from mcpwire.server.http.legacy_sse import LegacySse
-
-            self._legacy = LegacySse(dispatcher, maximum=max_sessions)
         for name, value in (("path", path), ("health", health), ("ready", ready)):
             if value is not None and not value.startswith("/"):
                 raise ValueError(f"{name} must begin with a slash, got {value!r}")
@@ -192,8 +183,11 @@ class AsgiApp:
             f"{path}/": self._serve_mcp,
         }
         if legacy_sse:
-            self._places[f"{path}/sse"] = self._serve_legacy_stream
-            self._places[f"{path}/messages"] = self._serve_legacy_message
+            from mcpwire.server.http.legacy_sse import LegacySse
+
+            self._legacy = LegacySse(dispatcher, maximum=max_sessions)
+            self._places[f"{path}/sse"] = self._legacy.serve_stream
+            self._places[f"{path}/messages"] = self._legacy.serve_message
         # These responses contain no data of clients and need no authentication.
         self._public = {self._serve_health, self._serve_ready, self._serve_metadata}
         auth = dispatcher.auth
@@ -217,10 +211,11 @@ class AsgiApp:
         exchange = Exchange(
             scope, receive, send, self.limits, self._timeouts, unread=self._unread
         )
-        access = AccessRecord() if access_logger.isEnabledFor(logging.INFO) else None
+        if access_logger.isEnabledFor(logging.INFO):
+            exchange.access = AccessRecord()
         self._open.add(exchange)
         try:
-            await self._serve(exchange, access)
+            await self._serve(exchange)
         except ClientGone:
             await exchange.end_unanswered()
         except HttpProblem as problem:
@@ -236,8 +231,8 @@ class AsgiApp:
             self._open.discard(exchange)
             if self._settled is not None and self._are_calls_done():
                 self._settled.set()
-            if access is not None:
-                access.write(exchange)
+            if exchange.access is not None:
+                exchange.access.write(exchange)
 
     async def _serve_other(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a scope that is not an HTTP request: the lifespan, a WebSocket."""
@@ -253,12 +248,12 @@ class AsgiApp:
 
     # Requests
 
-    async def _serve(self, exchange: Exchange, access: AccessRecord | None) -> None:
+    async def _serve(self, exchange: Exchange) -> None:
         """Check the head of a request and route it. Raises `HttpProblem` and others."""
         exchange.check_framing()
         serve = self._find(exchange)
         if serve in self._public:
-            await serve(exchange, access)
+            await serve(exchange)
             return
         guard = self._guard
         guard.check_origin(exchange)
@@ -276,7 +271,7 @@ class AsgiApp:
         elif self._loop is not asyncio.get_running_loop():
             await self._start()
         await guard.authenticate(exchange)
-        await serve(exchange, access)
+        await serve(exchange)
 
     def _find(self, exchange: Exchange) -> Serve | None:
         path, root = exchange.path, exchange.scope.get("root_path") or ""
@@ -290,22 +285,22 @@ class AsgiApp:
             return self._serve_mcp
         return serve
 
-    async def _serve_health(self, exchange: Exchange, _: object) -> None:
+    async def _serve_health(self, exchange: Exchange) -> None:
         await _reply_document(exchange, 200, {"status": "alive"})
 
-    async def _serve_ready(self, exchange: Exchange, _: object) -> None:
+    async def _serve_ready(self, exchange: Exchange) -> None:
         if self._is_draining:
             await _reply_document(exchange, 503, {"status": "draining"})
         else:
             await _reply_document(exchange, 200, {"status": "ready"})
 
-    async def _serve_metadata(self, exchange: Exchange, _: object) -> None:
+    async def _serve_metadata(self, exchange: Exchange) -> None:
         assert self._dispatcher.auth is not None  # it defined the path
         # RFC 9728, 3.1; browser clients read the metadata from other origins.
         exchange.extra.append((b"access-control-allow-origin", b"*"))
         await _reply_document(exchange, 200, self._dispatcher.auth.metadata())
 
-    async def _serve_mcp(self, exchange: Exchange, access: AccessRecord | None) -> None:
+    async def _serve_mcp(self, exchange: Exchange) -> None:
         revisions = self._dispatcher.revisions
         is_alone = is_stateless(exchange.headers, revisions)
         if exchange.verb != "POST":
@@ -321,8 +316,8 @@ class AsgiApp:
         if refusal is not None:
             raise HttpProblem(*refusal)
         value = read_json(await exchange.body(), exchange.limits.values)
-        if access is not None:
-            access.note(value)
+        if exchange.access is not None:
+            exchange.access.note(value)
         if self._is_draining and not (type(value) is dict and "method" not in value):
             raise _shutting_down()
         if is_alone or self._opens_alone(value):
@@ -349,20 +344,6 @@ class AsgiApp:
             await sessions.serve_delete(exchange)
         else:
             raise HttpProblem(405, "only POST, GET and DELETE are answered", ALL_VERBS)
-
-    async def _serve_legacy_stream(self, exchange: Exchange, _: object) -> None:
-        assert self._legacy is not None  # else the path is not registered
-        if exchange.verb != "GET":
-            raise HttpProblem(405, "only GET is answered here", (("allow", "GET"),))
-        await self._legacy.serve_stream(exchange)
-
-    async def _serve_legacy_message(self, exchange: Exchange, _: object) -> None:
-        assert self._legacy is not None  # else the path is not registered
-        if exchange.verb != "POST":
-            raise HttpProblem(405, "only POST is answered here", POST_ONLY)
-        if not is_json(exchange.headers.get("content-type")):
-            raise HttpProblem(415, "the Content-Type must be application/json")
-        await self._legacy.serve_message(exchange)
 
     # Startup
 

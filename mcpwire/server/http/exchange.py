@@ -20,13 +20,13 @@ from mcpwire.errors import (
     LocalProtocolError,
     RPCError,
 )
-from mcpwire.limits import DEFAULT_LIMITS
-from mcpwire.server.auth.resource_server import CREDENTIALS
+from mcpwire.limits import DEFAULT_LIMITS, Limits
+from mcpwire.server.auth.resource_server import CREDENTIALS, Principal
 from mcpwire.server.dispatcher import HttpRefusal
 from mcpwire.server.log_limit import LimitedLogger
 from mcpwire.server.request import RequestInfo
 from mcpwire.wire.json import encode
-from mcpwire.wire.jsonrpc import failure, success
+from mcpwire.wire.jsonrpc import RequestId, failure, success
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -39,31 +39,14 @@ if TYPE_CHECKING:
         MutableMapping,
     )
 
-    from mcpwire.limits import Limits
-    from mcpwire.server.auth.resource_server import Principal
+    from mcpwire.server.http.app import AccessRecord
     from mcpwire.server.request import Owner
-    from mcpwire.wire.jsonrpc import RequestId
 
     Scope = MutableMapping[str, Any]
     Event = MutableMapping[str, Any]
     Receive = Callable[[], Awaitable[Event]]
     Send = Callable[[Event], Awaitable[None]]
     Fields = Iterable[tuple[str, str]]
-
-__all__ = [
-    "CLIENT_LEFT",
-    "JSON",
-    "UNREAD",
-    "ClientGone",
-    "Exchange",
-    "Headers",
-    "HttpProblem",
-    "Timeouts",
-    "TimerQueue",
-    "UnreadAccount",
-    "as_problem",
-    "encode_answer",
-]
 
 logger = LimitedLogger("mcpwire")
 
@@ -195,8 +178,6 @@ class Headers(dict[str, str]):
     The values of a repeated field are joined by ``", "`` (RFC 9110, 5.3).
     """
 
-    __slots__ = ("_repeated",)
-
     def __init__(self, raw: Iterable[tuple[bytes, bytes]]) -> None:
         super().__init__()
         self._repeated: dict[str, list[str]] = {}
@@ -244,6 +225,7 @@ class Exchange:
         self.status: int | None = None  # until the response starts
         self.refusal: bytes | None = None  # the JSON body of a status from 400
         self.is_gone = False
+        self.access: AccessRecord | None = None  # its log line, if it has one
         self._receive = receive
         self._send = send
         self._unread = unread

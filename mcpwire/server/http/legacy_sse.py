@@ -19,10 +19,14 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qs
 
 from mcpwire.errors import InvalidRequest, TransportError
-from mcpwire.protocol.request_validation import UnreadableMessage, read_json
+from mcpwire.protocol.request_validation import (
+    UnreadableMessage,
+    is_json,
+    read_json,
+)
 from mcpwire.server.connection import ServerConnection
 from mcpwire.server.fair_pool import FairPool
-from mcpwire.server.http.exchange import HttpProblem
+from mcpwire.server.http.exchange import Exchange, HttpProblem
 from mcpwire.server.http.sessions import TOO_MANY_SESSIONS, UNKNOWN_SESSION
 from mcpwire.server.http.streams import SseWriter, as_event
 from mcpwire.transports.duplex import Duplex
@@ -31,9 +35,6 @@ from mcpwire.wire.sse import encode_event
 if TYPE_CHECKING:
     from mcpwire.server.auth.resource_server import Principal
     from mcpwire.server.dispatcher import Dispatcher
-    from mcpwire.server.http.exchange import Exchange
-
-__all__ = ["LegacySse"]
 
 ID_BYTES: Final = 32
 """Random bytes of a connection's id."""
@@ -80,6 +81,8 @@ class LegacySse:
 
     async def serve_stream(self, exchange: Exchange) -> None:
         """Serve a GET: open a connection, which lasts as long as the response."""
+        if exchange.verb != "GET":
+            raise HttpProblem(405, "only GET is answered here", (("allow", "GET"),))
         owner = exchange.owner
         if len(self._links) >= self._maximum:
             oldest = self._pool.to_evict(owner)
@@ -107,6 +110,10 @@ class LegacySse:
 
     async def serve_message(self, exchange: Exchange) -> None:
         """Serve a POST that carries a message of a connection."""
+        if exchange.verb != "POST":
+            raise HttpProblem(405, "only POST is answered here", (("allow", "POST"),))
+        if not is_json(exchange.headers.get("content-type")):
+            raise HttpProblem(415, "the Content-Type must be application/json")
         query = parse_qs(exchange.scope.get("query_string", b"").decode("latin-1"))
         link = self._links.get(query.get(PARAMETER, [""])[0])
         if link is None or not link.belongs_to(exchange.principal):

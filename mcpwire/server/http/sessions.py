@@ -30,7 +30,7 @@ from mcpwire.errors import (
     RPCError,
 )
 from mcpwire.protocol.request_validation import id_in
-from mcpwire.server.dispatcher import INITIALIZE, INITIALIZED, HttpRefusal
+from mcpwire.server.dispatcher import INITIALIZE, INITIALIZED, Dispatcher, HttpRefusal
 from mcpwire.server.fair_pool import FairPool, client_key
 from mcpwire.server.http.event_store import (
     Journal,
@@ -55,7 +55,7 @@ from mcpwire.server.log_limit import LimitedLogger
 from mcpwire.server.request import Session
 from mcpwire.transports.base import wait_shared
 from mcpwire.transports.handlers import InboundTasks
-from mcpwire.versions import REVISIONS, Era, find_revision
+from mcpwire.versions import REVISIONS, Era, Revision, find_revision
 from mcpwire.wire import jsonrpc
 from mcpwire.wire.headers import LAST_EVENT_ID, PROTOCOL_VERSION, SESSION_ID
 from mcpwire.wire.json import encode
@@ -64,16 +64,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
 
     from mcpwire.server.auth.resource_server import Principal
-    from mcpwire.server.dispatcher import Dispatcher
     from mcpwire.server.http.event_store import EventStore
     from mcpwire.server.http.exchange import Exchange, Fields
     from mcpwire.server.request import Owner, RequestContext, RequestInfo
-    from mcpwire.versions import Revision
     from mcpwire.wire.jsonrpc import RequestId
 
     Send = Callable[[bytes], None]
-
-__all__ = ["TOO_MANY_SESSIONS", "UNKNOWN_SESSION", "HttpSession", "Sessions"]
 
 logger = LimitedLogger("mcpwire")
 

@@ -23,25 +23,21 @@ from mcpwire.protocol.request_validation import (
     check_mirrored,
     http_status,
 )
-from mcpwire.server.dispatcher import INITIALIZE, HttpRefusal
+from mcpwire.server.dispatcher import INITIALIZE, Dispatcher, HttpRefusal
 from mcpwire.server.http.exchange import JSON, ClientGone, HttpProblem, encode_answer
 from mcpwire.server.http.streams import DROPPABLE, SseWriter, as_event
 from mcpwire.versions import Era
 from mcpwire.wire.headers import METHOD
 from mcpwire.wire.json import encode
-from mcpwire.wire.jsonrpc import Notification, Request, notification
+from mcpwire.wire.jsonrpc import Message, Notification, Request, RequestId, notification
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from mcpwire.server.dispatcher import Dispatcher
     from mcpwire.server.http.exchange import Exchange, Fields
     from mcpwire.server.request import RequestContext
-    from mcpwire.wire.jsonrpc import Message, RequestId
 
     Answer = dict[str, Any] | RPCError
-
-__all__ = ["Stateless"]
 
 SHUTTING_DOWN: Final = "the server is shutting down"
 

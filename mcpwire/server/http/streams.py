@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from mcpwire.server.http.event_store import Event
 from mcpwire.server.http.exchange import JSON, ClientGone
@@ -25,21 +25,10 @@ from mcpwire.wire.sse import encode_comment, encode_event
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Hashable, Iterable
-    from typing import Any
 
     from mcpwire.server.http.exchange import Exchange, Fields
     from mcpwire.server.http.sessions import HttpSession
     from mcpwire.wire.jsonrpc import RequestId
-
-__all__ = [
-    "DROPPABLE",
-    "STANDALONE",
-    "Answers",
-    "ServerStream",
-    "SseWriter",
-    "Stream",
-    "as_event",
-]
 
 STANDALONE: Final = 0
 """The number of the stream that a GET opens; streams of POSTs count from 1."""

@@ -46,7 +46,7 @@ from mcpwire.server.fair_pool import FairPool
 from mcpwire.server.http.app import access_log_on_stderr
 from mcpwire.server.http.exchange import UNREAD, TimerQueue, UnreadAccount
 from mcpwire.server.lifespan import end_soon, leave_threads, refuse_running_loop
-from mcpwire.server.log_limit import LogLimit, place_of
+from mcpwire.server.log_limit import LimitedLogger, place_of
 from mcpwire.wire.urls import address_class, is_loopback, network_of
 
 if TYPE_CHECKING:
@@ -56,18 +56,7 @@ if TYPE_CHECKING:
     from mcpwire.server.auth.resource_server import ResourceServer
     from mcpwire.server.http.exchange import Event, Receive, Scope, Send
 
-__all__ = [
-    "CannotListen",
-    "Connections",
-    "HttpConnection",
-    "HttpRequest",
-    "read_address",
-    "run_http",
-    "say_where",
-    "serve_http",
-]
-
-logger = logging.getLogger("mcpwire")
+logger = LimitedLogger("mcpwire")
 access_logger = logging.getLogger("uvicorn.access")
 
 TASK_NAME: Final = "mcpwire-http-request"
@@ -77,9 +66,6 @@ WAITING_MOST: Final = 64
 
 READ_AHEAD: Final = 65_536
 """How many unread bytes of a body are buffered before reading is paused."""
-
-COPIED_MOST: Final = 65_536
-"""Up to this size a body is copied behind its head, to save one system call."""
 
 STALL_BYTES: Final = 65_536
 """The bytes of a response that a client must read within `Limits.stall_timeout`."""
@@ -119,7 +105,6 @@ class Connections:
         self.between = TimerQueue(keep_alive)
         self.lingering = TimerQueue(LINGER_S)
         self.stalls = TimerQueue(limits.stall_timeout)
-        self.log = LogLimit()  # limits the log lines that clients can cause
         self.is_draining = False  # whether each connection closes after its response
         self.pool: FairPool[HttpConnection] = FairPool()
         self.unread = UnreadAccount(limits.unwritten_total)
@@ -201,7 +186,7 @@ class HttpConnection(asyncio.Protocol):
         if transport.get_extra_info("sslcontext"):
             self._scheme = "https"
         if not self.shared.add(self):
-            self.shared.log.log(logger.warning, "too many connections: refused one")
+            logger.warning("too many connections: refused one")
             self._is_ended = True
             self._transport.write(BUSY)
             self._transport.close()
@@ -469,7 +454,7 @@ class HttpConnection(asyncio.Protocol):
         """Answer with 400, unless an earlier request is still to be answered."""
         if self._is_ended:
             return
-        self.shared.log.log(logger.warning, "refused a connection: %s", reason)
+        logger.warning("refused a connection: %s", reason)
         self._is_ended = True
         self._has_come()
         self._waiting.clear()
@@ -611,18 +596,16 @@ class HttpRequest:
     async def run(self, app: Any) -> None:
         """Run the application; an error yields a 500, or closes the connection."""
         connection = self._connection
-        log = connection.shared.log.log
         try:
             await app(self._scope, self.receive, self.send)
-        except Exception as error:  # noqa: BLE001 - any error of the application
-            message, kind = "an ASGI application failed", place_of(error)
-            log(logger.error, message, kind=kind, exc_info=error)
+        except Exception as error:
+            logger.exception("an ASGI application failed", kind=place_of(error))
         except BaseException:
             connection.abort()
             raise
         else:
             if not (self._is_over or self._is_gone):
-                log(logger.error, "an ASGI application has not answered")
+                logger.error("an ASGI application has not answered")
         if self._is_over or self._is_gone:
             return
         if self.is_started and not self._head:
@@ -745,10 +728,7 @@ class HttpRequest:
             if self._left < 0 or (self._left and not more_body):
                 raise RuntimeError("the answer does not have its Content-Length")
         head, self._head = self._head, b""
-        if head and len(body) > COPIED_MOST:
-            connection.write(head)
-            head = b""
-        if data := head + body if head else body:
+        if data := head + body:
             connection.write(data)
         if not more_body:
             self._is_over = True
@@ -814,22 +794,28 @@ class App(Protocol):
 
     limits: Limits
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one ASGI scope."""
 
-    async def start(self) -> None: ...
+    async def start(self) -> None:
+        """Start it before its first request."""
 
-    async def drain(self, timeout: float = ...) -> None: ...
+    async def drain(self, timeout: float = ...) -> None:
+        """Wait for the running calls, which end after this time."""
 
-    async def aclose(self) -> None: ...
+    async def aclose(self) -> None:
+        """End all calls and streams."""
 
 
 class Served(Protocol):
     """An object that can be served over HTTP: a `Server` or a gateway."""
 
     @property
-    def auth(self) -> ResourceServer | None: ...
+    def auth(self) -> ResourceServer | None:
+        """Authenticates its clients; ``None``: all clients are accepted."""
 
-    def asgi(self, **options: Any) -> App: ...
+    def asgi(self, **options: Any) -> App:
+        """Return it as an application."""
 
 
 class CannotListen(OSError):
@@ -979,14 +965,13 @@ async def _run(runner: Any, listening: socket.socket) -> None:
 @contextlib.contextmanager
 def _accept_errors_bounded() -> Iterator[None]:
     """Limit the errors of a failing `accept` to one log line a second."""
-    loop, log = asyncio.get_running_loop(), LogLimit()
+    loop = asyncio.get_running_loop()
     before = loop.get_exception_handler()
 
     def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         message = context.get("message")
         if message == "socket.accept() out of system resource":
-            error = context.get("exception")
-            log.log(logger.error, "cannot accept connections: %s", error)
+            logger.error("cannot accept connections: %s", context.get("exception"))
         elif before is not None:
             before(loop, context)
         else:

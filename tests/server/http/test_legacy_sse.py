@@ -31,7 +31,11 @@ class Line:
 
     def _visit(self, verb, path):
         return Visit(
-            verb, {}, principal=self.principal, timeouts=self.timeouts, path=path
+            verb,
+            {"content-type": "application/json"},
+            principal=self.principal,
+            timeouts=self.timeouts,
+            path=path,
         )
 
     async def connect(self):

@@ -26,6 +26,7 @@ from wired import (
 )
 
 from mcpwire import Limits
+from mcpwire.server import log_limit
 from mcpwire.server.http import uvicorn as http1
 from mcpwire.server.http.uvicorn import (
     WAITING_MOST,
@@ -389,6 +390,7 @@ async def test_busy_connections_give_way_to_an_address_that_has_fewer():
 @pytest.mark.attack("X05", "X13")
 async def test_accept_errors_have_a_line_a_second(caplog, monkeypatch):
     monkeypatch.setattr(LogLimit, "INTERVAL_S", 1e9)
+    monkeypatch.setattr(log_limit, "shared", LogLimit())
     loop, others = asyncio.get_running_loop(), []
     error = OSError(24, "Too many open files")
     full = {"message": "socket.accept() out of system resource", "exception": error}
@@ -611,6 +613,7 @@ async def test_a_half_sent_body_is_refused_at_the_end(caplog):
 @pytest.mark.attack("X13")
 async def test_bad_requests_have_a_line_a_second(caplog, monkeypatch):
     monkeypatch.setattr(LogLimit, "INTERVAL_S", 1e9)
+    monkeypatch.setattr(log_limit, "shared", LogLimit())
     async with Host(hello) as host:
         for _ in range(20):
             async with connected(host.port) as (r, w):

@@ -7,7 +7,6 @@ from taskbed import ACCEPT, ALICE, BOB, FORM, RESULT, Gate, bed
 
 from mcpwire.errors import InvalidParams, MethodNotFound
 from mcpwire.server.lifespan import Lifespan
-from mcpwire.versions import LATEST, LATEST_SESSION
 
 
 def server(**attributes):
@@ -95,22 +94,6 @@ async def test_who_is_not_known_lists_nothing():
         tasks.serve(server())
         with pytest.raises(MethodNotFound, match="only to authenticated clients"):
             await tasks.ask("tasks/list", old=True)
-
-
-@pytest.mark.parametrize(
-    ("revisions", "methods"),
-    [
-        ([LATEST], {"tasks/get", "tasks/cancel", "tasks/update"}),
-        (
-            [LATEST_SESSION],
-            {"tasks/get", "tasks/cancel", "tasks/result", "tasks/list"},
-        ),
-    ],
-)
-async def test_a_server_answers_what_its_revisions_have(revisions, methods):
-    async with bed() as tasks:
-        tasks.serve(server(revisions=revisions))
-        assert set(tasks.methods) == methods
 
 
 # Who hears of a task...

@@ -9,6 +9,7 @@ from by_hand import Hand, modern, notice, request
 from taskbed import ACCEPT, ID, PATIENCE, RELATED, soon
 
 from mcpwire.errors import ToolError
+from mcpwire.server.auth import ResourceServer, StaticTokens
 from mcpwire.server.authoring.injection import Depends
 from mcpwire.server.context import Context
 from mcpwire.server.extensions.tasks import Tasks
@@ -308,3 +309,23 @@ def test_tasks_belong_to_one_server():
     assert server.lifespan.is_needed
     with pytest.raises(ValueError, match="belong to another server"):
         Server("two", "1", extensions=[tasks])
+
+
+@pytest.mark.parametrize(
+    ("version", "names"),
+    [("2026-07-28", "cancel get update"), ("2025-11-25", "cancel get list result")],
+)
+async def test_a_server_answers_what_its_revisions_have(version, names):
+    verifiers = [StaticTokens({"a-token": "ann"})]
+    auth = ResourceServer("https://x.example/mcp", verifiers=verifiers)
+    server = Server("x", revisions=[version], auth=auth, extensions=[Tasks()])
+    is_old = version == "2025-11-25"
+    hand = Hand(server.dispatcher, version if is_old else None)
+    found = []
+    for name in ("cancel", "get", "list", "result", "update"):
+        ask = request if is_old else declared
+        [answer] = await hand.ask(ask(name, f"tasks/{name}", {}))
+        if "is no method" not in answer["error"]["message"]:
+            found.append(name)
+    await hand.connection.aclose()
+    assert found == names.split()
