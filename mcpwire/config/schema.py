@@ -347,100 +347,99 @@ class Field:
 
 
 FIELDS: Final[dict[str, Field]] = {
-    "name": Field(TEXT, "what the server is called; in a map, its key is its name"),
+    "name": Field(TEXT, "the server's name; in a map, its key"),
     "type": Field(
         TYPE,
-        "how it is reached; without it a command or a url says so",
+        "the kind of transport; by default set by `command` or `url`",
         also=("transport", "transport_type"),
     ),
     "command": Field(
-        TEXT, "the program to be started, without a shell", of="stdio", expands=True
+        TEXT, "the program to start, without a shell", of="stdio", expands=True
     ),
-    "args": Field(TEXTS, "its arguments, one each", of="stdio", expands=True),
-    "env": Field(PAIRS, "variables to set for it", of="stdio", expands=True),
+    "args": Field(TEXTS, "its list of arguments", of="stdio", expands=True),
+    "env": Field(PAIRS, "environment variables to set", of="stdio", expands=True),
     "env_file": Field(
         TEXT,
-        "a file of NAME=VALUE lines to set as well; `env` wins",
+        "a file of NAME=VALUE lines with further variables; `env` wins",
         of="stdio",
         expands=True,
     ),
     "inherit_env": Field(
         SWITCH_OR_NAMES,
-        "variables of this process to pass on; true: all of them",
+        "variables of this process to pass on; true: all",
         of="stdio",
         also=("env_vars",),
     ),
     "cwd": Field(
         TEXT,
-        "its working directory; ours by default",
+        "its working directory; by default that of this process",
         of="stdio",
         expands=True,
         also=("working_directory",),
     ),
     "url": Field(
         TEXT,
-        "where it is",
+        "the server's URL",
         of="http",
         expands=True,
         also=("server_url", "http_url"),
     ),
     "headers": Field(
         PAIRS,
-        "what goes with every request",
+        "header fields of every request",
         of="http",
         expands=True,
         also=("http_headers",),
     ),
-    "auth": Field(AUTH, "how to log in, see below", of="http", expands=True),
+    "auth": Field(AUTH, "authorization, see below", of="http", expands=True),
     "ca_file": Field(
-        TEXT, "a PEM file with the authorities to trust", of="http", expands=True
+        TEXT, "a PEM file with the trusted authorities", of="http", expands=True
     ),
     "client_cert": Field(
-        TEXT, "a PEM file with our certificate and key", of="http", expands=True
+        TEXT, "a PEM file with the client certificate and key", of="http", expands=True
     ),
     "proxy": Field(TEXT, "the URL of a proxy", of="http", expands=True),
     "allow_insecure": Field(
         SWITCH, "whether secrets may go to http on other machines", of="http"
     ),
     "timeout": Field(
-        SECONDS, "limit of each request, in seconds", also=("tool_timeout_sec",)
+        SECONDS, "time limit of each request, in seconds", also=("tool_timeout_sec",)
     ),
     "connect_timeout": Field(
-        SECONDS, "limit of connecting, in seconds", also=("startup_timeout_sec",)
+        SECONDS, "time limit of connecting, in seconds", also=("startup_timeout_sec",)
     ),
     "allowed_tools": Field(
         NAMES,
-        "globs of the tools there are; none other can be seen or called",
+        "globs of the visible and callable tools",
         also=("include_tools", "enabled_tools", "tools"),
     ),
     "denied_tools": Field(
         NAMES,
-        "globs of the tools there are not",
+        "globs of hidden tools",
         also=("exclude_tools", "disabled_tools"),
     ),
     "require_confirmation": Field(
-        CONFIRM, 'which tools somebody has to confirm: true, "mutating" or globs'
+        CONFIRM, 'tools that need confirmation: true, "mutating" or globs'
     ),
-    "strip_arguments": Field(NAMES, "arguments that are taken out of calls"),
-    "trace_context": Field(SWITCH, "whether the trace goes with calls, in `_meta`"),
-    "trace_argument": Field(TEXT, "an argument in which the trace goes as well"),
+    "strip_arguments": Field(NAMES, "arguments to remove from calls"),
+    "trace_context": Field(SWITCH, "whether calls carry trace context, in `_meta`"),
+    "trace_argument": Field(TEXT, "an argument that also carries it"),
     "mode": Field(
         _choice(*MODES),
-        'which protocol era is spoken: "auto", "session", "stateless" or '
-        '"prefer-session"',
+        'the protocol era: "auto", "session", "stateless" or "prefer-session"',
     ),
     "revision": Field(
         _choice(*(revision.name for revision in REVISIONS)),
-        "the only protocol version that is spoken; instead of `mode`",
+        "the only protocol version to use; instead of `mode`",
     ),
     "roots": Field(
-        NAMES, "folders, or file:// URIs, that it may work in", expands=True
+        NAMES, "folders, or file:// URIs, that the server may work in", expands=True
     ),
-    "enabled": Field(SWITCH, "false: it is left out"),
-    "disabled": Field(SWITCH, "true: it is left out"),
+    "enabled": Field(SWITCH, "false: omit the server"),
+    "disabled": Field(SWITCH, "true: omit the server"),
     "merge": Field(
         _choice("fields", "entry"),
-        '"fields": this changes single fields of an earlier layer\'s entry',
+        '"fields": change single fields of an earlier layer\'s entry',
     ),
 }
 """All fields of an entry, in the order in which they are checked."""

@@ -34,8 +34,10 @@ CHANGING: Final = (
     (re.compile(r'(?<="version": ")\d+\.\d+\.\d+(?=")'), "*"),
 )
 METHODS_ONLY: Final = {
-    "docs/client.md Questions from the server 1": "that server asks for roots later",
-    "docs/client.md Calls that become tasks 1": POLLS,
+    "docs/client.md Sampling, elicitation and roots 1": (
+        "that server asks for roots later"
+    ),
+    "docs/client.md Tasks 1": POLLS,
     "docs/sync.md Threads 1": "threads send in any order",
     "docs/tasks.md A tool that runs as a task 1": POLLS,
     "docs/tasks.md Asking meanwhile 1": POLLS,
