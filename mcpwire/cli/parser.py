@@ -166,13 +166,10 @@ def _place_words(options: Options, command: Command, server: tuple[str, ...]) ->
     options.command = server
 
 
-def is_url(word: str) -> bool:
-    """Return whether a target is a URL; any other target is a command line."""
-    return "://" in word.strip().partition(" ")[0]
-
-
 def _check_target(options: Options) -> None:
     """Look up the server of `@NAME`; check that the options fit the target."""
+    from mcpwire.transports.targets import is_url
+
     command = options.command
     if len(command) == 1 and command[0].startswith("@"):
         from mcpwire.cli.targets import place_entry

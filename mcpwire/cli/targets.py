@@ -19,7 +19,7 @@ from mcpwire.cli.failures import UsageError, unknown, usage_errors
 from mcpwire.cli.options import Login, Process, Tokens
 from mcpwire.cli.output import read_source
 from mcpwire.errors import ConnectError, UnknownServer
-from mcpwire.transports.targets import Stdio
+from mcpwire.transports.targets import Stdio, is_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -52,8 +52,6 @@ def target_of(
 
 def against_of(options: Options, output: Output) -> Stdio | Http | None:
     """Return the target of ``--against``, with its own environment and headers."""
-    from mcpwire.cli.parser import is_url
-
     is_at_url = options.against is not None and is_url(options.against)
     for flag, given, is_for_url in (
         ("--against-env", options.against_env, False),

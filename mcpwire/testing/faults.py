@@ -68,12 +68,8 @@ Item: TypeAlias = bytes | Pause | _End
 class Stage:
     """A transformation of the bytes of one direction; this one changes nothing."""
 
-    def start(self) -> Iterable[Item]:
-        """Return the items before any bytes."""
-        return ()
-
     def feed(self, data: bytes) -> Iterable[Item]:
-        """Transform bytes to items."""
+        """Transform bytes to items; the first bytes are none."""
         return (data,)
 
     def finish(self) -> Iterable[Item]:
@@ -113,10 +109,7 @@ class Chain:
 
     def start(self) -> list[Item]:
         """Return the items before any bytes."""
-        items: list[Item] = []
-        for place, stage in enumerate(self._stages, 1):
-            items += self._pass(stage.start(), place)
-        return items
+        return self._by_stage(lambda stage: stage.feed(b""))
 
     def feed(self, data: bytes) -> list[Item]:
         """Transform bytes by all stages."""
@@ -124,10 +117,14 @@ class Chain:
 
     def finish(self) -> list[Item]:
         """Return the held-back items at the end of the stream, and `END`."""
+        return [*self._by_stage(lambda stage: stage.finish()), END]
+
+    def _by_stage(self, ask: Callable[[Stage], Iterable[Item]]) -> list[Item]:
+        """Return the items of each stage, transformed by the stages after it."""
         items: list[Item] = []
         for place, stage in enumerate(self._stages, 1):
-            items += self._pass(stage.finish(), place)
-        return [*items, END]
+            items += self._pass(ask(stage), place)
+        return items
 
     def _pass(self, items: Iterable[Item], place: int) -> list[Item]:
         items = list(items)
@@ -136,7 +133,7 @@ class Chain:
             for item in items:
                 passed += stage.feed(item) if isinstance(item, bytes) else [item]
             items = passed
-        return items
+        return [item for item in items if item != b""]
 
 
 # --- the faults
@@ -391,8 +388,7 @@ class _AtOffset(Stage):
         self.passed += len(data)
         if start < end:
             data = data[:start] + self.change(data[start:end]) + data[end:]
-        if data:
-            yield data
+        yield data
 
 
 @attrs.frozen(kw_only=True)
@@ -424,20 +420,14 @@ class _AfterBytes(Stage):
     item: Item
     is_over: bool = False
 
-    def start(self) -> Iterable[Item]:
-        self.is_over = self.left == 0
-        return (self.item,) if self.is_over else ()
-
     def feed(self, data: bytes) -> Iterator[Item]:
-        if self.is_over or len(data) < self.left:
-            self.left -= len(data)
-            yield data
-            return
-        self.is_over = True
-        yield data[: self.left]
-        yield self.item
-        if data[self.left :]:
-            yield data[self.left :]
+        if not self.is_over and len(data) >= self.left:
+            self.is_over = True
+            yield data[: self.left]
+            yield self.item
+            data = data[self.left :]
+        self.left -= len(data)
+        yield data
 
 
 @attrs.frozen(kw_only=True)

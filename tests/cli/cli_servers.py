@@ -59,6 +59,14 @@ class Scripted:
         return stat.rpartition(")")[2].split()[0] != "Z"
 
 
+DONE = {"result": {"content": [{"type": "text", "text": "done"}]}}
+
+
+def request(method, params, id=77):
+    """Return the step that asks the client something."""
+    return {"method": method, "params": params, "id": id}
+
+
 def listing(**members):
     """Return the steps that answer a list with these members."""
     return [{"result": members}]

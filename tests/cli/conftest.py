@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "over_http"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "oauth"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "servers/warm"))
 
-from cli_servers import MCPWIRE, PATIENCE, Scripted
+from cli_servers import DONE, MCPWIRE, PATIENCE, Scripted, request
 from command_line import Done
 from terminals import Terminal
 from warmed import demo_command
@@ -103,6 +103,16 @@ def tool_server(scripted):
             tools__call=list(steps),
             **script,
         )
+
+    return make
+
+
+@pytest.fixture
+def asking(tool_server):
+    """Make a server whose tool asks something and is done with any answer."""
+
+    def make(method, params, *more):
+        return tool_server(request(method, params), *more, answer=[DONE])
 
     return make
 

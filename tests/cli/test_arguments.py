@@ -206,39 +206,40 @@ def test_the_arguments_of_a_tool_are_bound_by_its_schema(typed):
     assert bind_tool(ADD, parse("first:=null")) == {"first": None}
 
 
+NONE = Tool("add", {"properties": {}})
+TWO = Tool("add", {"required": ["a", "b"]})
+
+
 @pytest.mark.parametrize(
-    ("words", "sentence", "suggestions"),
+    ("tool", "words", "sentence", "suggestions"),
     [
         (
-            ["first=1", "secnd=2"],
+            *(ADD, ["first=1", "secnd=2"]),
             "tool 'add' has no argument 'secnd'; did you mean 'second'?",
             ("second",),
         ),
         (
-            ["first=1", "other=2"],
+            *(ADD, ["first=1", "other=2"]),
             "tool 'add' has no argument 'other'; it takes first, second",
             (),
         ),
-        (["second=1"], "tool 'add' needs the argument 'first'", ()),
-        (["first=x"], "argument 'first' of tool 'add' must be an integer, got 'x'", ()),
+        (NONE, ["a=1"], "tool 'add' has no argument 'a'; it takes no arguments", ()),
+        (ADD, ["second=1"], "tool 'add' needs the argument 'first'", ()),
+        (TWO, [], "tool 'add' needs the arguments 'a', 'b'", ()),
+        (
+            *(ADD, ["first=x"]),
+            "argument 'first' of tool 'add' must be an integer, got 'x'",
+            (),
+        ),
     ],
 )
-def test_an_argument_that_cannot_be_right_is_refused(words, sentence, suggestions):
+def test_an_argument_that_cannot_be_right_is_refused(
+    tool, words, sentence, suggestions
+):
     with pytest.raises(UsageError) as caught:
-        bind_tool(ADD, parse(*words))
+        bind_tool(tool, parse(*words))
     assert str(caught.value) == sentence
     assert caught.value.suggestions == suggestions
-
-
-def test_a_tool_without_arguments_says_so():
-    with pytest.raises(UsageError, match="tool 'x' has no argument 'a'; it takes no"):
-        bind_tool(Tool("x", {"properties": {}}), parse("a=1"))
-
-
-def test_several_missing_arguments_are_named_at_once():
-    tool = Tool("x", {"required": ["a", "b"]})
-    with pytest.raises(UsageError, match="tool 'x' needs the arguments 'a', 'b'"):
-        bind_tool(tool, parse())
 
 
 def test_an_open_schema_takes_any_argument():

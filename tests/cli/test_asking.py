@@ -10,7 +10,7 @@ import sys
 import time
 
 import pytest
-from cli_servers import MCPWIRE, PATIENCE
+from cli_servers import DONE, MCPWIRE, PATIENCE, request
 
 FORM = {
     "message": "Who are\nyou?",
@@ -34,7 +34,6 @@ TALK = {
     "systemPrompt": "Be brief",
     "maxTokens": 5,
 }
-DONE = {"result": {"content": [{"type": "text", "text": "done"}]}}
 
 
 class Input(io.TextIOWrapper):
@@ -44,24 +43,10 @@ class Input(io.TextIOWrapper):
         super().__init__(io.BytesIO(text.encode()))
 
 
-def request(method, params, id=77):
-    return {"method": method, "params": params, "id": id}
-
-
 def answer(server):
     """Return what the client answered to request 77."""
     (found,) = [m for m in server.messages() if m.get("id") == 77]
     return found.get("result", found.get("error"))
-
-
-@pytest.fixture
-def asking(tool_server):
-    """Make a server whose tool asks something and is done with any answer."""
-
-    def make(method, params, **script):
-        return tool_server(request(method, params), answer=[DONE], **script)
-
-    return make
 
 
 # Forms...

@@ -151,17 +151,6 @@ def test_what_is_told_to_finish_a_login_finishes_it(cli, given, server):
     assert "profile  my work\n" in done.out
 
 
-def test_a_client_of_whichever_server_is_named_is_said_so(
-    cli, log_in, auth, server, monkeypatch
-):
-    monkeypatch.setenv("SECRET", f"{SENTINEL}-own")
-    auth.add_client("me", secret=f"{SENTINEL}-own", redirect_uris=None)
-    words = "--client-id", "me", "--client-secret-env", "SECRET"
-    done = log_in(server.url, *words, "--issuer=discovered")
-    assert done.code == 0, done
-    assert f"issuer   {auth.issuer}\n" in done.out
-
-
 def test_no_ask_asks_nobody_at_a_terminal_either(cli, seen, server):
     done = cli("call", server.url, "echo", "text=hi", "--auth", "--no-ask")
     assert done.code == 3
@@ -312,15 +301,16 @@ def test_a_user_who_refuses_is_told_of(cli, given, server):
 # A client that is registered...
 
 
+@pytest.mark.parametrize("issuer", [None, "discovered"])
 def test_a_registered_client_logs_in_with_its_secret(
-    cli, log_in, auth, server, monkeypatch
+    cli, log_in, auth, server, *, monkeypatch, issuer
 ):
     monkeypatch.setenv("SECRET", f"{SENTINEL}-own")
     auth.add_client("me", secret=f"{SENTINEL}-own", redirect_uris=None)
     words = "--client-id", "me", "--client-secret-env", "SECRET", "--issuer"
-    done = log_in(server.url, *words, auth.issuer)
+    done = log_in(server.url, *words, issuer or auth.issuer)
     assert done.code == 0, done
-    assert "client   me\n" in done.out
+    assert f"issuer   {auth.issuer}\nclient   me\n" in done.out
     auth.expire_all()
     assert cli("ls", server.url).code == 0, "renewed by what is stored"
     assert not auth.registrations

@@ -90,14 +90,7 @@ def test_errors_are_json_where_results_are(cli):
     }
 
 
-# The embedded server...
-
-
-def test_the_embedded_server_does_the_main_job(child, demo_target):
-    code, out, err = child("ls", demo_target)
-    assert (code, err) == (0, "")
-    assert "add(a: int, b: int = 0) -> {sum: int}  [read-only]" in out
-    assert child("call", demo_target, "add", "a=2", "b=-3").out == '{"sum":-1}\n'
+# Arguments, and the embedded server...
 
 
 def test_arguments_come_from_standard_input(child, tool_server):

@@ -6,23 +6,14 @@ import subprocess
 import sys
 
 import pytest
-from test_asking import DONE, FORM, PAGE, TALK, answer, program, request
+from cli_servers import DONE, request
+from test_asking import FORM, PAGE, TALK, answer, program
 
 WITHDRAW = {
     "method": "notifications/cancelled",
     "params": {"requestId": 77, "reason": "too late"},
 }
 CTRL_C, CTRL_D = "\x03", "\x04"
-
-
-@pytest.fixture
-def asking(tool_server):
-    """Make a server whose tool asks something and is done with any answer."""
-
-    def make(method, params, *more, **script):
-        return tool_server(request(method, params), *more, answer=[DONE], **script)
-
-    return make
 
 
 @pytest.mark.rule("ELIC-11")

@@ -83,17 +83,15 @@ def test_fields_that_other_hosts_have_for_secrets_become_ours():
 
 
 @pytest.mark.parametrize("is_first", [True, False])
-def test_headers_of_variables_stand_beside_headers(is_first):
-    pairs = [("headers", {"X-A": "a"}), ("env_http_headers", {"X-B": "B"})]
+@pytest.mark.parametrize(
+    ("headers", "joined"),
+    [({"X-A": "a"}, {"X-A": "a", "X-B": "${B}"}), (7, 7)],
+    ids=["a table", "what the check will find"],
+)
+def test_headers_of_variables_stand_beside_headers(is_first, headers, joined):
+    pairs = [("headers", headers), ("env_http_headers", {"X-B": "B"})]
     entry, _ = one(**dict(pairs if is_first else pairs[::-1]))
-    assert entry.values == {"headers": {"X-A": "a", "X-B": "${B}"}}
-
-
-@pytest.mark.parametrize("is_first", [True, False])
-def test_headers_that_are_no_table_stay_for_the_check_to_find(is_first):
-    pairs = [("headers", 7), ("env_http_headers", {"X-B": "B"})]
-    entry, _ = one(**dict(pairs if is_first else pairs[::-1]))
-    assert entry.values == {"headers": 7}
+    assert entry.values == {"headers": joined}
 
 
 def test_null_is_a_field_that_is_not_there():

@@ -88,20 +88,6 @@ async def test_a_message_that_is_lost_costs_its_call_and_no_other(fault):
         assert await echo(c) == "hi"
 
 
-async def test_noise_is_counted():
-    async with client(Noise(message=(1, 2))) as c:
-        assert await echo(c) == "hi"
-        assert c.stats.noise_lines == 2
-
-
-async def test_a_spoiled_answer_fails_its_call_and_no_other():
-    spoiled = Noise(message=2, data=b"{")
-    async with client(spoiled) as c:
-        with pytest.raises((mcpwire.InvalidMessage, mcpwire.RequestTimeout)):
-            await echo(c, timeout=0.2)
-        assert await echo(c) == "hi"
-
-
 @pytest.mark.parametrize("fault", [Corrupt(at=0), Lose(at=0, count=5)])
 async def test_a_handshake_that_is_spoiled_does_not_hang(fault):
     c = client(fault, connect_timeout=0.3)
