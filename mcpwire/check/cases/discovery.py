@@ -505,8 +505,7 @@ def _has_code(is_wrong: Callable[[int], bool]) -> Callable[[Message], str | None
     def check(message: Message) -> str | None:
         error = message.value.get("error") if message.is_answer else None
         code = error.get("code") if isinstance(error, dict) else None
-        is_found = isinstance(code, int) and is_wrong(code)
-        return f"the code {code}" if is_found else None
+        return f"the code {code}" if isinstance(code, int) and is_wrong(code) else None
 
     return check
 

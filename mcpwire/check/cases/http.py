@@ -45,6 +45,7 @@ _FLOOD: Final = 80 * 1024**2
 _SLOW_CLIENTS: Final = 20
 _PATIENCE_S: Final = 60.0
 _FORMS: Final = "forms on web pages can send it to any site"
+_REFUSED: Final = "a status from 400 to 499, or a closed connection"
 
 case = FAMILY.where(transports=HTTP)
 streamable = case.where(revisions=STREAMABLE)
@@ -398,10 +399,10 @@ async def _expect_result(subject: Subject, response: Response) -> None:
     subject.expect(is_answered, "a result", response.status or response.problem)
 
 
-def _expect_closed(subject: Subject, response: Response, expected: str) -> None:
+def _expect_closed(subject: Subject, response: Response, text: str = _REFUSED) -> None:
     """Raise `Broken` unless the status is 4xx or the connection was closed."""
     is_refused = 400 <= response.status < 500 or not response.status
-    subject.expect(is_refused, expected, response.status)
+    subject.expect(is_refused, text, response.status)
 
 
 @case.robust(
@@ -523,13 +524,13 @@ for letter, lines, text in (
         response = await subject.raw_exchange(head + lines + b"\r\n" + body)
         answers = subject.answers_to(id)
         subject.expect(not answers, "a refusal without an answer", response.status)
-        _expect_closed(subject, response, "the status 400 or a closed connection")
+        _expect_closed(subject, response)
 
     case.robust(
         f"D14.{letter}",
         f"a body with {text} is refused",
         sends=f"a request with {text}",
-        expects="a status from 400 to 499, or a closed connection",
+        expects=_REFUSED,
         why="a proxy and the server see different requests in the same bytes",
     )(bad_length)
 
@@ -538,7 +539,7 @@ for letter, lines, text in (
     "D14.j",
     "a chunked body with a Content-Length is refused, or read as chunks",
     sends="a request with Content-Length: 4 and Transfer-Encoding: chunked",
-    expects="a status from 400 to 499 or a closed connection; lenient: a result",
+    expects=f"{_REFUSED}; lenient: a result",
     why="a proxy and the server see different requests in the same bytes",
 )
 async def two_framings(subject: Subject) -> None:
@@ -546,24 +547,23 @@ async def two_framings(subject: Subject) -> None:
     head += b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n"
     chunks = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
     response = await subject.raw_exchange(head + chunks)
-    expected = "the status 400 or a closed connection"
     if any("result" in each.value for each in subject.answers_to(id)):
-        subject.lenient(expected, response.status)
-    _expect_closed(subject, response, expected)
+        subject.lenient(_REFUSED, response.status)
+    _expect_closed(subject, response)
 
 
 @case.robust(
     "D14.k",
     "an invalid chunk size is refused",
     sends="a chunked request with the chunk size zz",
-    expects="a status from 400 to 499, or a closed connection",
+    expects=_REFUSED,
     why="the rest is read as another request",
 )
 async def bad_chunk(subject: Subject) -> None:
     head, body, _ = _plain(subject)
     head += b"Transfer-Encoding: chunked\r\n\r\n"
     response = await subject.raw_exchange(head + b"zz\r\n" + body + b"\r\n0\r\n\r\n")
-    _expect_closed(subject, response, "the status 400, or a closed connection")
+    _expect_closed(subject, response)
 
 
 @case.robust(

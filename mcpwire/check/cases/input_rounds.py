@@ -110,7 +110,7 @@ async def asks_for_something(subject: Subject) -> None:
     "inputRequests are valid requests for elicitation, sampling or roots",
     source="basic/patterns/mrtr#server-requirements-basic-workflow",
     sends=ASKED,
-    expects="values that fit ElicitRequest, CreateMessageRequest or ListRootsRequest",
+    expects="valid ElicitRequest, CreateMessageRequest or ListRootsRequest values",
     why="the client cannot answer, and the call cannot continue",
 )
 async def valid_requests(subject: Subject) -> None:

@@ -144,5 +144,5 @@ async def media(subject: Subject) -> None:
             expect_base64(subject, block.get("data"), answer)
             kind = str(block.get("mimeType"))
             fits = re.fullmatch(r"[\w.+-]+/[\w.+-]+(;.*)?", kind)
-            subject.expect(fits, "a media type", answer)
+            subject.expect(fits, "a mimeType such as image/png", answer)
     subject.need_judged("image or audio")

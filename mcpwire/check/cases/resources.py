@@ -63,7 +63,7 @@ async def uris(subject: Subject) -> None:
     source="schema#ResourceTemplate",
     needs=("template:",),
     sends=LISTED,
-    expects="each uriTemplate has the grammar of RFC 6570",
+    expects="each uriTemplate follows the grammar of RFC 6570",
     why="clients cannot expand the template",
 )
 async def templates(subject: Subject) -> None:

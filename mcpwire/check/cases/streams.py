@@ -220,7 +220,7 @@ async def one_stream(subject: Subject) -> None:
     values = [each.params.get("progress") for each in reports]
     numbers = {each.stream for each in reports}
     is_once = len(set(map(repr, values))) == len(values)
-    subject.expect(is_once, "each report once", f"{values} on {len(numbers)} streams")
+    subject.expect(is_once, "each value once", f"{values} on {len(numbers)} streams")
 
 
 for id, add, source, revisions in (

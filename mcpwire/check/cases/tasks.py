@@ -45,7 +45,7 @@ def _tool(subject: Subject, wanted: Collection[str]) -> dict[str, Any]:
     for tool in subject.facts.callable_tools:
         if _support(tool) in wanted and arguments_for(tool) is not None:
             return call_of(tool)
-    return subject.absent(f"tool that may be called, with taskSupport {set(wanted)}")
+    return subject.absent(f"callable tool with taskSupport {' or '.join(wanted)}")
 
 
 async def _begin(subject: Subject) -> tuple[dict[str, Any], Answer]:

@@ -145,7 +145,7 @@ async def names_fit(subject: Subject) -> None:
     for tool in subject.facts.tools:
         name = tool.get("name")
         fits = isinstance(name, str) and NAME.fullmatch(name)
-        subject.expect(fits, "1 to 128 of these characters", name)
+        subject.expect(fits, "1 to 128 of A-Z a-z 0-9 _ - .", name)
 
 
 @listed.should(
@@ -399,7 +399,7 @@ async def media(subject: Subject) -> None:
             expect_base64(subject, block.get("data"), answer)
             kind = str(block.get("mimeType"))
             fits = re.fullmatch(rf"{block['type']}/[\w.+-]+(;.*)?", kind)
-            subject.expect(fits, f"a media type of {block['type']}", answer)
+            subject.expect(fits, f"a mimeType {block['type']}/...", answer)
     subject.need_judged("image or audio")
 
 
@@ -407,7 +407,7 @@ async def media(subject: Subject) -> None:
     "TOOL-14.a",
     "a server whose tools embed resources declares resources",
     source="server/tools#embedded-resources",
-    expects="the capability resources, where a result has an embedded resource",
+    expects="the capability resources, if a result has an embedded resource",
     why="the client cannot read the resource again",
 )
 async def embedded(subject: Subject) -> None:
