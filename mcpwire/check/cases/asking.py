@@ -98,6 +98,11 @@ async def only_forms(subject: Subject) -> None:
 async def no_form(subject: Subject) -> None:
     for each in await _asked_for(subject, "elicitation/create"):
         subject.expect(each.params.get("mode") == "url", "the mode url", each.raw)
+    if not subject.judged:
+        able = await subject.another(capabilities=ALL)
+        found = await _asked_for(able, "elicitation/create")
+        if all(each.params.get("mode") == "url" for each in found):
+            subject.absent("elicitation by form")
 
 
 @case.must(
