@@ -355,7 +355,7 @@ for letter, member, expected in (
 
     case.should(
         f"FLOW-14.{letter}",
-        f"the challenge for a missing scope has {member}",
+        f"the challenge for a missing scope has the parameter {member}",
         source=_SCOPES,
         revisions=_NEWER,
         needs=(*_NEEDS, "token:scope"),
@@ -565,7 +565,7 @@ for letter, text, value_of in (
 
     case.robust(
         f"G01.{letter}",
-        f"{text} in Authorization is refused",
+        f"Authorization with {text} is refused",
         sends=f"a request with {text}",
         expects="a status from 400 to 499",
         why="a proxy and the server see different users, or the server fails",

@@ -291,7 +291,7 @@ def _set_version(message: dict[str, Any], version: str) -> None:
 exchange(
     case.must,
     "TR-HTTP-27.a",
-    "an unsupported version is refused with the supported ones",
+    "the error for an unsupported version lists the supported ones",
     source=_VERSION,
     send=Changed(
         lambda message: _set_version(message, "2999-01-01"),

@@ -512,7 +512,7 @@ async def continues(subject: Subject) -> None:
 
 for letter, lines, text in (
     ("g", b"Content-Length: 5\r\nContent-Length: 7\r\n", "two different lengths"),
-    ("h", b"Content-Length: +7\r\n", "a length with a plus sign"),
+    ("h", b"Content-Length: +7\r\n", "a plus sign in its length"),
     ("i", b"Content-Length: -1\r\n", "a negative length"),
 ):
 
