@@ -80,7 +80,7 @@ def run_official(url: str, revision: str, suite: str) -> list[Result]:
     if not found:
         raise RemoteProtocolError(
             f"the official suite wrote no result for {revision} after {seconds:.0f} s; "
-            f"it said: {said[-500:].strip()}"
+            f"its output: {said[-500:].strip()}"
         )
     return found
 

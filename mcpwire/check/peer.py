@@ -190,7 +190,7 @@ class StdioPeer:
         how = f"the server {describe_exit(self.exit_code)}"
         if last := last_said(self.stderr):
             how += f"; stderr ends: {last}"
-        return PeerDied("the server goes on", how)
+        return PeerDied("the server keeps running", how)
 
     async def write(self, data: bytes) -> None:
         """Write octets; wait while the pipe is full.
@@ -207,7 +207,7 @@ class StdioPeer:
             if await self.wait_exit(1.0):
                 raise self.death() from None
             raise NoAnswer(
-                "a server that reads its input", "it has closed it and still runs"
+                "the server reads its input", "it closed its input but still runs"
             ) from None
 
     def close_input(self) -> None:
@@ -427,7 +427,7 @@ class HttpPeer:
             if isinstance(error, ConnectionError) and error.errno:
                 reason = os.strerror(error.errno)  # asyncio adds the address
             raise PeerDied(
-                "the server takes connections",
+                "the server accepts connections",
                 f"cannot connect to {self.url.authority!r}: "
                 f"{reason or type(error).__name__}",
             ) from None
@@ -466,7 +466,7 @@ class HttpPeer:
         except Exception as error:  # noqa: BLE001 - any bad response is a finding
             response.finish(f"{type(error).__name__}: {error}")
         finally:
-            response.finish("we closed the connection")
+            response.finish("the check closed the connection")
             writer.transport.abort()
 
     def more(self, response: Response, data: bytes, *, is_last: bool = False) -> None:
@@ -496,6 +496,6 @@ class HttpPeer:
         with contextlib.suppress(asyncio.CancelledError):
             await task
         # A task that was cancelled before its first step has not closed its transport.
-        response.finish("we closed the connection")
+        response.finish("the check closed the connection")
         if response.writer is not None:
             response.writer.transport.abort()

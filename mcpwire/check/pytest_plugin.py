@@ -109,7 +109,7 @@ class _CaseItem(pytest.Item):
         if bad:
             raise _BreachError("\n\n".join(map(_told, bad)))
         if all(each.verdict is Verdict.ABSENT for each in results):
-            pytest.skip(results[0].actual if results else "no revision has it")
+            pytest.skip(results[0].actual if results else "no revision has this case")
         for each in results:
             if each.verdict is not Verdict.PASS:
                 self.add_report_section("call", each.verdict.value, _told(each))

@@ -128,7 +128,7 @@ def _sarif_rule(result: Result) -> dict[str, Any]:
         "id": result.case,
         "shortDescription": {"text": result.title},
         "help": {
-            "text": result.source or "robustness, no sentence of the specification"
+            "text": result.source or "robustness, not a rule of the specification"
         },
         "properties": {"level": result.level.value, "family": result.family},
     }
@@ -140,7 +140,7 @@ def _sarif_result(result: Result, subject: str) -> dict[str, Any]:
     return {
         "ruleId": result.case,
         "level": _LEVELS[result.verdict],
-        "message": {"text": f"{text} ({cell}). Again: {result.again}"},
+        "message": {"text": f"{text} ({cell}). Repeat with: {result.again}"},
         "locations": [
             {
                 "logicalLocations": [
@@ -243,7 +243,7 @@ def to_text(report: Report, *, colour: bool = False) -> str:
         lines.append("")
     lines.append(_summary(report))
     lines += [_score_line(cell, each) for cell, each in report.scores().items()]
-    lines += [f"not spoken  {shown(note)}" for note in report.notes]
+    lines += [f"unsupported {shown(note)}" for note in report.notes]
     return "\n".join(lines) + "\n"
 
 

@@ -134,7 +134,7 @@ def select(options: Options, cases: Iterable[Case] = CASES) -> list[Case]:
     for word in (*options.only, *options.skip):
         if _as_level(word) not in known:
             raise ValueError(
-                f"no case fits {word!r}: it takes an id, a family, must, should or "
+                f"no case matches {word!r}: give an id, a family, must, should or "
                 "robust; see mcpwire check list"
             )
     chosen = []
@@ -256,7 +256,7 @@ class _Run:
                 return await self._survey()
         except TimeoutError:
             raise ConnectError(
-                f"the server did not say what it has within {bound:g} s"
+                f"the server did not list its features within {bound:g} s"
             ) from None
 
     async def _survey(self) -> list[_CellRun]:
@@ -337,7 +337,7 @@ class _Run:
             return f"{revision}: {self._spoken(found)}"
         except (ArithmeticError, AttributeError, LookupError, TypeError) as error:
             await subject.close()
-            return f"{revision}: what the server says cannot be read: {error!r}"
+            return f"{revision}: the server's answers cannot be read: {error!r}"
         except BaseException:
             await subject.close()
             raise
@@ -397,7 +397,7 @@ class _Run:
         else:
             spoken = [hello.result.get("protocolVersion")]
         if not isinstance(spoken, list) or revision.name not in spoken:
-            raise Broken(revision.name, f"it speaks {shown(spoken)}")
+            raise Broken(revision.name, f"it supports {shown(spoken)}")
         facts = subject.facts = Facts(revision, hello.result)
         facts.tokens = dict(self._options.tokens)
         for name in ("name", "version"):
@@ -518,7 +518,7 @@ class _Run:
             subject = await self._connect(run, case)
         except (Finding, ConnectError) as found:
             # One process that starts too slowly on a busy machine does not end the run.
-            why = f"no connection any more: {self._spoken(found)}"
+            why = f"the connection failed: {self._spoken(found)}"
             run.refused += 1
             if case.start is Start.SHARED or run.refused == _REFUSED:
                 run.gone = why
@@ -722,8 +722,8 @@ def _lacking(need: str) -> str:
     """Describe a missing feature and the option that may help; see `Case.needs`."""
     kind, _, name = need.partition(":")
     return {
-        "role": f"no tool for {name!r} that may be called (--map {name}=TOOL)",
-        "call": "no tool that may be called (--allow-calls GLOB allows more)",
+        "role": f"no callable tool for the role {name!r} (--map {name}=TOOL)",
+        "call": "no callable tool (--allow-calls GLOB allows more)",
         "token": f"no token {name!r} (--auth {name}=VARIABLE)",
         "extension": f"no extension {name!r}",
     }.get(kind, f"no {kind}")
@@ -775,7 +775,9 @@ async def run(
         if http.headers is not None and not isinstance(http.headers, Mapping):
             raise ValueError("headers must be a mapping here, got a function")
         if http.proxy is not None:
-            raise ValueError("a check connects to the server itself: it takes no proxy")
+            raise ValueError(
+                "a check connects to the server directly: it takes no proxy"
+            )
         options = attrs.evolve(
             options, headers={**(http.headers or {}), **options.headers}
         )

@@ -153,7 +153,7 @@ def _read(raw: bytes, stream: int, case: str) -> list[Message]:
     except JSONDecodeError as error:
         if not raw.strip():
             return []
-        return [Message(raw, None, f"no JSON: {error}", stream, case)]
+        return [Message(raw, None, f"invalid JSON: {error}", stream, case)]
     values = value if isinstance(value, list) and value else [value]
     return [Message(raw, each, "", stream, case) for each in values]
 
@@ -676,7 +676,7 @@ class Subject:
                     await self.stdio.write(data + b"\n")
             except TimeoutError:
                 raise NoAnswer(
-                    "the server reads its input", "it does not read any more"
+                    "the server reads its input", "it has stopped reading"
                 ) from None
             return None
         self.last_sent = self._with_fields("POST", headers, data)
@@ -793,12 +793,12 @@ class Subject:
             much = f"{MOST_LINES:,} lines"
             if self._lines <= MOST_LINES:
                 much = f"{MOST_OCTETS >> 20} MiB"
-            raise PeerDied("few messages", f"{much}, such as {shows}")
+            raise PeerDied("no flood of messages", f"{much}, such as {shows}")
         if self.stdio is not None and self.stdio.output_ended:
             await self.stdio.wait_exit(1.0)
             raise self.stdio.death()
         if self.stream is not None and self.stream.ended.is_set():
-            raise PeerDied("the stream goes on", "the server has ended it")
+            raise PeerDied("an open event stream", "the server closed it")
         self._came.clear()
         await self._came.wait()
 
@@ -833,9 +833,7 @@ class Subject:
                     after = len(self.received)
                     await self._wait()
         except TimeoutError:
-            raise NoAnswer(
-                f"{what} within {bound:g} s", "nothing of the kind"
-            ) from None
+            raise NoAnswer(f"{what} within {bound:g} s", "not received") from None
 
     async def provoke(
         self, data: Any, *, headers: Mapping[str, HeaderValue] | None = None
@@ -903,7 +901,7 @@ class Subject:
         try:
             await self.request(self.facts.barrier, id=id, timeout=timeout)
         except NoAnswer as found:
-            raise type(found)("the server goes on to answer", found.actual) from None
+            raise type(found)("an answer to the next request", found.actual) from None
         finally:
             self.last_sent = kept
 
@@ -959,7 +957,7 @@ class Subject:
             async with Patience(self.bound_s):
                 await response.has_head.wait()
         except TimeoutError:
-            raise NoAnswer(f"a response within {self.bound_s:g} s", "none") from None
+            raise NoAnswer(f"a response within {self.bound_s:g} s", "nothing") from None
         return response
 
     def _with_fields(
@@ -1099,7 +1097,7 @@ class Subject:
     def need_tool(self, role: str) -> dict[str, Any]:
         """Return the tool of a role, or raise `Absent`."""
         if role not in self.facts.roles:
-            raise Absent(f"tool for {role!r} that may be called")
+            raise Absent(f"callable tool for the role {role!r}")
         return self.facts.roles[role]
 
 

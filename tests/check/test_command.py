@@ -218,7 +218,7 @@ def test_each_failure_of_a_run_is_found_again_by_its_line(cli, mutated):
 @pytest.mark.parametrize(
     ("words", "code", "problem"),
     [
-        (["--only", "NOPE", "true"], 2, "no case fits 'NOPE'"),
+        (["--only", "NOPE", "true"], 2, "no case matches 'NOPE'"),
         (["--revision", "1999", "true"], 2, "--revision takes any of 2024-11-05"),
         (["--fail-on", "worse", "true"], 2, "--fail-on worse needs --baseline"),
         (["--baseline", "/nowhere", "true"], 2, "/nowhere"),
@@ -430,7 +430,7 @@ def test_the_item_of_a_case_that_fails_says_what_was_expected(
 def test_pytest_refuses_a_name_that_no_case_has(check_with_pytest):
     code, out = check_with_pytest("true", "NOPE")
     assert code == 4
-    assert "no case fits 'NOPE'" in out
+    assert "no case matches 'NOPE'" in out
 
 
 # --- the official suite ---------------------------------------------------------------

@@ -51,6 +51,7 @@ for line in sys.stdin:
         ("TR-STDIO-01.a", "2025-11-25", Verdict.ABSENT),
         # A tool with "ask" in its name need not ask: nothing is observed.
         ("LIFE-11.b", "2025-11-25", Verdict.ABSENT),
+        ("ELIC-02.b", "2025-11-25", Verdict.ABSENT),
         ("MRTR-06.a", "2026-07-28", Verdict.ABSENT),
     ],
 )
@@ -58,8 +59,4 @@ def test_the_verdict_of_a_correct_server(case, revision, verdict):
     options = Options(revisions=(revision,), only=(case,), answer_s=5.0)
     target = Stdio(sys.executable, ["-c", SERVER])
     (result,) = asyncio.run(run(target, options)).results
-    assert (result.verdict, result.expected, result.actual[:60]) == (
-        verdict,
-        "",
-        result.actual[:60],
-    )
+    assert (result.verdict, result.expected) == (verdict, ""), result.actual

@@ -68,7 +68,7 @@ async def start_slow(subject: Subject, seconds: float) -> SlowCall:
     response = await subject.send(subject.message("tools/call", params, id=id))
     await subject.barrier()
     if subject.answers_to(id):
-        subject.absent("tool that runs while other requests are answered")
+        subject.absent("slow tool that still runs when the next request is answered")
     return SlowCall(id, params, response)
 
 

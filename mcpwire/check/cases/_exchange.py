@@ -145,7 +145,7 @@ class Octets:
     def __str__(self) -> str:
         if self.text or not isinstance(self.data, bytes):
             return self.text
-        return f"the octets {shown(self.data)[:_SHOWN]}"
+        return f"the bytes {shown(self.data)[:_SHOWN]}"
 
 
 _VALUE: Final = {"_meta": {"com.example/value": "mcpwire"}}
@@ -258,7 +258,7 @@ class Silence:
         return not reaction.is_answered and not reaction.has_ended
 
     def __str__(self) -> str:
-        return "no answer; other requests are answered as before"
+        return "no answer and no crash"
 
 
 class Status:

@@ -189,11 +189,11 @@ def add_list_cases(family: Family, listed: Listed, ids: tuple[str, str, str]) ->
 
     @family.must(
         ids[0],
-        f"a server that has {word} declares the capability",
+        f"a server with {word} declares the capability",
         source=source,
         sends=f"{listed.method}, where the capability {word} is not declared",
         expects=f"an error, or no {word}",
-        why="clients do not ask a server for what it does not declare",
+        why="clients do not request what a server does not declare",
     )
     async def is_declared(subject: Subject) -> None:
         if subject.facts.declares(word):
@@ -212,7 +212,7 @@ def add_list_cases(family: Family, listed: Listed, ids: tuple[str, str, str]) ->
         needs=(word,),
         sends=listed.method,
         expects="a result",
-        why=f"the client shows no {listed.one} at all",
+        why=f"clients show no {word}",
     )
     async def is_listed(subject: Subject) -> None:
         answer = await subject.request(listed.method, {})
@@ -220,15 +220,15 @@ def add_list_cases(family: Family, listed: Listed, ids: tuple[str, str, str]) ->
 
     @family.must(
         ids[2],
-        f"the list of {word} does not differ from connection to connection",
+        f"the list of {word} is the same on every connection",
         source=source,
         revisions=MODERN,
         needs=(f"{listed.one}:",),
         start=Start.OWN,
         is_quick=False,
         sends=f"{listed.method}, page by page, on two connections",
-        expects=f"the {word} on both",
-        why="requests of one client may come over many connections",
+        expects=f"the same {word} on both",
+        why="one client may use several connections",
     )
     async def is_the_same(subject: Subject) -> None:
         await _check_one_list(subject, listed)
@@ -315,7 +315,7 @@ def results(subject: Subject) -> Iterator[tuple[str, Message, dict[str, Any]]]:
 def expect_base64(subject: Subject, value: object, answer: Answer) -> None:
     """Raise `Broken` unless a value is strict Base64."""
     problem = base64_problem(value)
-    subject.expect(problem is None, f"Base64: {problem}", answer)
+    subject.expect(problem is None, f"strict Base64 ({problem})", answer)
 
 
 def media_in(content: Any) -> Iterator[dict[str, Any]]:
@@ -326,7 +326,7 @@ def media_in(content: Any) -> Iterator[dict[str, Any]]:
 def base64_problem(value: object) -> str | None:
     """Return why a value is not strict Base64; ``None``: it is."""
     if not isinstance(value, str):
-        return "it is no text"
+        return "it is not a string"
     try:
         base64.b64decode(value, validate=True)
     except (binascii.Error, ValueError) as error:

@@ -159,7 +159,7 @@ async def hearing(subject: Subject) -> AsyncIterator[None]:
         headers = {"Accept": "text/event-stream"}
         stream = await subject.exchange("GET", headers, complete=False)
         if not stream.is_stream:
-            subject.absent("stream for what the server tells by itself")
+            subject.absent("GET stream for notifications of the server")
         try:
             yield
         finally:
@@ -172,6 +172,6 @@ async def change(subject: Subject) -> None:
         params = call_of(subject.need_tool("change"))
         answer = await subject.request("tools/call", params)
     except NoAnswer:
-        subject.absent("tool for the role 'change' that answers")
+        subject.absent("`change` tool that answers")
     if answer.result is None:
-        subject.absent("tool for the role 'change' that succeeds")
+        subject.absent("`change` tool that succeeds")

@@ -101,12 +101,12 @@ def _expect_401(subject: Subject, response: Response) -> None:
 
 @case.must(
     "AUTH-13.a",
-    "a request without a token is answered with 401, and begins nothing",
+    "a request without a token is answered with 401, without a session id",
     source=_ERRORS,
     rules=("AUTH-14",),
     sends="the first request of a client, without Authorization",
     expects="the status 401, and no Mcp-Session-Id",
-    why="clients do not learn that they have to log in",
+    why="clients do not learn that they must log in",
 )
 async def no_token(subject: Subject) -> None:
     response = await _need_protection(subject)
@@ -130,14 +130,14 @@ for letter, method in (("b", "GET"), ("c", "DELETE")):
         rules=("FLOW-20",),
         revisions=SESSIONS,
         sends=f"a {method} within the session, without Authorization",
-        expects="the status 401 (405 where it is not served)",
-        why="the id of a session is enough to read or end it",
+        expects="the status 401 (405 if it is not supported)",
+        why="the session id alone is enough to read or end the session",
     )(no_token_otherwise)
 
 
 for letter, text, value in (
     ("a", "no token", None),
-    ("b", "a token that nobody gave out", f"Bearer {_GARBAGE}"),
+    ("b", "an unknown token", f"Bearer {_GARBAGE}"),
 ):
 
     async def in_session(subject: Subject, value: HeaderValue = value) -> None:
@@ -150,20 +150,20 @@ for letter, text, value in (
         f"a later request with {text} is answered with 401",
         source=f"{_PAGE}#token-requirements",
         rules=("LHTTP-33", "FLOW-20"),
-        sends=f"a request after others with a good token, with {text}",
+        sends=f"a request with {text}, after others with a good token",
         expects="the status 401",
-        why="the id of a session is enough to use it",
+        why="the session id alone is enough to use the session",
     )(in_session)
 
 
 @case.must(
     "AUTH-06.a",
-    "the challenge says where the metadata of the resource is",
+    "the challenge has the URL of the resource metadata",
     source=_LOCATION,
     revisions=("2025-06-18",),
     sends="a request without Authorization",
     expects="WWW-Authenticate: Bearer with resource_metadata",
-    why="clients do not find where to log in",
+    why="clients cannot find the authorization server",
 )
 async def says_where(subject: Subject) -> None:
     response = await _need_protection(subject)
@@ -173,12 +173,12 @@ async def says_where(subject: Subject) -> None:
 
 @case.should(
     "FLOW-11.a",
-    "the challenge says which scopes are needed",
+    "the challenge names the required scopes",
     source=f"{_PAGE}#scope-selection-strategy",
     revisions=_NEWER,
     sends="a request without Authorization",
     expects="WWW-Authenticate: Bearer with scope",
-    why="clients ask their users for everything",
+    why="clients request all scopes from their users",
 )
 async def says_scope(subject: Subject) -> None:
     response = await _need_protection(subject)
@@ -233,10 +233,10 @@ def _claiming(subject: Subject) -> str:
 
 
 for id, text, make in (
-    ("FLOW-22.a", "that nobody gave out", lambda _: _GARBAGE),
-    ("FLOW-22.b", "with an altered signature", _altered),
-    ("FLOW-22.c", "with other claims than were signed", _claiming),
-    ("FLOW-22.d", "with alg none and no signature", _unsigned),
+    ("FLOW-22.a", "an unknown token", lambda _: _GARBAGE),
+    ("FLOW-22.b", "a token with an altered signature", _altered),
+    ("FLOW-22.c", "a token with altered claims", _claiming),
+    ("FLOW-22.d", "a token with alg none and no signature", _unsigned),
 ):
 
     async def invalid(subject: Subject, make: Any = make) -> None:
@@ -246,18 +246,18 @@ for id, text, make in (
 
     case.must(
         id,
-        f"a token {text} is answered with 401",
+        f"{text} is answered with 401",
         source=_HANDLING,
-        sends=f"a request with a token {text}",
+        sends=f"a request with {text}",
         expects="the status 401",
-        why="tokens can be forged" if id != "FLOW-22.a" else "any token opens the door",
+        why="tokens can be forged" if id != "FLOW-22.a" else "any token is accepted",
     )(invalid)
 
 
 for id, kind, text, revisions, statuses in (
-    ("FLOW-22.e", "expired", "that is over", STREAMABLE, (401,)),
-    ("FLOW-22.f", "issuer", "of another issuer", STREAMABLE, (401,)),
-    ("FLOW-23.a", "audience", "for another server", _RESOURCE, (401, 403)),
+    ("FLOW-22.e", "expired", "an expired token", STREAMABLE, (401,)),
+    ("FLOW-22.f", "issuer", "a token of another issuer", STREAMABLE, (401,)),
+    ("FLOW-23.a", "audience", "a token for another server", _RESOURCE, (401, 403)),
 ):
 
     async def refused(
@@ -269,39 +269,39 @@ for id, kind, text, revisions, statuses in (
 
     case.must(
         id,
-        f"a token {text} is refused",
+        f"{text} is refused",
         source=_HANDLING,
         rules=("SEC-03",) if kind == "audience" else (),
         revisions=revisions,
         needs=(*_NEEDS, f"token:{kind}"),
-        sends=f"a request with a token {text}",
+        sends=f"a request with {text}",
         expects=f"the status {' or '.join(map(str, statuses))}",
-        why="stolen tokens of other places, or of long ago, open this server",
+        why="stolen tokens that are old or for other servers give access",
     )(refused)
 
 
 @case.must(
     "FLOW-31.a",
-    "a refused token brings a challenge",
+    "the response to a refused token has a challenge",
     source=_HANDLING,
     rules=("AUTH-14",),
-    sends="a request with a token that nobody gave out",
+    sends="a request with an unknown token",
     expects="WWW-Authenticate with the scheme Bearer",
-    why="clients do not learn that they have to log in again",
+    why="clients do not learn that they must log in again",
 )
 async def challenge(subject: Subject) -> None:
     await _need_protection(subject)
     response = await _post(subject, f"Bearer {_GARBAGE}")
     if response.status != 401:
-        subject.absent("status 401 for a token that nobody gave out")
+        subject.absent("status 401 for an unknown token")
     has_it = _challenge(response) is not None
     subject.expect(has_it, "WWW-Authenticate: Bearer", _told(response))
 
 
 @case.robust(
     "G01.a",
-    "the challenge for a refused token says invalid_token",
-    sends="a request with a token that nobody gave out",
+    "the challenge for a refused token has the error invalid_token",
+    sends="a request with an unknown token",
     expects='error="invalid_token" in WWW-Authenticate',
     why="clients cannot tell whether to refresh the token",
 )
@@ -327,13 +327,13 @@ for id, add, source, revisions in (
 
     add(
         id,
-        "a token without a needed scope is answered with 403",
+        "a token without a required scope is answered with 403",
         source=source,
         revisions=revisions,
         needs=(*_NEEDS, "token:scope"),
         sends="a request with a token that lacks a scope",
         expects="the status 403",
-        why="clients throw a good token away, or do not ask for more",
+        why="clients discard a valid token, or do not request the scope",
     )(forbidden)
 
 
@@ -348,20 +348,20 @@ for letter, member, expected in (
     ) -> None:
         response = await _post(subject, _bearer(subject, "scope"))
         if response.status != 403:
-            subject.absent("status 403 for a scope")
+            subject.absent("status 403 for a missing scope")
         got = (_challenge(response) or {}).get(member)
         is_fine = got == expected if expected else bool(got)
         subject.expect(is_fine, f"{member} {expected}".strip(), _told(response))
 
     case.should(
         f"FLOW-14.{letter}",
-        f"the challenge for a missing scope has {member}",
+        f"the challenge for a missing scope has the parameter {member}",
         source=_SCOPES,
         revisions=_NEWER,
         needs=(*_NEEDS, "token:scope"),
         sends="a request with a token that lacks a scope",
         expects=f"{member} in WWW-Authenticate{f', {expected}' if expected else ''}",
-        why="clients do not learn what to ask their users for",
+        why="clients do not learn which scope to request",
     )(insufficient)
 
 
@@ -410,23 +410,23 @@ async def _metadata(subject: Subject) -> dict[str, Any]:
     for place in _places(subject, response):
         if (found := await _document(subject, place)) is not None:
             return found
-    raise Absent("metadata of the resource at the server's own origin")
+    raise Absent("resource metadata at the server's own origin")
 
 
 @metadata.must(
     "AUTH-05.a",
-    "clients find the metadata of the resource",
+    "the resource metadata can be found",
     source=f"{_PAGE}#protected-resource-metadata-discovery-requirements",
     rules=("AUTH-03",),
-    sends="a request without a token, and GETs of the places where the metadata may be",
-    expects="a JSON object where the challenge says, or at a well-known URI",
-    why="clients do not find where to log in",
+    sends="a request without a token, and GETs of the possible metadata URLs",
+    expects="a JSON object at the URL in the challenge, or at a well-known URI",
+    why="clients cannot find the authorization server",
 )
 async def finds_metadata(subject: Subject) -> None:
     response = await _need_protection(subject)
     named = (_challenge(response) or {}).get("resource_metadata")
     if named and _target_of(subject, named) is None:
-        subject.absent("metadata at the server's own origin")
+        subject.absent("resource metadata at the server's own origin")
     places = _places(subject, response)
     found = [place for place in places if await _document(subject, place) is not None]
     subject.expect(found, "a JSON object", f"none at {', '.join(places)}")
@@ -437,11 +437,11 @@ async def finds_metadata(subject: Subject) -> None:
 
 @metadata.must(
     "AUTH-03.a",
-    "the metadata of the resource names an authorization server",
+    "the resource metadata names an authorization server",
     source=_LOCATION,
     sends="a GET of the metadata",
     expects="authorization_servers with at least one URL",
-    why="clients do not find where to log in",
+    why="clients cannot find the authorization server",
 )
 async def names_issuer(subject: Subject) -> None:
     found = (await _metadata(subject)).get("authorization_servers")
@@ -452,11 +452,11 @@ async def names_issuer(subject: Subject) -> None:
 
 @metadata.must(
     "AUTH-03.b",
-    "the metadata of the resource names the resource",
+    "the resource metadata names the resource",
     source=_LOCATION,
     sends="a GET of the metadata",
     expects="resource, an absolute URL without a fragment (RFC 9728, section 2)",
-    why="clients refuse the metadata, or get tokens for another server",
+    why="clients reject the metadata, or get tokens for another server",
 )
 async def names_resource(subject: Subject) -> None:
     found = (await _metadata(subject)).get("resource")
@@ -468,10 +468,10 @@ async def names_resource(subject: Subject) -> None:
 
 @metadata.robust(
     "G01.b",
-    "the resource of the metadata is the URL that clients use",
+    "the resource in the metadata is the URL of the server",
     sends="a GET of the metadata",
-    expects="the URL of the server, or one above it, as resource",
-    why="clients must refuse metadata of another resource (RFC 9728, section 3.3)",
+    expects="the URL of the server, or a parent of it, as resource",
+    why="clients must reject metadata of another resource (RFC 9728, section 3.3)",
 )
 async def same_resource(subject: Subject) -> None:
     found = str((await _metadata(subject)).get("resource"))
@@ -486,10 +486,10 @@ async def same_resource(subject: Subject) -> None:
 
 @metadata.robust(
     "G01.c",
-    "the metadata of the resource is at a well-known URI",
+    "the resource metadata is at a well-known URI",
     sends="GETs of the well-known URIs, with the path of the server and at the root",
     expects="a JSON object at one of them",
-    why="clients that do not read the challenge do not find it",
+    why="clients that do not read the challenge cannot find it",
 )
 async def well_known(subject: Subject) -> None:
     await _metadata(subject)
@@ -503,7 +503,7 @@ async def well_known(subject: Subject) -> None:
     "G01.e",
     "the authorization servers have https URLs",
     sends="a GET of the metadata",
-    expects="https for each authorization server that is not on this machine",
+    expects="https for each authorization server that is not at a loopback address",
     why="clients refuse to log in there",
 )
 async def secure_issuers(subject: Subject) -> None:
@@ -516,12 +516,12 @@ async def secure_issuers(subject: Subject) -> None:
 
 @case.should(
     "FLOW-26.a",
-    "neither metadata nor challenge ask for offline_access",
+    "metadata and challenge do not list offline_access",
     source=f"{_PAGE}#refresh-tokens",
     revisions=MODERN,
     sends="a request without a token, and a GET of the metadata",
     expects="no offline_access in scope and scopes_supported",
-    why="users are asked for more than the server needs",
+    why="clients request more from users than the server needs",
 )
 async def no_offline_access(subject: Subject) -> None:
     response = await _need_protection(subject)
@@ -536,7 +536,7 @@ async def no_offline_access(subject: Subject) -> None:
 
 @case.robust(
     "G01.f",
-    "a token in the query opens nothing",
+    "a token in the query is refused",
     sends="a request with access_token=... in the query, without Authorization",
     expects="the status 400 or 401",
     why="tokens end up in the logs of proxies and browsers",
@@ -565,7 +565,7 @@ for letter, text, value_of in (
 
     case.robust(
         f"G01.{letter}",
-        f"{text} in Authorization is refused",
+        f"Authorization with {text} is refused",
         sends=f"a request with {text}",
         expects="a status from 400 to 499",
         why="a proxy and the server see different users, or the server fails",
@@ -574,15 +574,15 @@ for letter, text, value_of in (
 
 @case.robust(
     "G01.k",
-    "the scheme Bearer counts in any case",
+    "the scheme Bearer is case-insensitive",
     sends="a request with Authorization: bearer and the good token",
-    expects="an answer as with Bearer",
+    expects="a status below 300",
     why="HTTP libraries write the scheme in lower case",
 )
 async def lower_case(subject: Subject) -> None:
     await _need_protection(subject)
     response = await _post(subject, f"bearer {subject.facts.tokens['good']}")
-    subject.expect(response.status < 300, "an answer", _told(response))
+    subject.expect(response.status < 300, "a status below 300", _told(response))
 
 
 # --- users ----------------------------------------------------------------------------
@@ -590,13 +590,13 @@ async def lower_case(subject: Subject) -> None:
 
 @case.robust(
     "D05.a",
-    "a session belongs to the user that began it",
+    "a session belongs to the user that started it",
     rules=("LHTTP-33",),
     revisions=SESSIONS,
     needs=(*_NEEDS, "token:other"),
-    sends="a request within the session, with the token of another user",
+    sends="a request in the session, with the token of another user",
     expects="a status from 400 to 499",
-    why="another user takes the session over with its id",
+    why="another user can take over the session with its id",
 )
 async def session_of_another(subject: Subject) -> None:
     if subject.session_id is None:
@@ -607,8 +607,8 @@ async def session_of_another(subject: Subject) -> None:
 
 @case.robust(
     "G13.a",
-    "no token comes back in an answer",
-    sends="requests with a good token, and with one that is refused",
+    "responses do not contain tokens",
+    sends="requests with a good token, and with a refused one",
     expects="neither token in the head or body of a response",
     why="tokens end up in logs and on screens",
 )

@@ -52,25 +52,25 @@ for _letter, (_method, _needs) in zip("abcdef", _METHODS, strict=True):
         if ttl is None:
             subject.absent("ttlMs")
         is_count = isinstance(ttl, int) and not isinstance(ttl, bool) and ttl >= 0
-        subject.expect(is_count, "ttlMs as an integer from 0 on", answer)
+        subject.expect(is_count, "ttlMs as an integer of 0 or more", answer)
 
     case.must(
         f"CACHE-01.{_letter}",
-        f"results of {_method} say how long and by whom they may be kept",
+        f"results of {_method} have caching hints",
         source="server/utilities/caching#cacheable-results",
         needs=_needs,
         sends=_method,
         expects="ttlMs, and cacheScope public or private",
-        why="clients do not know whether the result may be kept or shared",
+        why="clients do not know whether the result may be cached or shared",
     )(hinted)
     case.must(
         f"CACHE-03.{_letter}",
-        f"ttlMs of {_method} is not below 0",
+        f"ttlMs of {_method} is not negative",
         source="server/utilities/caching#time-to-live-ttl-field",
         needs=_needs,
         sends=_method,
-        expects="ttlMs as an integer from 0 on",
-        why="caches compute a moment in the past, or fail",
+        expects="ttlMs as an integer of 0 or more",
+        why="caches compute an expiry in the past, or fail",
     )(lasting)
 
 

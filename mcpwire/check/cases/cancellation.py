@@ -34,7 +34,7 @@ exchange(
         Notification(CANCELLED, {"requestId": "mcpwire-never"}),
     ),
     expect=IGNORED,
-    why="a cancellation that comes late ends the connection",
+    why="a late cancellation breaks the connection",
 )
 
 exchange(
@@ -50,18 +50,18 @@ exchange(
         Notification(CANCELLED, {"requestId": [1]}),
     ),
     expect=IGNORED,
-    why="one faulty notification ends the work of all other calls",
+    why="one invalid notification aborts all other calls",
 )
 
 
 @FAMILY.should(
     "CAN-06.c",
-    "a cancellation of a request that is answered is ignored",
+    "a cancellation after the answer is ignored",
     source="basic/utilities/cancellation#timing-considerations",
     rules=("CAN-08",),
-    sends="a request, and after its answer its cancellation",
-    expects="nothing more for that request, and an answer to the next",
-    why="the two cross each other on their way, now and then",
+    sends="a request, and its cancellation after the answer",
+    expects="no second answer, and an answer to the next request",
+    why="answers and cancellations may cross on the way",
 )
 async def late_cancellation(subject: Subject) -> None:
     id = subject.next_id()
@@ -73,8 +73,8 @@ async def late_cancellation(subject: Subject) -> None:
 
 over = case.where(
     sends="a call of half a second, its cancellation, then the same call again",
-    expects="an answer to the second call alone",
-    why="the client has forgotten the request, and takes the answer for an error",
+    expects="an answer to the second call only",
+    why="the client has dropped the request, and treats the answer as an error",
 )
 
 
@@ -114,10 +114,10 @@ async def cancelled_call(subject: Subject) -> None:
 
 @case.robust(
     "CAN-06.d",
-    "a cancellation with an id of another type cancels nothing",
+    "a cancellation with an id of another JSON type is ignored",
     rules=("CAN-06", "RPC-03"),
     is_quick=False,
-    sends="a call with a number as its id, and the cancellation of that number as text",
+    sends="a call with a number as its id, and a cancellation with it as a string",
     expects="an answer to the call",
     why="the cancellation of one call ends another",
 )
@@ -132,11 +132,11 @@ async def other_type(subject: Subject) -> None:
 
 @case.robust(
     "A15.a",
-    "a cancellation takes no other call along",
+    "a cancellation does not affect other calls",
     rules=("CAN-05",),
     transports=("stdio",),
     is_quick=False,
-    sends="twelve calls at once, and the cancellation of each second one",
+    sends="twelve concurrent calls, and the cancellation of every second one",
     expects="one answer to each of the other six",
     why="one cancelled call ends the calls of others",
 )

@@ -40,13 +40,13 @@ for _id, _listed in (("TOOL-05", TOOLS), ("RES-03", RESOURCES), ("PROMPT-03", PR
 
     FAMILY.should(
         f"{_id}.a",
-        f"a change of {_listed.method} is told to clients that listen",
+        f"clients are notified of a change of {_listed.method}",
         source=f"server/{_listed.capability}#list-changed-notification",
         rules=("SUB-15",),
         needs=(f"{_listed.capability}.listChanged", "role:change"),
-        sends="a call of the tool for the role change, while the client listens",
-        expects=f"{CHANGED.format(_listed.capability)}, if it changed",
-        why="clients show what is gone, and not what came",
+        sends="a call of the `change` tool, while the client listens",
+        expects=f"{CHANGED.format(_listed.capability)}, if the list changed",
+        why="clients show an outdated list",
     )(told)
 
 
@@ -62,18 +62,18 @@ async def _quiet_change(subject: Subject, when: str) -> None:
     await subject.barrier()
     await subject.barrier()
     told = _updates(subject, mark)
-    subject.expect_none(told, f"nothing of resources {when} a subscription")
+    subject.expect_none(told, f"no resource update {when} a subscription")
 
 
 @FAMILY.robust(
     "F06.d",
-    "updates of resources come while a client subscribes, and at no other time",
+    "resource updates are sent only during a subscription",
     rules=("RES-13",),
     revisions=LEGACY,
     needs=("resources.subscribe", "resource:", "role:change"),
-    sends="calls of the tool for the role change before, in and after a subscription",
-    expects="notifications/resources/updated in the subscription only",
-    why="clients read resources again that nobody looks at",
+    sends="calls of the `change` tool before, during and after a subscription",
+    expects="notifications/resources/updated during the subscription only",
+    why="clients read resources again without need",
 )
 async def updates(subject: Subject) -> None:
     uris = [str(each.get("uri")) for each in subject.facts.resources[:_WATCHED]]
@@ -107,17 +107,17 @@ LISTS_CHANGED: Final = {
 
 @FAMILY.must(
     "LIFE-11.d",
-    "changes of lists are told by servers that declare listChanged",
+    "list_changed is sent only if listChanged is declared",
     source="basic/lifecycle#operation",
     revisions=since("2025-06-18", "2025-11-25"),
     start=Start.LAST,
-    sends="nothing by itself: it looks at all messages of the connection",
+    sends="nothing; checks all messages of the connection",
     expects="no list_changed of a list without the capability listChanged",
-    why="the client has no handler for what was not agreed",
+    why="the client has no handler for undeclared notifications",
 )
 async def declared(subject: Subject) -> None:
     for each in subject.received:
         if (capability := LISTS_CHANGED.get(str(each.method))) is not None:
             declares = subject.facts.declares(capability)
-            subject.expect(declares, "none without listChanged", each.raw)
-    subject.need_judged("notification that a list changed")
+            subject.expect(declares, "no list_changed without listChanged", each.raw)
+    subject.need_judged("list_changed notification")

@@ -61,18 +61,18 @@ async def _completed(
 
 @FAMILY.must(
     "COMP-01.a",
-    "a server that completes declares the capability",
+    "a server with completions declares the capability",
     source="server/utilities/completion#capabilities",
     revisions=since("2025-03-26"),
     sends="completion/complete, where the capability completions is not declared",
     expects="an error, or no values",
-    why="clients do not ask a server for what it does not declare",
+    why="clients do not request what a server does not declare",
 )
 async def completions_are_declared(subject: Subject) -> None:
     if subject.facts.declares("completions"):
         async for _ in _completed(subject):
             return
-        subject.absent("argument that is completed")
+        subject.absent("argument with completions")
     async for answer, found in _completed(subject):
         values = found.get("values")
         subject.expect(not values, "no values without the capability", answer)
@@ -80,7 +80,7 @@ async def completions_are_declared(subject: Subject) -> None:
 
 @FAMILY.should(
     "COMP-03.a",
-    "a server that does not complete answers with -32601",
+    "a server without completions answers with -32601",
     source="server/utilities/completion#error-handling",
     revisions=since("2025-03-26"),
     sends="completion/complete, where the capability completions is not declared",
@@ -101,7 +101,7 @@ exchange(
     source="server/utilities/completion#error-handling",
     send=Request("completion/complete", _UNKNOWN),
     expect=Error(-32602),
-    why="a prompt that is gone looks like one without choices",
+    why="a missing prompt looks like one without completions",
 )
 
 exchange(
@@ -116,13 +116,13 @@ exchange(
         },
     ),
     expect=Error(-32602, -32002),
-    why="a template that is gone looks like one without choices",
+    why="a missing template looks like one without completions",
 )
 
 exchange(
     case.robust,
     "F08.b",
-    "completion for what is no reference is answered with -32602",
+    "completion for an invalid reference is answered with -32602",
     send=(
         Request("completion/complete", {"argument": {"name": "a", "value": ""}}),
         Request(
@@ -131,7 +131,7 @@ exchange(
         ),
     ),
     expect=Error(-32602, -32600),
-    why="the fault of the request looks like one of the server",
+    why="an invalid request looks like a server failure",
 )
 
 
@@ -139,24 +139,24 @@ exchange(
     "COMP-02.a",
     "a completion has at most 100 values",
     source="server/utilities/completion#completion-results",
-    sends="completion/complete for the first arguments, with nothing typed",
+    sends="completion/complete for the first arguments, with an empty value",
     expects="at most 100 values each",
-    why="clients cut the list, or refuse it",
+    why="clients truncate the list, or reject it",
 )
 async def at_most_100(subject: Subject) -> None:
     async for answer, found in _completed(subject):
         values = found.get("values")
         fits = isinstance(values, list) and len(values) <= LARGEST
         subject.expect(fits, "at most 100 values", answer)
-    subject.need_judged("argument that is completed")
+    subject.need_judged("argument with completions")
 
 
 @case.robust(
     "F08.c",
-    "the total of a completion fits its values",
+    "total and hasMore of a completion fit its values",
     rules=("COMP-02",),
-    sends="completion/complete for the first arguments, with nothing typed",
-    expects="a total of no less than the values; more of them where hasMore is set",
+    sends="completion/complete for the first arguments, with an empty value",
+    expects="a total of at least the number of values, which agrees with hasMore",
     why="clients show a wrong count, or do not offer the rest",
 )
 async def total_fits(subject: Subject) -> None:
@@ -164,26 +164,26 @@ async def total_fits(subject: Subject) -> None:
         total, values = found.get("total"), found.get("values")
         if not isinstance(total, int) or not isinstance(values, list):
             continue
-        subject.expect(total >= len(values), "a total that counts the values", answer)
+        subject.expect(total >= len(values), "a total that counts all values", answer)
         contradicts = found.get("hasMore") is (total == len(values))
-        subject.expect(not contradicts, "hasMore and total that agree", answer)
+        subject.expect(not contradicts, "total and hasMore that agree", answer)
     subject.need_judged("completion with a total")
 
 
 @case.robust(
     "F08.d",
-    "the other arguments may come with a completion",
+    "a completion request may have the other arguments as context",
     rules=("COMP-05",),
     revisions=since("2025-06-18"),
     sends="completion/complete with context.arguments",
     expects="a completion, as without them",
-    why="completions of newer clients fail",
+    why="completion requests of newer clients fail",
 )
 async def with_context(subject: Subject) -> None:
     async for _ in _completed(subject):
         break
     else:
-        subject.absent("argument that is completed")
+        subject.absent("argument with completions")
     context = {"arguments": {"mcpwire": "check"}}
     async for _ in _completed(subject, context=context):
         return
@@ -192,10 +192,10 @@ async def with_context(subject: Subject) -> None:
 
 @case.robust(
     "F08.e",
-    "an argument that is not there has no values",
-    sends="completion/complete for an argument that is not there",
+    "an unknown argument has no completions",
+    sends="completion/complete for an unknown argument",
     expects="an error -32602, or no values",
-    why="values of another argument are offered",
+    why="clients offer values of another argument",
 )
 async def no_such_argument(subject: Subject) -> None:
     for ref, _ in _completable(subject):

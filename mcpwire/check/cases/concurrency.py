@@ -60,12 +60,12 @@ for id, count, is_hostile in (("D15.a", 100, False), ("D15.b", 1_000, True)):
 
     case.robust(
         id,
-        f"{count:,} calls at once each get their own answer",
+        f"each of {count:,} concurrent calls gets its own answer",
         needs=("role:echo",),
         is_hostile=is_hostile,
         is_quick=count < 1_000,
         bound_s=60.0,
-        sends=f"{count:,} calls at once, each with its own text",
+        sends=f"{count:,} concurrent calls, each with its own text",
         expects="the same text in each answer",
         why="under load, callers get the answers of others",
     )(many)
@@ -76,7 +76,7 @@ for id, count, is_hostile in (("D15.a", 100, False), ("D15.b", 1_000, True)):
     "equal ids in two sessions are kept apart",
     is_quick=False,
     needs=("role:echo",),
-    sends="ten calls in each of two sessions at once, with the same ids",
+    sends="ten concurrent calls in each of two sessions, with the same ids",
     expects="the text of its own session in each answer",
     why="one user gets the answers of another",
 )
@@ -97,8 +97,8 @@ async def equal_ids(subject: Subject) -> None:
     "equal progress tokens in two sessions are kept apart",
     is_quick=False,
     needs=("role:notify",),
-    sends="a call in each of two sessions at once, with the same id and token",
-    expects="as many reports in each as one call alone brings",
+    sends="concurrent calls in two sessions, with the same id and token",
+    expects="as many progress notifications in each as for one call alone",
     why="one user sees the progress of another",
 )
 async def equal_tokens(subject: Subject) -> None:
@@ -109,27 +109,27 @@ async def equal_tokens(subject: Subject) -> None:
         try:
             answer = await its.request("tools/call", params, id=id)
         except NoAnswer as late:
-            raise Absent(f"tool that is done in time: {late.expected}") from None
+            raise Absent(f"tool that ends in time: {late.expected}") from None
         response = answer.response
         found = messages_on(its, response) if response is not None else []
         return sum(each.method == "notifications/progress" for each in found)
 
     alone = await reports(await subject.another(), 1)
     if not alone:
-        subject.absent("report of progress on the response to a call")
+        subject.absent("progress notification on the response to a call")
     both = [await subject.another(), await subject.another()]
     got = await asyncio.gather(*(reports(its, 1) for its in both))
-    subject.expect(got == [alone, alone], f"{alone} reports in each", f"{got}")
+    subject.expect(got == [alone, alone], f"{alone} notifications in each", f"{got}")
 
 
 @case.robust(
     "D15.e",
-    "a call that takes long keeps no other waiting",
+    "a slow call does not block others",
     needs=("role:slow",),
     is_quick=False,
-    sends="a call that takes a while, and two requests behind it",
-    expects="their answers before that to the call",
-    why="one slow call stops the server for all",
+    sends="a slow call, and two requests after it",
+    expects="their answers before the answer to the call",
+    why="one slow call blocks the server for all",
 )
 async def slow_and_quick(subject: Subject) -> None:
     params = lasting(subject.need_tool("slow"), _LASTING_S)
@@ -137,9 +137,9 @@ async def slow_and_quick(subject: Subject) -> None:
     try:
         await subject.request("tools/call", params)
     except NoAnswer as found:
-        raise Absent(f"tool that is done in time: {found.expected}") from None
+        raise Absent(f"tool that ends in time: {found.expected}") from None
     if monotonic() - began < _NOTICEABLE_S:
-        subject.absent("tool that takes a while")
+        subject.absent("slow tool")
     id = subject.next_id()
     response = await subject.send(subject.message("tools/call", params, id=id))
     for _ in range(2):  # the server may read the first before the call
@@ -148,15 +148,15 @@ async def slow_and_quick(subject: Subject) -> None:
         )
     is_first = not subject.answers_to(id)
     await subject.answer(id, response, timeout=subject.bound_s + _LASTING_S)
-    subject.expect(is_first, "the quick answer first", "it came behind the slow one")
+    subject.expect(is_first, "the other answers first", "the answer to the call first")
 
 
 @case.robust(
     "D15.f",
-    "50 idle connections keep nobody waiting",
+    "50 idle connections do not block requests",
     sends="50 connections without a request, and a request",
     expects="an answer",
-    why="clients that keep connections stop the server for all",
+    why="clients with idle connections block the server for all",
 )
 async def idle_connections(subject: Subject) -> None:
     http = subject.need_http()
@@ -166,11 +166,11 @@ async def idle_connections(subject: Subject) -> None:
 
 @flood.robust(
     "D15.g",
-    "200 sessions that are left do not stop the server",
+    "200 abandoned sessions do not stop the server",
     revisions=SESSIONS,
-    sends="initialize, 200 times, and nothing more in those sessions",
+    sends="initialize 200 times, without further requests",
     expects="an answer in the first session and in a new one",
-    why="clients that crash use the server up",
+    why="crashed clients exhaust the server",
 )
 async def left_sessions(subject: Subject) -> None:
     for _ in range(200):
@@ -185,9 +185,9 @@ async def left_sessions(subject: Subject) -> None:
     "D15.h",
     "200 abandoned calls do not stop the server",
     needs=("role:slow",),
-    sends="200 calls that take a while, each connection closed meanwhile",
+    sends="200 slow calls, each connection closed during the call",
     expects="an answer to the next request",
-    why="clients that crash use the server up",
+    why="crashed clients exhaust the server",
 )
 async def left_calls(subject: Subject) -> None:
     http = subject.need_http()

@@ -37,7 +37,7 @@ case = FAMILY.where(revisions=MODERN)
 first = case.where(start=Start.RAW, bound_s=40.0)
 last = case.where(
     start=Start.LAST,
-    sends="nothing by itself: it looks at all messages of the connection",
+    sends="nothing; checks all messages of the connection",
 )
 
 
@@ -52,7 +52,7 @@ def _speaks(result: dict[str, Any]) -> bool:
 exchange(
     case.must,
     "VER-04.a",
-    "`server/discover` lists the versions and capabilities",
+    "`server/discover` returns versions and capabilities",
     source="server/discover",
     rules=("VER-05",),
     send=Request("server/discover"),
@@ -60,13 +60,13 @@ exchange(
         lambda result: _speaks(result) and isinstance(result.get("capabilities"), dict),
         "`supportedVersions` with 2026-07-28, and `capabilities`",
     ),
-    why="clients cannot find out what the server is",
+    why="clients cannot find out what the server supports",
 )
 
 exchange(
     case.must,
     "VER-05.a",
-    "the result of `server/discover` says how long it holds, and for whom",
+    "the result of `server/discover` has caching hints",
     source="schema#DiscoverResult",
     send=Request("server/discover"),
     expect=Result(
@@ -78,7 +78,7 @@ exchange(
         ),
         "`resultType` complete, `ttlMs` of 0 or more, `cacheScope` public or private",
     ),
-    why="clients ask again and again, or share what is private",
+    why="clients repeat the request needlessly, or share a private result",
 )
 
 
@@ -86,16 +86,16 @@ exchange(
     "EXT-01.a",
     "the name of each extension has a prefix",
     source="basic/versioning#extension-negotiation",
-    sends="nothing more: it looks at the declared capabilities",
+    sends="nothing; checks the declared capabilities",
     expects="names such as `com.example/name`",
-    why="two extensions of one name cannot be told apart",
+    why="extensions of the same name cannot be told apart",
 )
 async def extensions_have_prefixes(subject: Subject) -> None:
     extensions = subject.facts.capabilities.get("extensions")
     if not isinstance(extensions, dict) or not extensions:
         subject.absent("extensions")
     wrong = [name for name in extensions if not PREFIXED.fullmatch(name)]
-    subject.expect(not wrong, "a prefix and a slash", wrong)
+    subject.expect(not wrong, "names with a prefix and a slash", wrong)
 
 
 # --- versions -------------------------------------------------------------------------
@@ -117,7 +117,7 @@ def _with_meta(**changed: Any) -> Callable[[dict[str, Any]], None]:
 def _of_version(version: str, method: str = "server/discover") -> Changed:
     return Changed(
         _with_meta(protocolVersion=version),
-        f"a request {method} of the version {version}",
+        f"{method} with the version {version}",
         method=method,
         headers={"MCP-Protocol-Version": version},
     )
@@ -132,7 +132,7 @@ def names_versions(data: Any) -> bool:
 exchange(
     case.must,
     "VER-02.a",
-    "an unknown version is answered with -32022 and the versions that there are",
+    "an unknown version is answered with -32022 and the supported versions",
     source="basic/versioning#protocol-version-negotiation",
     rules=("TR-HTTP-27",),
     send=_of_version(UNKNOWN),
@@ -140,9 +140,9 @@ exchange(
         -32022,
         status=(400,),
         data=names_versions,
-        text="with `data.supported` that has 2026-07-28",
+        text="whose `data.supported` has 2026-07-28",
     ),
-    why="a newer client cannot choose a version that both speak",
+    why="a newer client cannot choose a version that both support",
 )
 
 
@@ -157,9 +157,9 @@ async def _refusal(subject: Subject) -> tuple[dict[str, Any], Reaction]:
 
 @case.must(
     "VER-02.b",
-    "an unknown version is named in the error",
+    "the error for an unknown version names it",
     source="schema#UnsupportedProtocolVersionError",
-    sends=f"a request of the version {UNKNOWN}",
+    sends=f"a request with the version {UNKNOWN}",
     expects=f"`data.requested` {UNKNOWN} in the error -32022",
     why="a client with several requests in flight cannot say which version failed",
 )
@@ -172,37 +172,37 @@ async def unknown_version_is_named(subject: Subject) -> None:
 exchange(
     case.must,
     "VER-02.c",
-    "an unknown version is refused whatever the method",
+    "an unknown version is refused for other methods too",
     source="basic/versioning#protocol-version-negotiation",
     needs=("tools",),
     send=_of_version(UNKNOWN, "tools/list"),
     expect=Error(-32022),
-    why="a client of another version takes the answer for one of its own",
+    why="a client of another version misreads the answer",
 )
 
 exchange(
     case.robust,
     "VER-02.d",
-    "a version that is no text is refused",
+    "a version that is not a string is refused",
     rules=("VER-02", "META-08"),
     send=(
         Changed(
-            _with_meta(protocolVersion=20260728), "a request of the version 20260728"
+            _with_meta(protocolVersion=20260728), "a request with a number as version"
         ),
         Changed(_with_meta(protocolVersion=["2026-07-28"]), "one with an array"),
     ),
     expect=Refusal(),
     lenient=Result(),
-    why="two sides compare versions in different ways",
+    why="client and server compare versions differently",
 )
 
 
 @case.robust(
     "VER-07.a",
-    "both lists of versions agree",
+    "`supportedVersions` and `data.supported` agree",
     rules=("VER-07",),
-    sends="`server/discover`, and a request of an unknown version",
-    expects="`supportedVersions` and `data.supported` hold the same versions",
+    sends="`server/discover`, and a request with an unknown version",
+    expects="the same versions in both; those with sessions may be missing",
     why="a client retries with a version that is refused again",
 )
 async def versions_agree(subject: Subject) -> None:
@@ -228,20 +228,20 @@ async def _initialize(subject: Subject) -> Answer:
 
 @first.should(
     "VER-09.a",
-    "a server of this revision alone names its versions in its answer to `initialize`",
+    "the error for `initialize` names the supported versions",
     source="basic/versioning#backward-compatibility-with-initialization-based-versions",
     is_quick=False,
-    sends="`initialize` of 2025-11-25, without the metadata of this revision",
+    sends="`initialize` of 2025-11-25, without the `_meta` of this revision",
     expects="an error with 2026-07-28 in its message or data",
-    why="an older client can only say that something failed",
+    why="older clients cannot tell their users why they fail",
 )
 async def initialize_is_explained(subject: Subject) -> None:
     versions = subject.facts.hello.get("supportedVersions") or []
     if set(versions) & set(LEGACY):
-        subject.absent("server of this revision alone")
+        subject.absent("server without earlier revisions")
     answer = await _initialize(subject)
     if answer.result is not None:
-        subject.absent("server of this revision alone")
+        subject.absent("server without earlier revisions")
     subject.expect(MODERN[0] in str(answer.error), f"{MODERN[0]} in the error", answer)
 
 
@@ -254,16 +254,16 @@ _NO_HEADERS: Final = {
 
 @first.robust(
     "VER-10.a",
-    "a server of both eras takes the handshake too",
+    "a server that lists 2025-11-25 accepts its `initialize`",
     is_quick=False,
     sends="`initialize` of 2025-11-25 as the first message",
     expects="a result of that version",
-    why="an older client cannot connect, although the server says that it could",
+    why="older clients cannot connect, although the server lists their version",
 )
 async def both_eras(subject: Subject) -> None:
     versions = subject.facts.hello.get("supportedVersions") or []
     if LEGACY[-1] not in versions:
-        subject.absent("version of the session era in `supportedVersions`")
+        subject.absent("2025-11-25 in `supportedVersions`")
     answer = await _initialize(subject)
     got = (answer.result or {}).get("protocolVersion")
     subject.expect(got == LEGACY[-1], LEGACY[-1], answer)
@@ -286,7 +286,7 @@ for _letter, (_method, _params) in zip("bcdef", _REMOVED.items(), strict=True):
     exchange(
         case.must,
         f"VER-10.{_letter}",
-        f"`{_method}` of this revision is an unknown method",
+        f"`{_method}` is an unknown method in this revision",
         source="schema#MethodNotFoundError",
         rules=("RPC-31", "PING-03"),
         transports=("stdio",),
@@ -299,7 +299,7 @@ for _letter, (_method, _params) in zip("bcdef", _REMOVED.items(), strict=True):
         expect=Error(-32601, *([-32022] if _is_hello else [])),
         # Such a server may also start a session: `initialize` selects that era.
         lenient=Result() if _is_hello else None,
-        why="a client of both eras takes the server for one of the older era",
+        why="clients of several revisions take the server for an older one",
     )
 
 
@@ -308,11 +308,11 @@ for _letter, (_method, _params) in zip("bcdef", _REMOVED.items(), strict=True):
 exchange(
     case.must,
     "META-08.a",
-    "a request without the client's capabilities is refused with -32602",
+    "a request without `clientCapabilities` is refused with -32602",
     source="basic/index#meta",
-    send=Changed(_with_meta(clientCapabilities=None), "a request without them"),
+    send=Changed(_with_meta(clientCapabilities=None), "a request without it"),
     expect=Error(-32602, status=(400,)),
-    why="the server guesses what the client can do",
+    why="the server has to guess what the client supports",
 )
 
 exchange(
@@ -323,7 +323,7 @@ exchange(
     transports=("http",),
     send=Changed(_with_meta(protocolVersion=None), "a request without it"),
     expect=Error(-32602, status=(400,)),
-    why="the server guesses which rules hold",
+    why="the server has to guess the revision",
 )
 
 exchange(
@@ -337,7 +337,7 @@ exchange(
         Changed(lambda message: message.pop("params") and None, "one without params"),
     ),
     expect=Error(-32602, status=(400,)),
-    why="the server guesses which rules hold",
+    why="the server has to guess the revision",
 )
 
 exchange(
@@ -351,31 +351,31 @@ exchange(
         Changed(_with_meta(protocolVersion=None), "one without a version"),
     ),
     expect=Refusal(),
-    why="the server guesses which rules hold",
+    why="the server has to guess the revision",
 )
 
 exchange(
     case.robust,
     "META-08.e",
-    "capabilities that are no object are refused",
+    "capabilities that are not an object are refused",
     rules=("META-08",),
     send=(
-        Changed(_with_meta(clientCapabilities="all"), "a text as capabilities"),
+        Changed(_with_meta(clientCapabilities="all"), "a string as capabilities"),
         Changed(_with_meta(clientCapabilities=[]), "an array as capabilities"),
     ),
     expect=Error(-32602, -32600),
     lenient=Result(),
-    why="the server guesses what the client can do",
+    why="the server has to guess what the client supports",
 )
 
 exchange(
     case.must,
     "META-07.a",
-    "a request without the client's name is answered",
+    "a request without `clientInfo` is answered",
     source="basic/index#meta",
     send=Changed(_with_meta(clientInfo=None), "a request without `clientInfo`"),
     expect=Result(),
-    why="clients that keep their name to themselves are shut out",
+    why="clients that send no name cannot use the server",
 )
 
 exchange(
@@ -397,21 +397,21 @@ exchange(
         text="a request with trace keys and two unknown keys",
     ),
     expect=Result(),
-    why="clients that trace their calls, or have extensions, are shut out",
+    why="clients with tracing or extensions cannot use the server",
 )
 
 exchange(
     case.robust,
     "META-04.b",
-    "malformed trace keys do no harm",
+    "malformed trace keys are ignored or refused",
     rules=("TRACE-01",),
     send=Request(
         "server/discover",
         {"_meta": {"traceparent": "x", "tracestate": 5, "baggage": ["a"]}},
-        text="a request whose trace keys are malformed",
+        text="a request with malformed trace keys",
     ),
     expect=AnyOf(Result(), Error(-32602)),
-    why="a fault of the tracing ends the call",
+    why="a mistake in tracing becomes a server failure",
 )
 
 
@@ -420,12 +420,12 @@ exchange(
 
 @first.must(
     "META-14.a",
-    "the first request of a connection may be any",
+    "any request may be the first of a connection",
     source="basic/index#statelessness",
     rules=("VER-06",),
-    sends="a request for a list as the first message",
+    sends="a list request as the first message",
     expects="a result",
-    why="clients that know the server must ask all the same",
+    why="clients need an additional request before the first call",
 )
 async def no_handshake(subject: Subject) -> None:
     answer = await subject.request(subject.need_list())
@@ -434,38 +434,38 @@ async def no_handshake(subject: Subject) -> None:
 
 @case.must(
     "META-14.b",
-    "a request that is refused does not alter how the next one is taken",
+    "a refused request does not affect the next one",
     source="basic/index#statelessness",
-    sends="a request of an unknown version, one without capabilities, and a proper one",
-    expects="two errors and a result",
-    why="one faulty client behind a proxy spoils the calls of all",
+    sends="invalid requests (unknown version, no capabilities), a valid one after each",
+    expects="errors for the invalid requests, results for the valid ones",
+    why="one faulty client behind a proxy breaks the calls of all",
 )
 async def refusals_leave_nothing(subject: Subject) -> None:
     for part in (
         _of_version(UNKNOWN),
-        Changed(_with_meta(clientCapabilities=None), "without capabilities"),
+        Changed(_with_meta(clientCapabilities=None), "a request without capabilities"),
     ):
         reaction = await subject.late(await part.to(subject))
         if not reaction.errors:
             subject.absent(f"refusal of {part}")
         answer = await subject.request("server/discover")
-        subject.expect(answer.result is not None, "a result of the next", answer)
+        subject.expect(answer.result is not None, "a result for the next", answer)
 
 
 @case.must(
     "META-09.a",
-    "capabilities of one request do not hold for the next",
+    "capabilities of one request do not apply to the next",
     source="basic/index#meta",
     needs=("role:ask",),
-    sends="the tool that asks the client, with all capabilities and then without",
-    expects="the second call does not ask",
-    why="a client is asked what it cannot answer",
+    sends="two calls of the `ask` tool, with all capabilities and then without",
+    expects="no `inputRequests` in the second answer",
+    why="clients get requests that they do not support",
 )
 async def capabilities_are_forgotten(subject: Subject) -> None:
     params = call_of(subject.need_tool("ask"))
     first = await subject.request("tools/call", declaring(ALL, params))
     if (first.result or {}).get("resultType") != "input_required":
-        subject.absent("tool that asks the client")
+        subject.absent("`ask` tool that requests client input")
     second = await subject.request("tools/call", params)
     asked = (second.result or {}).get("inputRequests")
     subject.expect(not asked, "no `inputRequests`", second)
@@ -499,9 +499,15 @@ def _looks(
     return add
 
 
-def _code(message: Message) -> Any:
-    error = message.value.get("error") if message.is_answer else None
-    return error.get("code") if isinstance(error, dict) else None
+def _has_code(is_wrong: Callable[[int], bool]) -> Callable[[Message], str | None]:
+    """Return a check that reports each error with a wrong code."""
+
+    def check(message: Message) -> str | None:
+        error = message.value.get("error") if message.is_answer else None
+        code = error.get("code") if isinstance(error, dict) else None
+        return f"the code {code}" if isinstance(code, int) and is_wrong(code) else None
+
+    return check
 
 
 @_looks(
@@ -509,8 +515,8 @@ def _code(message: Message) -> Any:
     "RPC-16.a",
     "each result has `resultType`",
     source="basic/index#result-responses",
-    expects="`resultType`, a text, in each result",
-    why="clients cannot tell a result from a question",
+    expects="a string as `resultType` in each result",
+    why="clients cannot tell a result from a request for input",
 )
 def _has_type(message: Message) -> str | None:
     result = message.value.get("result") if message.is_answer else None
@@ -532,43 +538,32 @@ def _is_no_request(message: Message) -> str | None:
     return f"the request {message.method}" if is_request else None
 
 
-@_looks(
+_looks(
     last.must,
     "RPC-27.a",
-    "codes of former revisions are not used",
+    "error codes of earlier revisions are not used",
     source="basic/index#error-codes",
     expects="no error -32002 or -32042",
     why="clients of this revision do not know them",
-)
-def _is_not_old(message: Message) -> str | None:
-    code = _code(message)
-    return f"the code {code}" if code in {-32002, -32042} else None
+)(_has_code(lambda code: code in {-32002, -32042}))
 
+# RPC-27.a reports -32042 (here) and -32002 (below).
+_DEFINED: Final = frozenset({-32020, -32021, -32022, -32042})
 
-@_looks(
+_looks(
     last.must,
     "RPC-26.a",
-    "only codes that are defined are used of the reserved ones",
+    "reserved error codes are used only if they are defined",
     source="basic/index#error-codes",
-    expects="no other error from -32099 to -32020 than -32020, -32021 and -32022",
-    why="a later revision gives the code a meaning, and clients act on it",
-)
-def _is_defined(message: Message) -> str | None:
-    code = _code(message)
-    reserved = isinstance(code, int) and -32099 <= code <= -32020
-    undefined = reserved and code not in {-32020, -32021, -32022, -32042}
-    return f"the code {code}" if undefined else None
+    expects="no error from -32099 to -32020 except -32020, -32021 and -32022",
+    why="a later revision may give the code another meaning",
+)(_has_code(lambda code: -32099 <= code <= -32020 and code not in _DEFINED))
 
-
-@_looks(
+_looks(
     last.should,
     "RPC-24.a",
-    "codes of the legacy range are not used",
+    "error codes of the legacy range are not used",
     source="basic/index#error-codes",
     expects="no error from -32019 to -32000",
-    why="each implementation meant something else by them",
-)
-def _is_not_legacy(message: Message) -> str | None:
-    code = _code(message)
-    old = isinstance(code, int) and -32019 <= code <= -32000 and code != -32002
-    return f"the code {code}" if old else None
+    why="implementations use them with different meanings",
+)(_has_code(lambda code: -32019 <= code <= -32000 and code != -32002))

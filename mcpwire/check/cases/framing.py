@@ -58,11 +58,11 @@ async def _in_parts(subject: Subject, *parts: bytes) -> None:
 
 @case.robust(
     "A11.a",
-    "a line may come in two parts, cut anywhere",
-    sends="forty requests, each in two parts cut at another octet, also within a "
-    "character",
+    "a line may arrive in two parts, split anywhere",
+    sends="about forty requests in two parts, each split at another byte, also within "
+    "a character",
     expects="an answer to each",
-    why="a request that crosses the end of a buffer is lost, now and then",
+    why="requests across a buffer boundary are sometimes lost",
 )
 async def every_split(subject: Subject) -> None:
     barrier = subject.facts.barrier
@@ -79,10 +79,10 @@ async def every_split(subject: Subject) -> None:
 
 @case.robust(
     "A11.b",
-    "a line may come octet by octet",
-    sends="one request, its first and last sixteen octets one by one",
+    "a line may arrive byte by byte",
+    sends="one request, its first and last sixteen bytes one by one",
     expects="an answer",
-    why="a slow pipe between client and server breaks it",
+    why="requests over a slow pipe are lost",
 )
 async def octet_by_octet(subject: Subject) -> None:
     id = subject.next_id()
@@ -104,10 +104,10 @@ async def _many_at_once(subject: Subject, count: int) -> None:
 
 @case.robust(
     "A11.c",
-    "one hundred lines may come at once",
+    "one hundred lines may arrive at once",
     sends="one hundred requests in one write",
     expects="one answer to each",
-    why="what stands behind the first line of a buffer is lost or late",
+    why="lines after the first one in a buffer are lost or late",
 )
 async def a_hundred_at_once(subject: Subject) -> None:
     await _many_at_once(subject, 100)
@@ -115,10 +115,10 @@ async def a_hundred_at_once(subject: Subject) -> None:
 
 @case.robust(
     "A11.d",
-    "a thousand lines may come at once",
-    sends="twice a thousand requests in one write",
+    "a thousand lines may arrive at once",
+    sends="a thousand requests in one write, twice",
     expects="one answer to each",
-    why="a client that starts with many calls blocks for ever",
+    why="a client that starts with many calls blocks forever",
     is_quick=False,
     bound_s=40.0,
 )
@@ -129,10 +129,10 @@ async def a_thousand_at_once(subject: Subject) -> None:
 
 @case.robust(
     "A11.e",
-    "the end of one line and the start of the next may come together",
-    sends="ten times three requests, cut in the middle of the first and of the last",
+    "the end of one line and the start of the next may arrive together",
+    sends="three requests, split within the first and the last, ten times",
     expects="an answer to each",
-    why="a request that crosses the end of a buffer is lost, now and then",
+    why="requests across a buffer boundary are sometimes lost",
 )
 async def crossed_parts(subject: Subject) -> None:
     barrier = subject.facts.barrier
@@ -158,10 +158,10 @@ exchange(
 exchange(
     case.robust,
     "A09.b",
-    "white space may stand around a message",
+    "white space around and within a message is ignored",
     send=(
-        spoiled(lambda line: b" \t" + line + b" \t ", "blanks and tabs around one"),
-        spoiled(lambda line: line.replace(b",", b" ,\t "), "blanks between tokens"),
+        spoiled(lambda line: b" \t" + line + b" \t ", "spaces and tabs around one"),
+        spoiled(lambda line: line.replace(b",", b" ,\t "), "spaces between tokens"),
     ),
     expect=Result(),
     why="JSON allows it, and some encoders write it",
@@ -174,29 +174,29 @@ exchange(
     rules=("TR-STDIO-01",),
     send=spoiled(lambda line: line.replace(b",", b",\r", 1), "a CR between two tokens"),
     expect=Result(),
-    why="lines are cut where other implementations do not cut them",
+    why="valid requests are split",
 )
 
 exchange(
     case.robust,
     "A01.b",
-    "U+2028, U+2029 and U+0085 in a text do not end the line",
+    "U+2028, U+2029 and U+0085 in a string do not end the line",
     rules=("TR-STDIO-01",),
     send=tuple(
-        valued(b'"a%sb"' % c.encode(), f"a text with U+{ord(c):04X}")
+        valued(b'"a%sb"' % c.encode(), f"a string with U+{ord(c):04X}")
         for c in "\u2028\u2029\x85"
     ),
     expect=Result(),
-    why="a text from a web page cuts the request in two",
+    why="text from web pages splits the request",
 )
 
 exchange(
     case.robust,
     "A09.c",
     "blank lines are ignored",
-    send=(Octets(b"", "an empty line"), Octets(b"  \t ", "a line of blanks")),
+    send=(Octets(b"", "an empty line"), Octets(b"  \t ", "a line of spaces")),
     expect=AnyOf(Silence(), Error(-32700, -32600)),
-    why="a client that ends its lines twice ends the connection",
+    why="clients that send an extra newline break the connection",
 )
 
 
@@ -206,8 +206,8 @@ exchange(
     start=Start.OWN,
     is_once=True,
     is_quick=False,
-    sends="a request without a newline, then the end of the input, to nine processes",
-    expects="an answer of most",
+    sends="a request without a newline and the end of the input, to 5 to 9 processes",
+    expects="an answer from most",
     why="the request of `echo -n ... | server` is lost",
     bound_s=40.0,
 )
@@ -234,36 +234,36 @@ async def last_line(subject: Subject) -> None:
 exchange(
     FAMILY.robust,
     "A08.a",
-    "octets that are no UTF-8 are refused",
+    "invalid UTF-8 is refused",
     rules=("RPC-02",),
     revisions=since("2025-03-26"),
     send=(
-        valued(b'"aa\xffbb"', "a text with FF"),
-        valued(b'"aa\xc3b"', "a cut character"),
-        valued(b'"a\xed\xa0\x80b"', "a surrogate"),
-        valued(b'"a\xc0\xaeb"', "a dot in two octets"),
+        valued(b'"aa\xffbb"', "a string with the byte FF"),
+        valued(b'"aa\xc3b"', "a truncated character"),
+        valued(b'"a\xed\xa0\x80b"', "an encoded surrogate"),
+        valued(b'"a\xc0\xaeb"', "a dot encoded in two bytes"),
     ),
     expect=AnyOf(Refusal(), Silence()),
     lenient=Result(),
-    why="texts are changed on their way, and nothing is said of it",
+    why="text is altered silently",
 )
 
 exchange(
     case.robust,
     "A08.b",
-    "a line that is no UTF-8 does not take the next one along",
-    send=Octets(b"\xff\xfe\x80\x81", "a line of four octets that are no UTF-8"),
+    "a line of invalid UTF-8 does not affect the next one",
+    send=Octets(b"\xff\xfe\x80\x81", "a line of four bytes that are not UTF-8"),
     expect=AnyOf(Silence(), Error(-32700, -32600)),
-    why="one wrong octet ends the work of all other calls",
+    why="one invalid byte aborts all other calls",
 )
 
 exchange(
     FAMILY.robust,
     "A08.c",
     "a byte order mark before a message is skipped or refused",
-    send=spoiled(lambda line: b"\xef\xbb\xbf" + line, "a request behind a BOM"),
+    send=spoiled(lambda line: b"\xef\xbb\xbf" + line, "a request after a BOM"),
     expect=AnyOf(Result(), Refusal()),
-    why="the request of a client that writes one is lost, and the call hangs",
+    why="calls of clients that write one hang",
 )
 
 
@@ -274,9 +274,9 @@ exchange(
     start=Start.RAW,
     is_once=True,
     is_quick=False,
-    sends="a byte order mark and the request `initialize`, then that request without",
+    sends="`initialize` after a byte order mark, then without one",
     expects="a result for the first",
-    why="a client with an encoder that writes one cannot begin",
+    why="clients whose encoder writes one cannot connect",
     bound_s=40.0,
 )
 async def mark_at_the_start(subject: Subject) -> None:
@@ -288,20 +288,20 @@ async def mark_at_the_start(subject: Subject) -> None:
     for answer in subject.answers_to(1):
         subject.expect("result" in answer.value, "a result", answer.raw)
         return
-    subject.broken("an answer", "only the next request is answered")
+    subject.broken("an answer to the first", "an answer to the second only")
 
 
 exchange(
     FAMILY.robust,
     "A08.e",
-    "a raw control character in a text is refused",
+    "a raw control character in a string is refused",
     send=(
-        valued(b'"aa\x00bb"', "a text with 00"),
-        valued(b'"aa\x1fbb"', "a text with 1F"),
+        valued(b'"aa\x00bb"', "a string with the byte 00"),
+        valued(b'"aa\x1fbb"', "a string with the byte 1F"),
     ),
     expect=AnyOf(Refusal(), Silence()),
     lenient=Result(),
-    why="JSON forbids it, and other parsers refuse the whole message",
+    why="JSON forbids it, and other parsers reject the whole message",
 )
 
 exchange(
@@ -310,41 +310,41 @@ exchange(
     "a NUL between messages does not end the connection",
     send=(Octets(b"\x00"), Octets(b"\x00\x00\x00\x00")),
     expect=AnyOf(Silence(), Error(-32700, -32600)),
-    why="a hole in a file or a pipe ends the work of all other calls",
+    why="stray NUL bytes abort all other calls",
 )
 
 exchange(
     FAMILY.robust,
     "A08.g",
-    "each escape of JSON is read",
+    "every JSON escape is decoded",
     send=valued(
         rb'"a\u0000\n\r\t\b\f\/\\\"\u00e9\ud83d\ude00\u2028b"',
         "a request with escaped NUL, line ends, quotes and a surrogate pair",
     ),
     expect=Result(),
-    why="clients that escape everything beyond ASCII cannot be understood",
+    why="clients that escape non-ASCII characters cannot use the server",
 )
 
 exchange(
     FAMILY.robust,
     "A08.h",
-    "half of a surrogate pair does not end the connection",
+    "a lone surrogate does not end the connection",
     send=valued(rb'"a\ud800b"', r"a request with \ud800 alone"),
     expect=AnyOf(Result(), Refusal()),
-    why="such a text can be read and not written, so the answer fails",
+    why="such a string can be decoded but not encoded, so the answer fails",
 )
 
 
 @case.must(
     "TR-STDIO-01.a",
-    "line ends in a text do not cut a message of the server",
+    "line ends in strings do not split server messages",
     source="basic/transports#stdio",
     rules=("RPC-02",),
     needs=("role:echo",),
-    sends="a call of the echo tool with LF, CR, U+0085, U+2028, NUL and characters "
-    "beyond the first plane in its argument",
+    sends="a call of the `echo` tool with LF, CR, U+0085, U+2028, NUL and an emoji in "
+    "its argument",
     expects="one answer, on one line",
-    why="each text with two lines breaks the connection",
+    why="every multi-line text breaks the connection",
 )
 async def texts_come_back(subject: Subject) -> None:
     text = 'a\nb\r\nc\rd\x85e\u2028f\u2029g\u0000h"\\i\u00e9\U0001f600'
@@ -353,10 +353,10 @@ async def texts_come_back(subject: Subject) -> None:
     junk = [each.raw for each in subject.received[before:] if each.problem]
     subject.expect(not junk, "each line is a message", junk[:1])
     if (answer.result or {}).get("isError") or answer.error is not None:
-        subject.absent("echo tool that takes such a text")
+        subject.absent("`echo` tool that accepts such text")
     if "\u00e9" not in texts_of(answer.message):
         # Only a tool that returns the text makes the server write its line ends.
-        subject.absent("echo tool that gives a text back")
+        subject.absent("`echo` tool that returns its text")
 
 
 # --- size -----------------------------------------------------------------------------
@@ -368,12 +368,12 @@ async def _long_line(subject: Subject, size: int, timeout: float) -> None:
         subject.facts.barrier, {"_meta": {"com.example/x": "x" * size}}, id=id
     )
     await subject.send(message)
-    subject.last_sent = b"a request of %d octets" % size
+    subject.last_sent = b"a request of %d bytes" % size
     try:
         answer = await subject.answer(id, timeout=timeout)
     except NoAnswer:
         await subject.barrier()
-        subject.broken("a result or an error", "no answer; others are answered")
+        subject.broken("a result or an error", "no answer, but one to the next request")
     if answer.result is None:
         subject.lenient("a result", answer)
 
@@ -381,9 +381,9 @@ async def _long_line(subject: Subject, size: int, timeout: float) -> None:
 @case.robust(
     "A10.a",
     "a request of one mebibyte is answered",
-    sends="a request with a text of one mebibyte in its params",
+    sends="a request with a string of one mebibyte in its params",
     expects="a result",
-    why="a file or a picture as an argument ends the connection",
+    why="a file or an image as an argument breaks the connection",
 )
 async def one_mebibyte(subject: Subject) -> None:
     await _long_line(subject, 1024 * 1024, LARGE_S)
@@ -392,9 +392,9 @@ async def one_mebibyte(subject: Subject) -> None:
 @flood.robust(
     "A10.b",
     "a request of 32 MiB is answered or refused",
-    sends="a request with a text of 32 MiB in its params",
-    expects="a result or an error, and the server goes on",
-    why="one large message ends the work of all other calls",
+    sends="a request with a string of 32 MiB in its params",
+    expects="a result or an error, and an answer to the next request",
+    why="one large message aborts all other calls",
 )
 async def large_line(subject: Subject) -> None:
     await _long_line(subject, 32 * 1024 * 1024, 40.0)
@@ -403,10 +403,10 @@ async def large_line(subject: Subject) -> None:
 
 @flood.robust(
     "A10.c",
-    "a line without an end does not fill the memory",
+    "an endless line does not exhaust the memory",
     sends="256 MiB without a newline",
-    expects="the server refuses it, ends, or holds less than 1 GiB",
-    why="one client takes the memory of the machine",
+    expects="the process exits, or uses less than 1 GiB",
+    why="one client exhausts the memory of the machine",
 )
 async def endless_line(subject: Subject) -> None:
     stdio = subject.need_stdio()

@@ -120,7 +120,7 @@ def _chosen(
 
 
 def _check(
-    subject: Subject, answer: Answer, expected: str = "a result, or an error -32602"
+    subject: Subject, answer: Answer, expected: str = "a result or an error -32602"
 ) -> None:
     """Check that an answer is a result or an error with a code in `FINE`."""
     subject.expect(_is_fine(answer), expected, answer)
@@ -193,16 +193,15 @@ def _fuzzed(
             if not is_answered:
                 subject.absent("tool that answers in time")
 
-        fine = "a result or an error -32602"
-        refusal = "a result with isError or an error -32602, and the server goes on"
+        fine = "a result, or an error such as -32602"
         FAMILY.robust(
             id,
-            f"{title}: no internal error, no crash",
+            f"{title} cause no internal error and no crash",
             rules=("TOOL-18",),
             needs=("call:",),
             sends=sends,
-            expects=refusal if is_wrong else fine,
-            why="a model that errs breaks the server, and learns nothing",
+            expects=f"{fine}, within the time limit" if is_wrong else fine,
+            why="mistakes of a model break the server, or look like server failures",
             is_quick=is_quick,
         )(run)
         return deviate
@@ -212,7 +211,7 @@ def _fuzzed(
 
 @_fuzzed(
     "F09.i",
-    "arguments of a wrong type",
+    "arguments of the wrong type",
     "each argument of each tool as a value of each other JSON type",
 )
 def _wrong_types(tool: Mapping[str, Any], fit: Arguments) -> Iterator[Arguments]:
@@ -225,8 +224,8 @@ def _wrong_types(tool: Mapping[str, Any], fit: Arguments) -> Iterator[Arguments]
 
 @_fuzzed(
     "F09.j",
-    "a missing argument",
-    "calls of each tool without each argument that it requires",
+    "missing arguments",
+    "calls of each tool without one of its required arguments",
 )
 def _missing(tool: Mapping[str, Any], fit: Arguments) -> Iterator[Arguments]:
     for name in required_of(tool.get("inputSchema") or {}):
@@ -235,8 +234,8 @@ def _missing(tool: Mapping[str, Any], fit: Arguments) -> Iterator[Arguments]:
 
 @_fuzzed(
     "F09.k",
-    "an argument out of bounds",
-    "each argument just outside of its minimum, maximum, length or choices",
+    "arguments out of bounds",
+    "each argument just outside its minimum, maximum, length or enum",
 )
 def _beyond(tool: Mapping[str, Any], fit: Arguments) -> Iterator[Arguments]:
     """Yield arguments just outside the bounds in their schemas."""
@@ -260,8 +259,8 @@ def _is_number(value: object) -> bool:
 
 @_fuzzed(
     "F09.l",
-    "texts that are odd or long",
-    "each text as an empty, long, right-to-left one, with NUL, quotes or paths",
+    "odd or long strings",
+    "each string argument as empty, long, right-to-left, with NUL, quotes or paths",
     is_wrong=False,
 )
 def _texts(tool: Mapping[str, Any], fit: Arguments) -> Iterator[Arguments]:
@@ -273,8 +272,8 @@ def _texts(tool: Mapping[str, Any], fit: Arguments) -> Iterator[Arguments]:
 
 @_fuzzed(
     "F09.m",
-    "arguments that the tool does not know",
-    "one more argument, with names such as __proto__",
+    "unknown arguments",
+    "an additional argument, with names such as __proto__",
     is_wrong=False,
     is_quick=False,
 )
@@ -285,8 +284,8 @@ def _extra(_: Mapping[str, Any], fit: Arguments) -> Iterator[Arguments]:
 
 @_fuzzed(
     "F09.n",
-    "values that are deep or extreme",
-    "each argument as 100 lists in each other, or 1e308, where that does not fit",
+    "deep or extreme values",
+    "each argument as 100 nested arrays, or 1e308, if its type is another",
     is_quick=False,
 )
 def _odd(tool: Mapping[str, Any], fit: Arguments) -> Iterator[Arguments]:
@@ -301,8 +300,8 @@ def _odd(tool: Mapping[str, Any], fit: Arguments) -> Iterator[Arguments]:
 
 @_fuzzed(
     "F09.o",
-    "arguments that may be left out",
-    "each argument that may be left out, with a value of its schema",
+    "optional arguments",
+    "each optional argument, with a value of its schema",
     is_wrong=False,
     is_quick=False,
 )
@@ -318,13 +317,13 @@ def _more(tool: Mapping[str, Any], fit: Arguments) -> Iterator[Arguments]:
 
 @FAMILY.must(
     "TOOL-18.c",
-    "a call with an argument out of its bounds is refused",
+    "a call with an argument out of bounds is refused",
     source="server/tools#security-considerations",
     rules=("TOOL-16",),
     needs=("call:",),
-    sends="arguments just outside of their minimum, maximum, length or choices",
+    sends="arguments just outside their minimum, maximum, length or enum",
     expects="an error, or a result with isError; lenient: another result",
-    why="the tool runs with what its schema excludes",
+    why="the tool runs with arguments that its schema excludes",
 )
 async def out_of_bounds(subject: Subject) -> None:
     refusal = "an error, or a result with isError"
@@ -335,7 +334,7 @@ async def out_of_bounds(subject: Subject) -> None:
         except NotAnswered:
             raise
         except NoAnswer:
-            subject.lenient(refusal, "the tool runs for longer than the bound")
+            subject.lenient(refusal, "no answer within the time limit")
         if not answer.has_failed:
             subject.lenient(refusal, answer)
 
@@ -366,12 +365,12 @@ def _is_fine(answer: Answer | None) -> bool:
 
 @FAMILY.robust(
     "F09.p",
-    "arguments of prompts that are odd: no internal error, no crash",
+    "odd arguments of prompts cause no internal error and no crash",
     rules=("PROMPT-05", "PROMPT-07"),
     needs=("prompt:",),
-    sends="each argument of a prompt as a number, a list and an odd text",
-    expects="a result or an error -32602",
-    why="a client that errs breaks the server",
+    sends="each argument of a prompt as a number, an array and an odd string",
+    expects="a result, or an error such as -32602",
+    why="mistakes of a client break the server",
 )
 async def prompts(subject: Subject) -> None:
     sent, unfit, spent = 0, 0, 0.0
@@ -394,7 +393,7 @@ async def prompts(subject: Subject) -> None:
                     _check(subject, answer)
         spent += monotonic() - began
     if not sent:
-        subject.absent("prompt that takes any text")
+        subject.absent("prompt that accepts any text")
 
 
 _VALUES: Final = (
@@ -411,12 +410,12 @@ _VALUES: Final = (
 
 @FAMILY.robust(
     "F13.l",
-    "variables of templates that are odd: no internal error, no crash",
+    "odd variables of templates cause no internal error and no crash",
     rules=("RES-08",),
     needs=("template:",),
-    sends="reads of each template with empty, encoded, long and foreign values",
-    expects="contents or an error that the request was wrong",
-    why="a client that errs breaks the server",
+    sends="reads of each template with empty, encoded, long and non-ASCII values",
+    expects="contents, or an error such as -32602 or -32002",
+    why="mistakes of a client break the server",
 )
 async def templates(subject: Subject) -> None:
     sent, unfit, spent = 0, 0, 0.0
@@ -439,7 +438,7 @@ async def templates(subject: Subject) -> None:
             _check(subject, answer, "contents, or an error -32602 or -32002")
         spent += monotonic() - began
     if not sent:
-        subject.absent("template with variables that is read in time")
+        subject.absent("template with variables that can be read in time")
 
 
 async def _read(subject: Subject, uri: str) -> Answer | None:
@@ -486,9 +485,9 @@ def _text(value: Any) -> str:
 
 @FAMILY.robust(
     "D19.a",
-    "no error shows a stack trace",
+    "errors show no stack trace",
     start=Start.LAST,
-    sends="nothing by itself: it looks at all errors of the connection",
+    sends="nothing; checks all errors of the connection",
     expects="no stack trace of Python, JavaScript, Go, Rust, C# or Java",
     why="clients see paths and internals of the server",
 )
@@ -512,16 +511,16 @@ def _secrets(subject: Subject) -> list[str]:
 
 @FAMILY.robust(
     "D19.b",
-    "no error shows a secret that the server was given",
+    "errors show no secret that the server was given",
     start=Start.LAST,
-    sends="nothing by itself: it looks at all errors of the connection",
-    expects="no token or password of the environment or of the header fields",
-    why="secrets come into logs and into the context of models",
+    sends="nothing; checks all errors of the connection",
+    expects="no token or password from the environment or the header fields",
+    why="secrets get into logs and into the context of models",
 )
 async def no_secrets(subject: Subject) -> None:
     secrets = _secrets(subject)
     if not secrets:
-        subject.absent("secret that was given to the server")
+        subject.absent("secret in the environment or the header fields")
     for text in _failures(subject):
         shows = any(secret in text for secret in secrets)
         subject.expect(not shows, "no secret", "an error with a secret")

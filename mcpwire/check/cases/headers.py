@@ -33,7 +33,7 @@ _ENCODING: Final = f"{_PAGE}#value-encoding"
 _CUSTOM: Final = f"{_PAGE}#server-behavior-for-custom-headers"
 
 _MISMATCH: Final = Error(-32020, status=(400,))
-_WHY: Final = "a proxy routes and bills by a header that the server does not check"
+_WHY: Final = "a proxy may route and bill by a header that the server does not check"
 
 Fields: TypeAlias = Mapping[str, HeaderValue]
 
@@ -69,7 +69,7 @@ def _named(subject: Subject) -> _Named:
         wanted = [a for a in prompt.get("arguments") or () if a.get("required")]
         if isinstance(name := prompt.get("name"), str) and not wanted:
             return _Named("prompts/get", {"name": name}, name)
-    raise Absent("tool, resource or prompt that may be used")
+    raise Absent("tool, resource or prompt that the check may use")
 
 
 def _encoded(text: str) -> str:
@@ -79,108 +79,105 @@ def _encoded(text: str) -> str:
 # --- standard fields ------------------------------------------------------------------
 
 
-def _named_case(
+def _field_case(
     id: str,
     title: str,
     sends: str,
-    headers: Callable[[_Named], Fields],
+    fields: Callable[[Any], Fields],
     *,
+    find: Callable[[Subject], _Named] = _named,
     is_accepted: bool = False,
     add: Callable[..., Callable[[Run], Run]] = case.must,
     source: str = _VALIDATION,
+    **facts: Any,
 ) -> None:
-    """Add a case that sends the request of `_named` with changed header fields.
+    """Add a case that sends a found request with changed header fields.
 
     It expects the mismatch error; `is_accepted`: a result, as without the change.
     """
     expected = Result() if is_accepted else _MISMATCH
 
     async def run(subject: Subject) -> None:
-        named = _named(subject)
-        if is_accepted and not Result().holds(await named.to(subject)):
-            subject.absent(f"result of {named.method}")
-        reaction = await named.to(subject, headers(named))
+        found = find(subject)
+        if is_accepted and not Result().holds(await found.to(subject)):
+            subject.absent(f"result of {found.method} {found.name}")
+        reaction = await found.to(subject, fields(found))
         subject.expect(expected.holds(reaction), str(expected), reaction)
 
-    add(
-        id,
-        title,
-        source=source,
-        sends=sends,
-        expects="a result, as without the change" if is_accepted else str(expected),
-        why="the calls of other clients fail" if is_accepted else _WHY,
-    )(run)
+    facts |= {"source": source, "sends": sends, "expects": str(expected)}
+    why = "valid calls of other clients fail" if is_accepted else _WHY
+    add(id, title, why=why, **facts)(run)
 
 
-_named_case(
+_field_case(
     "HDR-22.a",
     "a request without Mcp-Method is refused",
     "a request without Mcp-Method",
     lambda _: {"Mcp-Method": None},
 )
-_named_case(
+_field_case(
     "HDR-22.b",
-    "a request that names something without Mcp-Name is refused",
-    "a call of a tool, a reading or a prompt without Mcp-Name",
+    "a request without the required Mcp-Name is refused",
+    "a request for a tool, resource or prompt without Mcp-Name",
     lambda _: {"Mcp-Name": None},
 )
-_named_case(
+_field_case(
     "HDR-21.a",
-    "another method in Mcp-Method than in the body is refused",
+    "an Mcp-Method that differs from the body is refused",
     "a request with Mcp-Method: tools/list",
     lambda _: {"Mcp-Method": "tools/list"},
 )
-_named_case(
+_field_case(
     "HDR-21.b",
-    "another name in Mcp-Name than in the body is refused",
+    "an Mcp-Name that differs from the body is refused",
     "a request with Mcp-Name: mcpwire-other",
     lambda _: {"Mcp-Name": "mcpwire-other"},
 )
-_named_case(
+_field_case(
     "HDR-27.a",
-    "values of header fields are compared with their case",
+    "values of header fields are case-sensitive",
     "a request with its method in upper case in Mcp-Method",
     lambda named: {"Mcp-Method": named.method.upper()},
     source=f"{_PAGE}#case-sensitivity",
 )
-_named_case(
+_field_case(
     "HDR-20.b",
-    "another name in Mcp-Name, encoded in Base64, is refused",
+    "a Base64 Mcp-Name that differs from the body is refused",
     "a request with another name as =?base64?...?= in Mcp-Name",
     lambda _: {"Mcp-Name": _encoded("mcpwire-other")},
     source=_ENCODING,
 )
-_named_case(
+_field_case(
     "HDR-20.c",
-    "the markers of Base64 count in lower case alone",
+    "Base64 markers are recognized in lower case only",
     "a request with its name as =?BASE64?...?= in Mcp-Name",
     lambda named: {"Mcp-Name": _encoded(named.name).replace("base64", "BASE64")},
     source=_ENCODING,
 )
-_named_case(
+_field_case(
     "HDR-23.a",
-    "a name in Base64 that cannot be decoded is refused",
+    "an Mcp-Name of invalid Base64 is refused",
     "a request with Mcp-Name: =?base64?%%%?=",
     lambda _: {"Mcp-Name": "=?base64?%%%?="},
 )
-_named_case(
+_field_case(
     "HDR-23.b",
-    "a name in Base64 that is no UTF-8 is refused",
+    "a Base64 Mcp-Name that is not UTF-8 is refused",
     "a request with Mcp-Name: =?base64?/w==?=",
     lambda _: {"Mcp-Name": "=?base64?/w==?="},
 )
-_named_case(
+_field_case(
     "D13.a",
-    "a second Mcp-Method that differs is refused",
-    "a request with its method and tools/list, each in an Mcp-Method",
+    "two different Mcp-Method fields are refused",
+    "a request with two Mcp-Method fields, its method and tools/list",
     lambda named: {"Mcp-Method": (named.method, "tools/list")},
     add=case.robust,
     source="",
 )
-_named_case(
+_field_case(
     "D13.b",
-    "a second Mcp-Name that differs is refused",
-    "a request with another name and its own, each in an Mcp-Name",
+    "two different Mcp-Name fields are refused",
+    "a request with two Mcp-Name fields, another name and its own",
     lambda named: {"Mcp-Name": ("mcpwire-other", named.name)},
     add=case.robust,
     source="",
@@ -189,9 +186,9 @@ _named_case(
 
 @case.must(
     "HDR-23.c",
-    "characters that no header field may have are refused",
+    "invalid characters in a header field are refused",
     source=_VALIDATION,
-    sends="a request with the octets of an accented letter in Mcp-Name",
+    sends="a request with a raw accented letter in Mcp-Name",
     expects="the status 400",
     why=_WHY,
 )
@@ -200,17 +197,17 @@ async def invalid_characters(subject: Subject) -> None:
     subject.expect(reaction.status == 400, "the status 400", reaction)
 
 
-_named_case(
+_field_case(
     "HDR-20.a",
-    "a name in Base64 is decoded before it is compared",
+    "a Base64 Mcp-Name is decoded before it is compared",
     "a request with its name as =?base64?...?= in Mcp-Name",
     lambda named: {"Mcp-Name": _encoded(named.name)},
     is_accepted=True,
     source=_ENCODING,
 )
-_named_case(
+_field_case(
     "HDR-27.b",
-    "names of header fields count in any case",
+    "names of header fields are case-insensitive",
     "a request with the fields MCP-METHOD, mcp-name and mcp-protocol-version",
     lambda named: {
         "MCP-METHOD": named.method,
@@ -220,10 +217,10 @@ _named_case(
     is_accepted=True,
     source=f"{_PAGE}#case-sensitivity",
 )
-_named_case(
+_field_case(
     "HDR-28.a",
-    "spaces around the value of a header field do not count",
-    "a request with spaces before and behind the value of Mcp-Method",
+    "spaces around the value of a header field are ignored",
+    "a request with spaces before and after the value of Mcp-Method",
     lambda named: {"Mcp-Method": f"  {named.method} \t"},
     is_accepted=True,
     add=case.robust,
@@ -240,7 +237,7 @@ _named_case(
     source=_VALIDATION,
     rules=("TR-HTTP-29",),
     sends="a request without MCP-Protocol-Version",
-    expects=f"{_MISMATCH}; a server of 2025-03-26 or older may read it as such",
+    expects=f"{_MISMATCH}, unless the server supports earlier revisions",
     why=_WHY,
 )
 async def no_version(subject: Subject) -> None:
@@ -248,17 +245,17 @@ async def no_version(subject: Subject) -> None:
     reaction = await subject.provoke(subject.any_request(), headers=fields)
     if not _MISMATCH.holds(reaction):
         if await revision_of_sessions(subject) is not None:
-            subject.absent("server of this revision alone")
+            subject.absent("server without earlier revisions")
         subject.broken(str(_MISMATCH), reaction)
 
 
 @case.must(
     "TR-HTTP-26.a",
-    "another version in the header than in the body is refused",
+    "a version header that differs from the body is refused",
     source=_VERSION,
     rules=("TR-HTTP-25",),
     sends="a request with 2026-07-28 in the header and 2025-11-25 in its _meta",
-    expects="an error -32020, or -32022 for that in the body, with the status 400",
+    expects="an error -32020 or -32022 with the status 400",
     why=_WHY,
 )
 async def other_version_in_body(subject: Subject) -> None:
@@ -275,8 +272,7 @@ async def other_version_in_body(subject: Subject) -> None:
     "an older version in the header than in the body is refused",
     source=_VERSION,
     sends="a request with 2025-11-25 in the header and 2026-07-28 in its _meta",
-    expects="an error -32020, or -32022 for the version in the header, with the status "
-    "400; lenient: another refusal",
+    expects="an error -32020 or -32022 with the status 400; lenient: another refusal",
     why=_WHY,
 )
 async def other_version_in_header(subject: Subject) -> None:
@@ -295,20 +291,20 @@ def _set_version(message: dict[str, Any], version: str) -> None:
 exchange(
     case.must,
     "TR-HTTP-27.a",
-    "a version that the server does not speak is refused with those that it speaks",
+    "the error for an unsupported version lists the supported ones",
     source=_VERSION,
     send=Changed(
         lambda message: _set_version(message, "2999-01-01"),
-        "a request of the version 2999-01-01, in the header and in its _meta",
+        "a request with the version 2999-01-01 in the header and in its _meta",
         headers={"MCP-Protocol-Version": "2999-01-01"},
     ),
     expect=Error(
         -32022,
         status=(400,),
         data=names_versions,
-        text="whose data.supported names this one",
+        text="whose data.supported has 2026-07-28",
     ),
-    why="a newer client cannot choose a version that both speak",
+    why="a newer client cannot choose a version that both support",
 )
 
 
@@ -318,7 +314,7 @@ exchange(
     source="basic/index#error-responses",
     sends="a request with another method in Mcp-Method",
     expects="an error with the id of the request",
-    why="the caller waits for ever while the connection reports an error",
+    why="the caller waits forever: the error matches no request",
 )
 async def error_has_id(subject: Subject) -> None:
     id = f"mcpwire-{subject.next_id()}"
@@ -341,10 +337,9 @@ def _annotations(tool: Mapping[str, Any]) -> tuple[ParamHeader, ...]:
 
 
 @attrs.frozen
-class _Mirrored:
+class _Mirrored(_Named):
     """A tool call with an argument that a header field mirrors."""
 
-    call: _Named
     header: str
     value: Any
 
@@ -370,8 +365,8 @@ def _mirrored(
                 given[name] = schema.get("default", _EXAMPLES.get(schema.get("type")))
             if not optional and given[name] is None:
                 continue
-            call = _Named("tools/call", call_of(tool, given), tool["name"])
-            return _Mirrored(call, header.name, given.get(name))
+            call = "tools/call", call_of(tool, given), tool["name"]
+            return _Mirrored(*call, header.name, given.get(name))
     raise Absent(f"tool with x-mcp-header{f' on a {kind}' if kind else ''}")
 
 
@@ -385,68 +380,57 @@ def _argument(
     value: Callable[[_Mirrored], HeaderValue],
     *,
     kind: str | None = None,
-    is_accepted: bool = False,
-    add: Callable[..., Callable[[Run], Run]] = case.must,
     source: str = _CUSTOM,
+    **facts: Any,
 ) -> None:
     """Add a case that sends a call with a changed header field of an argument."""
-    expected = Result() if is_accepted else _MISMATCH
-
-    async def run(subject: Subject) -> None:
-        found = _mirrored(subject, kind)
-        if is_accepted and not Result().holds(await found.call.to(subject)):
-            subject.absent(f"result of {found.call.name}")
-        reaction = await found.call.to(subject, {found.header: value(found)})
-        subject.expect(expected.holds(reaction), str(expected), reaction)
-
-    add(
-        id,
-        title,
+    _field_case(
+        *(id, title, sends),
+        lambda found: {found.header: value(found)},
+        find=lambda subject: _mirrored(subject, kind),
         source=source,
-        sends=sends,
-        expects=str(expected),
-        why="the calls of other clients fail" if is_accepted else _WHY,
         needs=("call:",),
-    )(run)
+        **facts,
+    )
 
 
 _argument(
     "HDR-24.a",
     "an argument without its header field is refused",
-    "a call without the Mcp-Param of an argument that the body has",
+    "a call without the Mcp-Param field of an argument in the body",
     lambda _: None,
 )
 _argument(
     "HDR-21.c",
-    "another text in the header field than in the argument is refused",
-    "a call with another text in the Mcp-Param of an argument",
+    "a header field that differs from its string argument is refused",
+    "a call with another string in the Mcp-Param field of an argument",
     lambda found: f"{found.value}-other",
     kind="string",
 )
 _argument(
     "HDR-21.d",
-    "another number in the header field than in the argument is refused",
-    "a call with a greater number in the Mcp-Param of an argument",
+    "a header field that differs from its integer argument is refused",
+    "a call with a greater number in the Mcp-Param field of an argument",
     lambda found: str(found.value + 1),
     kind="integer",
 )
 _argument(
     "HDR-21.e",
-    "another truth in the header field than in the argument is refused",
-    "a call with the opposite in the Mcp-Param of an argument",
+    "a header field that differs from its boolean argument is refused",
+    "a call with the opposite in the Mcp-Param field of an argument",
     lambda found: "false" if found.value else "true",
     kind="boolean",
 )
 _argument(
     "HDR-23.d",
-    "an argument in Base64 that cannot be decoded is refused",
-    "a call with =?base64?%%%?= in the Mcp-Param of an argument",
+    "an argument of invalid Base64 is refused",
+    "a call with =?base64?%%%?= in the Mcp-Param field of an argument",
     lambda _: "=?base64?%%%?=",
 )
 _argument(
     "HDR-20.d",
-    "an argument in Base64 is decoded before it is compared",
-    "a call with =?base64?...?= of the text in the Mcp-Param of an argument",
+    "a Base64 argument is decoded before it is compared",
+    "a call with the string as =?base64?...?= in its Mcp-Param field",
     lambda found: _encoded(found.value),
     kind="string",
     is_accepted=True,
@@ -454,8 +438,8 @@ _argument(
 )
 _argument(
     "HDR-26.a",
-    "whole numbers are compared as numbers",
-    "a call with a number such as 1.0 in the Mcp-Param of the argument 1",
+    "integers are compared as numbers",
+    "a call with a number such as 1.0 in the Mcp-Param field of the argument 1",
     lambda found: f"{found.value}.0",
     kind="integer",
     is_accepted=True,
@@ -466,18 +450,18 @@ _argument(
 
 @case.must(
     "HDR-25.a",
-    "no header field is expected for an argument that is not there",
+    "no header field is required for an omitted argument",
     source=_CUSTOM,
     needs=("call:",),
-    sends="a call without an optional argument, and without its Mcp-Param",
-    expects="a result; what else the tool refuses is no finding",
-    why="the calls of other clients fail",
+    sends="a call without an optional argument, and without its Mcp-Param field",
+    expects="a result; errors other than -32020 are not judged",
+    why="valid calls of other clients fail",
 )
 async def no_argument(subject: Subject) -> None:
     found = _mirrored(subject, optional=True)
-    reaction = await found.call.to(subject)
+    reaction = await found.to(subject)
     if reaction.errors and -32020 not in reaction.codes:
-        subject.absent(f"result of {found.call.name}")
+        subject.absent(f"result of {found.method} {found.name}")
     subject.expect(Result().holds(reaction), "a result", reaction)
 
 
@@ -491,10 +475,10 @@ async def no_argument(subject: Subject) -> None:
     rules=("HDR-06", "HDR-08", "HDR-09", "HDR-10"),
     revisions=MODERN,
     needs=("tool:",),
-    sends="nothing by itself: it looks at the list of tools",
+    sends="nothing; checks the list of tools",
     expects="each x-mcp-header is a token, unique, on a string, integer or boolean, "
-    "and reached through properties alone",
-    why="clients over HTTP leave the tool out",
+    "and reached through properties only",
+    why="clients over HTTP omit the tool",
 )
 async def valid_annotations(subject: Subject) -> None:
     has_any = False

@@ -44,7 +44,8 @@ _SENT_OF_GIANT: Final = 1024
 _FLOOD: Final = 80 * 1024**2
 _SLOW_CLIENTS: Final = 20
 _PATIENCE_S: Final = 60.0
-_FORMS: Final = "forms of web pages send it to any site"
+_FORMS: Final = "forms on web pages can send it to any site"
+_REFUSED: Final = "a status from 400 to 499, or a closed connection"
 
 case = FAMILY.where(transports=HTTP)
 streamable = case.where(revisions=STREAMABLE)
@@ -65,7 +66,7 @@ def _plain_methods(subject: Subject) -> list[str]:
     "a request is answered as application/json or as text/event-stream",
     source=_POST,
     rules=("LHTTP-05",),
-    sends="a request that any server answers, and a list",
+    sends="a request that any server answers, and tools/list",
     expects="a Content-Type of application/json or text/event-stream for each",
     why="clients read the answer by its Content-Type and refuse any other",
 )
@@ -73,7 +74,7 @@ async def media_type(subject: Subject) -> None:
     for method in _plain_methods(subject):
         answer = await subject.request(method)
         got = answer.response.media_type if answer.response else ""
-        subject.expect(got in {JSON, EVENTS}, f"{JSON} or {EVENTS}", got or "no type")
+        subject.expect(got in {JSON, EVENTS}, f"{JSON} or {EVENTS}", got or "none")
 
 
 @case.must(
@@ -81,7 +82,7 @@ async def media_type(subject: Subject) -> None:
     "a JSON body is one JSON object, and each event with data is one JSON-RPC message",
     source=_POST,
     revisions=STREAMABLE[1:],
-    sends="a request that any server answers, and a list",
+    sends="a request that any server answers, and tools/list",
     expects="one JSON object, or events that each hold one",
     why="a client that reads one message fails on anything else",
 )
@@ -130,7 +131,7 @@ for letter, accept in (("d", JSON), ("e", EVENTS)):
         send=_with("Accept", accept),
         expect=AnyOf(Status(400, 406), _is(accept)),
         lenient=Result(),
-        why="the client cannot read what it did not ask for",
+        why="the client cannot read the other format",
     )
 
 exchange(
@@ -160,14 +161,14 @@ async def get_without_events(subject: Subject) -> None:
 
 
 for letter, media, why in (
-    ("a", "text/plain", "web pages may send it to other sites without being asked"),
+    ("a", "text/plain", "web pages can send it to any site without a CORS preflight"),
     ("b", "multipart/form-data; boundary=x", _FORMS),
     ("c", "application/x-www-form-urlencoded", _FORMS),
 ):
     exchange(
         streamable.robust,
         f"D02.{letter}",
-        f"a body that says it is {media.partition(';')[0]} is refused",
+        f"a body of the type {media.partition(';')[0]} is refused",
         send=_with("Content-Type", media),
         expect=Status(400, 403, 406, 415, 422),
         why=why,
@@ -176,11 +177,11 @@ for letter, media, why in (
 exchange(
     streamable.robust,
     "D02.d",
-    "a body of no stated type is refused",
+    "a body without Content-Type is refused",
     send=Changed({}, "a request without Content-Type", headers={"Content-Type": None}),
     expect=Status(400, 403, 406, 415, 422),
     lenient=Result(),
-    why="web pages may send such a body to other sites",
+    why="web pages can send such a body to any site",
 )
 
 for letter, media, text in (
@@ -212,48 +213,48 @@ exchange(
     send=Notification(
         "notifications/cancelled",
         {"requestId": "mcpwire-no-such-request"},
-        text="the cancellation of a request that was never made",
+        text="the cancellation of an unknown request",
     ),
     expect=AnyOf(_TAKEN, _NOT_TAKEN),
-    why="a client waits for a body, or reads one as an answer",
+    why="clients wait for a body, or read it as an answer",
 )
 
 exchange(
     streamable.must,
     "TR-HTTP-10.b",
-    "a notification that nobody knows is answered with 202 and no body, or refused",
+    "an unknown notification is answered with 202 and no body, or refused",
     source=_POST,
     rules=("TR-HTTP-11", "LHTTP-04"),
     send=Notification("notifications/mcpwire-unknown"),
     expect=AnyOf(_TAKEN, _NOT_TAKEN),
-    why="a client of a newer revision gets an answer to what is no request",
+    why="newer clients get an answer to a notification",
 )
 
 exchange(
     case.must,
     "LHTTP-04.a",
-    "an answer to no question is answered with 202 and no body, or refused",
+    "an answer that matches no server request gets 202 and no body, or is refused",
     source=_POST,
     revisions=SESSIONS,
     send=Octets(
         b'{"jsonrpc":"2.0","id":"mcpwire-nobody-asked","result":{}}',
-        "an answer that no request of the server waits for",
+        "an answer that matches no server request",
     ),
     expect=AnyOf(_TAKEN, _NOT_TAKEN),
-    why="a late answer of a client costs the connection",
+    why="a late answer of a client breaks the connection",
 )
 
 exchange(
     streamable.robust,
     "D14.a",
-    "broken JSON is the client's mistake: a status from 400 to 499",
+    "invalid JSON is answered with a status from 400 to 499",
     send=(
-        Octets(b'{"jsonrpc":"2.0","id":1,"method":', "a body that is cut JSON"),
+        Octets(b'{"jsonrpc":"2.0","id":1,"method":', "a body with truncated JSON"),
         Octets(b"", "an empty body"),
     ),
     expect=_NOT_TAKEN,
     lenient=Error(-32700, -32600),
-    why="monitoring counts it as a failure of the server, and proxies try again",
+    why="monitoring counts it as a server failure, and proxies retry",
 )
 
 
@@ -273,14 +274,14 @@ for letter, method in (
         source="basic/transports/streamable-http#protocol-version-header",
         send=Changed({}, f"the request {method}", method=method),
         expect=Error(-32601, status=(404,)),
-        why="clients tell by it that the server is no older one",
+        why="clients detect by it which revisions the server supports",
     )
 
 
 async def _only_modern(subject: Subject) -> None:
     """Raise `Absent` if the server also supports revisions with sessions."""
     if await revision_of_sessions(subject) is not None:
-        subject.absent("server of this revision alone")
+        subject.absent("server without earlier revisions")
 
 
 for letter, method in (("a", "GET"), ("b", "DELETE")):
@@ -297,8 +298,8 @@ for letter, method in (("a", "GET"), ("b", "DELETE")):
         f"a {method} is answered with 405",
         source="basic/transports/streamable-http#earlier-streamable-http-revisions",
         sends=f"a {method}",
-        expects="the status 405, of a server that speaks no earlier revision",
-        why="older clients take any other status for a stream or a session",
+        expects="the status 405, unless the server supports earlier revisions",
+        why="older clients conclude from another status that they have a session",
     )(not_allowed)
 
 
@@ -320,18 +321,18 @@ for letter, field, what in (
         source="basic/transports/streamable-http#earlier-streamable-http-revisions",
         rules=("TR-HTTP-21",),
         sends=f"a request with {field}: mcpwire-stray",
-        expects="a result, of a server that speaks no earlier revision",
-        why="a client that speaks both loses its requests",
+        expects="a result, unless the server supports earlier revisions",
+        why="requests of clients that support both revisions fail",
     )(stray)
 
 
 @modern.should(
     "TR-HTTP-31.c",
-    "no session id is given or repeated",
+    "responses have no session id",
     source="basic/transports/streamable-http#earlier-streamable-http-revisions",
-    sends="a request without, and one with a session id",
+    sends="a request without a session id, and one with it",
     expects="no Mcp-Session-Id in the responses",
-    why="clients of earlier revisions take it for a session, which is not there",
+    why="older clients rely on a session that does not exist",
 )
 async def no_session_id(subject: Subject) -> None:
     for given in (None, "mcpwire-stray"):
@@ -347,10 +348,10 @@ async def no_session_id(subject: Subject) -> None:
 
 @streamable.robust(
     "D12.a",
-    "methods of HTTP that mean nothing here are answered with 405 and Allow",
+    "unsupported HTTP methods are answered with 405 and Allow",
     sends="a PUT, and a PATCH",
-    expects="the status 405 (501 for a method nobody knows), with Allow at 405",
-    why="scanners and proxies learn from it what the place is for",
+    expects="the status 405 with Allow, or 501",
+    why="proxies and tools learn the supported methods from Allow",
 )
 async def other_methods(subject: Subject) -> None:
     for method in ("PUT", "PATCH"):
@@ -363,10 +364,10 @@ async def other_methods(subject: Subject) -> None:
 
 @streamable.robust(
     "D12.b",
-    "HEAD and OPTIONS cause no failure of the server",
+    "HEAD and OPTIONS cause no server error",
     sends="a HEAD, and an OPTIONS",
     expects="any status below 500, or 501",
-    why="probes of load balancers take the server for broken",
+    why="load balancers consider the server broken",
 )
 async def probes(subject: Subject) -> None:
     for method in ("HEAD", "OPTIONS"):
@@ -398,23 +399,23 @@ async def _expect_result(subject: Subject, response: Response) -> None:
     subject.expect(is_answered, "a result", response.status or response.problem)
 
 
-def _expect_closed(subject: Subject, response: Response, expected: str) -> None:
+def _expect_closed(subject: Subject, response: Response, text: str = _REFUSED) -> None:
     """Raise `Broken` unless the status is 4xx or the connection was closed."""
     is_refused = 400 <= response.status < 500 or not response.status
-    subject.expect(is_refused, expected, response.status)
+    subject.expect(is_refused, text, response.status)
 
 
 @case.robust(
     "D14.b",
-    "a body far over any bound is refused before it is read",
-    sends="the head of a POST of 10 GiB, and 1 KiB of it",
+    "an oversized body is refused before it is read",
+    sends="the head of a POST of 10 GiB, and 1 KiB of its body",
     expects="the status 413, or another from 400 to 499, or a closed connection",
-    why="one client fills the memory of the server",
+    why="one client exhausts the memory of the server",
 )
 async def giant(subject: Subject) -> None:
     head, _, _ = _plain(subject)
     data = head + b"Content-Length: %d\r\n\r\n" % _GIANT + b" " * _SENT_OF_GIANT
-    expected = "the status 413 before the body is there"
+    expected = "the status 413 before the rest of the body"
     try:
         response = await subject.raw_exchange(data)
     except NoAnswer:
@@ -427,8 +428,8 @@ async def giant(subject: Subject) -> None:
     "a body of 80 MiB does not stop the server",
     bound_s=60.0,
     sends="a request with 80 MiB of JSON",
-    expects="a status from 400 to 499, an answer or a closed connection; then others",
-    why="one client fills the memory of the server",
+    expects="a status below 500 or a closed connection; then answers to requests",
+    why="one client exhausts the memory of the server",
 )
 async def flood(subject: Subject) -> None:
     message = subject.any_request()
@@ -444,10 +445,10 @@ async def flood(subject: Subject) -> None:
 
 @case.robust(
     "D14.d",
-    "a body in chunks is read",
+    "a chunked body is read",
     sends="a request with Transfer-Encoding: chunked, in two chunks",
     expects="a result",
-    why="HTTP libraries send bodies of unknown length so",
+    why="HTTP libraries send bodies of unknown length in chunks",
 )
 async def chunked(subject: Subject) -> None:
     head, body, _ = _plain(subject)
@@ -460,10 +461,10 @@ async def chunked(subject: Subject) -> None:
 
 @case.robust(
     "D14.e",
-    "a body that is cut off is not taken for a whole one",
-    sends="a whole JSON text in a body that should be 10 octets longer, then the end",
+    "a truncated body gets no result",
+    sends="a request in a body that is 10 bytes shorter than its Content-Length",
     expects="no result",
-    why="the server acts on a request that never came whole",
+    why="the server acts on an incomplete request",
 )
 async def truncated(subject: Subject) -> None:
     head, body, id = _plain(subject)
@@ -510,8 +511,8 @@ async def continues(subject: Subject) -> None:
 
 
 for letter, lines, text in (
-    ("g", b"Content-Length: 5\r\nContent-Length: 7\r\n", "two lengths that differ"),
-    ("h", b"Content-Length: +7\r\n", "a length that is no number"),
+    ("g", b"Content-Length: 5\r\nContent-Length: 7\r\n", "two different lengths"),
+    ("h", b"Content-Length: +7\r\n", "a plus sign in its length"),
     ("i", b"Content-Length: -1\r\n", "a negative length"),
 ):
 
@@ -522,48 +523,47 @@ for letter, lines, text in (
         lines = lines.replace(b": 5", b": " + length).replace(b"+7", b"+" + length)
         response = await subject.raw_exchange(head + lines + b"\r\n" + body)
         answers = subject.answers_to(id)
-        subject.expect(not answers, "no answer, and a refusal", response.status)
-        _expect_closed(subject, response, "the status 400 or a closed connection")
+        subject.expect(not answers, "a refusal without an answer", response.status)
+        _expect_closed(subject, response)
 
     case.robust(
         f"D14.{letter}",
         f"a body with {text} is refused",
         sends=f"a request with {text}",
-        expects="the status 400, or a closed connection",
-        why="a proxy and the server see different requests in the same octets",
+        expects=_REFUSED,
+        why="a proxy and the server see different requests in the same bytes",
     )(bad_length)
 
 
 @case.robust(
     "D14.j",
-    "a body with a length and in chunks is refused, or read as chunks alone",
+    "a chunked body with a Content-Length is refused, or read as chunks",
     sends="a request with Content-Length: 4 and Transfer-Encoding: chunked",
-    expects="the status 400 or a closed connection; lenient: one answer to the chunks",
-    why="a proxy and the server see different requests in the same octets",
+    expects=f"{_REFUSED}; lenient: a result",
+    why="a proxy and the server see different requests in the same bytes",
 )
 async def two_framings(subject: Subject) -> None:
     head, body, id = _plain(subject)
     head += b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n"
     chunks = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
     response = await subject.raw_exchange(head + chunks)
-    expected = "the status 400 or a closed connection"
     if any("result" in each.value for each in subject.answers_to(id)):
-        subject.lenient(expected, response.status)
-    _expect_closed(subject, response, expected)
+        subject.lenient(_REFUSED, response.status)
+    _expect_closed(subject, response)
 
 
 @case.robust(
     "D14.k",
-    "a chunk without a number as its size is refused",
-    sends="a request in chunks with the size zz",
-    expects="the status 400, or a closed connection",
-    why="what follows is read as another request",
+    "an invalid chunk size is refused",
+    sends="a chunked request with the chunk size zz",
+    expects=_REFUSED,
+    why="the rest is read as another request",
 )
 async def bad_chunk(subject: Subject) -> None:
     head, body, _ = _plain(subject)
     head += b"Transfer-Encoding: chunked\r\n\r\n"
     response = await subject.raw_exchange(head + b"zz\r\n" + body + b"\r\n0\r\n\r\n")
-    _expect_closed(subject, response, "the status 400, or a closed connection")
+    _expect_closed(subject, response)
 
 
 @case.robust(
@@ -571,7 +571,7 @@ async def bad_chunk(subject: Subject) -> None:
     "a compressed body is read or refused",
     sends="a request compressed with gzip, and Content-Encoding: gzip",
     expects="a result, or a status from 400 to 499",
-    why="the server fails on what it could say that it does not support",
+    why="the server fails instead of refusing the encoding",
 )
 async def compressed(subject: Subject) -> None:
     message = subject.any_request()
@@ -584,24 +584,24 @@ async def compressed(subject: Subject) -> None:
 exchange(
     case.robust,
     "D14.m",
-    "a header field of 100 KiB causes no failure of the server",
+    "a header field of 100 KiB causes no server error",
     send=Changed(
         {}, "a request with a field of 100 KiB", headers={"X-Mcpwire": "x" * 102_400}
     ),
     expect=AnyOf(
         Result(), Status(*range(400, 500)), Status(0, text="a closed connection")
     ),
-    why="long cookies and tokens happen",
+    why="cookies and tokens can be long",
 )
 
 
 @case.robust(
     "D14.n",
-    "clients that are slow to send keep no others waiting",
+    "slow clients do not block others",
     is_once=True,
-    sends="20 requests that stop in the middle of the body, then a whole one",
-    expects="an answer to the whole one",
-    why="a few slow clients stop the server for all",
+    sends="20 requests that stop in the middle of the body, then a complete one",
+    expects="an answer to the complete one",
+    why="a few slow clients block the server for all",
 )
 async def slow_bodies(subject: Subject) -> None:
     http = subject.need_http()
@@ -613,11 +613,11 @@ async def slow_bodies(subject: Subject) -> None:
 
 @hostile.robust(
     "D14.o",
-    "a body that never ends is given up",
+    "an incomplete body times out",
     bound_s=_PATIENCE_S + 10,
     sends="a request that stops in the middle of the body",
     expects=f"the status 408, or a closed connection, within {_PATIENCE_S:g} s",
-    why="each such client holds a connection and memory for ever",
+    why="each such client holds a connection and memory forever",
 )
 async def endless_body(subject: Subject) -> None:
     http = subject.need_http()
@@ -630,15 +630,15 @@ async def endless_body(subject: Subject) -> None:
             await response.ended.wait()
     except TimeoutError:
         await http.abandon(response)
-        subject.broken(f"an end within {_PATIENCE_S:g} s", "the server still waits")
+        subject.broken(f"a response within {_PATIENCE_S:g} s", "the server still waits")
 
 
 @case.robust(
     "D14.p",
-    "connections that come and go leave the server as it was",
-    sends="30 connections that are closed at once, in the head or before it",
+    "aborted connections do not affect the server",
+    sends="32 connections that are closed at once, before or within the head",
     expects="an answer to the next request",
-    why="port scanners and health checks do that all day",
+    why="port scanners and health checks make such connections",
 )
 async def come_and_go(subject: Subject) -> None:
     http = subject.need_http()

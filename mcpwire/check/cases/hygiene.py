@@ -84,17 +84,17 @@ def _expect_messages(subject: Subject, found: Iterable[Message]) -> None:
     for each in found:
         if each.problem or not isinstance(each.value, dict):
             subject.last_sent = b""
-            subject.broken("lines that are messages", each.raw)
+            subject.broken("only messages", each.raw)
 
 
 @case.must(
     "TR-STDIO-02.a",
-    "stdout holds nothing but messages",
+    "stdout has only messages",
     source="basic/transports#stdio",
     rules=("RPC-02",),
-    sends="nothing by itself: it looks at all lines of the connection",
+    sends="nothing; checks all lines of the connection",
     expects="each line is one message, in UTF-8",
-    why="a line of a log or a print ends the connection, or blocks it",
+    why="log lines and print output break or block the connection",
 )
 async def lines_are_messages(subject: Subject) -> None:
     subject.need_stdio()
@@ -153,9 +153,9 @@ async def _uses(subject: Subject) -> tuple[_Use, _Use]:
 
 @used.robust(
     "H02.a",
-    "descriptors are closed",
+    "file descriptors are closed",
     expects=f"at most {_DESCRIPTORS} descriptors more than before",
-    why="a server that runs for a day cannot open a file any more",
+    why="a long-running server cannot open files any more",
 )
 async def descriptors_stay(subject: Subject) -> None:
     before, after = await _uses(subject)
@@ -165,9 +165,9 @@ async def descriptors_stay(subject: Subject) -> None:
 
 @used.robust(
     "H02.b",
-    "processes that requests start end",
+    "child processes that requests start end",
     expects=f"at most {_CHILDREN} processes more than before",
-    why="a server that runs for a day fills the table of processes",
+    why="a long-running server fills the process table",
 )
 async def children_stay(subject: Subject) -> None:
     before, after = await _uses(subject)
@@ -178,8 +178,8 @@ async def children_stay(subject: Subject) -> None:
 @used.robust(
     "H03.a",
     "memory does not grow with the number of requests",
-    expects=f"at most {_MEMORY >> 20} MiB more than before; else again, up to twice",
-    why="a server that runs for a day is killed",
+    expects=f"at most {_MEMORY >> 20} MiB more than before, in one of three attempts",
+    why="a long-running server runs out of memory",
 )
 async def memory_stays(subject: Subject) -> None:
     before, after = await _uses(subject)
@@ -228,17 +228,17 @@ async def _end(subject: Subject) -> _End:
 
 
 def _expect_end(subject: Subject, *, in_time: bool) -> None:
-    subject.expect(in_time, f"its end within {GRACE_S:g} s", "it goes on")
+    subject.expect(in_time, f"its end within {GRACE_S:g} s", "it still runs")
 
 
 # Decorators run from bottom to top: the lower one adds its case first.
 @at_end.robust(
     "A07.a",
-    "the server of a session ends when its input ends",
+    "the server ends when its input ends",
     rules=("LIFE-12",),
     revisions=LEGACY,
     expects=f"the end of the process within {GRACE_S:g} s",
-    why="each session leaves a process behind, or ends by force",
+    why="each session leaves a process behind, or has to kill it",
 )
 @at_end.should(
     "TR-STDIO-13.a",
@@ -247,7 +247,7 @@ def _expect_end(subject: Subject, *, in_time: bool) -> None:
     rules=("LIFE-12",),
     revisions=MODERN,
     expects=f"the end of the process within {GRACE_S:g} s",
-    why="each session leaves a process behind, or ends by force",
+    why="each session leaves a process behind, or has to kill it",
 )
 async def ends_with_its_input(subject: Subject) -> None:
     _expect_end(subject, in_time=(await _end(subject)).in_time)
@@ -257,34 +257,34 @@ async def ends_with_its_input(subject: Subject) -> None:
     "A07.b",
     "the server ends with the exit code 0",
     expects="the exit code 0",
-    why="supervisors start it anew, and users see an error at each end",
+    why="supervisors restart it, and users see an error at each shutdown",
 )
 async def exit_code(subject: Subject) -> None:
     ended = await _end(subject)
     if not ended.in_time:
-        subject.absent("end of the process by itself")
+        subject.absent("exit of the process by itself")
     subject.expect(ended.code == 0, "the exit code 0", f"the exit code {ended.code}")
 
 
 @at_end.robust(
     "A07.c",
-    "no process of the server goes on behind its end",
+    "child processes end with the server",
     expects="all processes that it started have ended",
     why="each session leaves a process behind",
 )
 async def no_child_left(subject: Subject) -> None:
     ended = await _end(subject)
     if not ended.in_time or not HAS_PROC:
-        subject.absent("end of the process by itself")
+        subject.absent("exit of the process by itself")
     subject.expect(not ended.left, "no process", f"{len(ended.left)} processes")
 
 
 @at_end.must(
     "TR-STDIO-02.b",
-    "stdout holds nothing but messages at the end too",
+    "stdout has only messages at shutdown, too",
     source="basic/transports#stdio",
-    expects="no line, or messages alone",
-    why="clients report an error at each end",
+    expects="no line, or only messages",
+    why="clients report an error at each shutdown",
 )
 async def clean_end(subject: Subject) -> None:
     _expect_messages(subject, (await _end(subject)).lines)
@@ -292,11 +292,11 @@ async def clean_end(subject: Subject) -> None:
 
 @alone.robust(
     "A07.d",
-    "the server ends while a call runs",
+    "the server ends when its input ends during a call",
     rules=("TR-STDIO-13",),
     needs=("role:slow",),
     sends="a call that takes ten seconds, then the end of the input",
-    why="a client that is closed during a call leaves a process behind",
+    why="a client that closes during a call leaves a process behind",
 )
 async def ends_during_a_call(subject: Subject) -> None:
     stdio = subject.need_stdio()
@@ -309,8 +309,8 @@ async def ends_during_a_call(subject: Subject) -> None:
     "A07.e",
     "the server ends on SIGTERM",
     rules=("LIFE-12",),
-    sends="SIGTERM, the input left open",
-    why="each stop of a supervisor takes until it kills the process",
+    sends="SIGTERM, while the input stays open",
+    why="supervisors have to wait and kill the process",
 )
 async def ends_on_sigterm(subject: Subject) -> None:
     stdio = subject.need_stdio()
@@ -320,9 +320,9 @@ async def ends_on_sigterm(subject: Subject) -> None:
 
 @alone.robust(
     "A07.f",
-    "the server ends when its client has died",
+    "the server ends when its client crashes",
     rules=("TR-STDIO-13",),
-    sends="requests with no reader of their answers, then the end of the input",
+    sends="requests after stdout is closed, then the end of the input",
     why="each crash of a client leaves a process behind",
 )
 async def ends_with_its_client(subject: Subject) -> None:

@@ -23,7 +23,7 @@ FAMILY: Final = Family("input_rounds")
 
 ROUNDS: Final = 8
 MAY_ASK: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
-ASKED: Final = "a call of a tool that asks, from a client that can answer everything"
+ASKED: Final = "a call that requests input, from a client with all capabilities"
 _MISSING: Final = -32021
 
 case = FAMILY.where(revisions=MODERN, needs=("role:ask",))
@@ -87,13 +87,13 @@ async def _begin(
         if _asks(found.answer) and (found.state or not with_state):
             return found
     return subject.absent(
-        "call with a requestState" if with_state else "call that asks for input"
+        "call with a requestState" if with_state else "call that requests input"
     )
 
 
 @case.must(
     "MRTR-05.a",
-    "a result that asks for input has inputRequests or requestState",
+    "a result that requests input has inputRequests or requestState",
     source="basic/patterns/mrtr#server-requirements-basic-workflow",
     sends=ASKED,
     expects="at least one of the two",
@@ -107,11 +107,11 @@ async def asks_for_something(subject: Subject) -> None:
 
 @case.must(
     "MRTR-03.a",
-    "what is asked for is elicitation, sampling or roots, as the schema has it",
+    "inputRequests are valid requests for elicitation, sampling or roots",
     source="basic/patterns/mrtr#server-requirements-basic-workflow",
     sends=ASKED,
-    expects="values that fit ElicitRequest, CreateMessageRequest or ListRootsRequest",
-    why="the client cannot answer, and the call cannot go on",
+    expects="valid ElicitRequest, CreateMessageRequest or ListRootsRequest values",
+    why="the client cannot answer, and the call cannot continue",
 )
 async def valid_requests(subject: Subject) -> None:
     found = await _begin(subject)
@@ -136,17 +136,17 @@ async def _check_declared(
             method = str(each.get("method")) if isinstance(each, dict) else ""
             mode = _params(each).get("mode", "form") if method[:4] == "elic" else ""
             fits = allowed.get(method) == mode
-            subject.expect(fits, f"only what was declared: {allowed}", found.answer)
+            subject.expect(fits, f"only declared requests: {allowed}", found.answer)
 
 
 @case.must(
     "MRTR-06.a",
-    "a client that declares nothing is asked for nothing",
+    "a client without capabilities gets no inputRequests",
     source="basic/patterns/mrtr#server-requirements-basic-workflow",
     rules=("META-09",),
-    sends="a call of a tool that asks, from a client without capabilities",
+    sends="a call that requests input, from a client without capabilities",
     expects="no inputRequests",
-    why="the client cannot answer, and the call cannot go on",
+    why="the client cannot answer, and the call cannot continue",
 )
 async def nothing_declared(subject: Subject) -> None:
     await _begin(subject)
@@ -155,12 +155,12 @@ async def nothing_declared(subject: Subject) -> None:
 
 @case.must(
     "MRTR-06.b",
-    "a client is asked for the kinds that this request declares",
+    "inputRequests are limited to the capabilities that the request declares",
     source="basic/patterns/mrtr#server-requirements-basic-workflow",
     rules=("META-09", "META-14"),
     sends="calls that declare forms only, URLs only, sampling only and roots only",
     expects="inputRequests of that kind only",
-    why="the client cannot answer, and the call cannot go on",
+    why="the client cannot answer, and the call cannot continue",
 )
 async def only_declared(subject: Subject) -> None:
     await _begin(subject)  # declares all; the server must not remember that
@@ -186,12 +186,12 @@ async def _refusals(subject: Subject) -> list[Answer]:
 
 @case.must(
     "META-10.a",
-    "a capability that is missing is answered with -32021, and named",
+    "a missing capability is answered with -32021, and named",
     source="basic/index#meta",
-    sends="a call of a tool that asks, from a client without capabilities",
+    sends="a call that requests input, from a client without capabilities",
     expects="a result without input, or an error -32021 with requiredCapabilities; "
     "lenient: a result with isError",
-    why="the client cannot tell what it lacks",
+    why="the client cannot tell which capability is missing",
 )
 async def missing_capability(subject: Subject) -> None:
     for answer in await _refusals(subject):
@@ -208,10 +208,10 @@ async def missing_capability(subject: Subject) -> None:
 
 @case.must(
     "META-10.b",
-    "over HTTP a capability that is missing has the status 400",
+    "over HTTP the error for a missing capability has the status 400",
     source="basic/index#meta",
     transports=("http",),
-    sends="a call of a tool that asks, from a client without capabilities",
+    sends="a call that requests input, from a client without capabilities",
     expects="the status 400 with the error -32021",
     why="intermediaries take the failure for a success",
 )
@@ -224,8 +224,8 @@ async def missing_status(subject: Subject) -> None:
 
 @case.robust(
     "F16.a",
-    "a call that is given all that it asks for has a result",
-    sends="a call of a tool that asks, and its rounds with answers that fit",
+    "a call has a result after all requested input is given",
+    sends="a call that requests input, and its rounds with valid answers",
     expects="a complete result within 8 rounds",
     why="the tool cannot be used",
 )
@@ -243,25 +243,25 @@ async def completes(subject: Subject) -> None:
 
 @case.should(
     "MRTR-19.a",
-    "an answer that is missing is asked for again",
+    "missing input is requested again",
     source="basic/patterns/mrtr#error-handling",
     sends="the second round of a call, with no inputResponses",
-    expects="a result that asks for input again",
-    why="a client that has only a part cannot go on",
+    expects="a result that requests input again",
+    why="a client that has only a part of the input cannot continue",
 )
 async def asked_again(subject: Subject) -> None:
     found = await _begin(subject)
     if not found.requests:
         subject.absent("inputRequests")
     answer = await _call(subject, found.params, inputResponses={}, **found.state)
-    subject.expect(_asks(answer), "a result that asks for input", answer)
+    subject.expect(_asks(answer), "a result that requests input", answer)
 
 
 @case.should(
     "MRTR-18.a",
-    "an answer that nobody asked for is ignored",
+    "unrequested input is ignored",
     source="basic/patterns/mrtr#error-handling",
-    sends="the second round of a call, with all answers and one more",
+    sends="the second round of a call, with all answers and an unrequested one",
     expects="no error",
     why="clients that answer more than once fail",
 )
@@ -274,11 +274,11 @@ async def one_more(subject: Subject) -> None:
 
 @case.should(
     "MRTR-17.a",
-    "answers that are none are refused with an error",
+    "malformed inputResponses are refused with an error",
     source="basic/patterns/mrtr#error-handling",
-    sends="the second round of a call, with a list as its inputResponses",
+    sends="the second round of a call, with an array as its inputResponses",
     expects="an error",
-    why="the tool runs without what it asked for",
+    why="the tool runs without the input that it requested",
 )
 async def malformed(subject: Subject) -> None:
     found = await _begin(subject)
@@ -288,12 +288,12 @@ async def malformed(subject: Subject) -> None:
 
 @case.must(
     "MRTR-08.a",
-    "a requestState that was changed is not accepted",
+    "a changed requestState is not accepted",
     source="basic/patterns/mrtr#server-requirements-basic-workflow",
     rules=("MRTR-07",),
-    sends="the second round of a call, with another text as its requestState",
-    expects="an error, or to be asked again; lenient: a result",
-    why="clients can change what the server believes",
+    sends="the second round of a call, with another string as its requestState",
+    expects="an error, or a request for input again; lenient: a result",
+    why="clients can change the state of the server",
 )
 async def tampered(subject: Subject) -> None:
     found = await _begin(subject, with_state=True)
@@ -313,18 +313,18 @@ async def tampered(subject: Subject) -> None:
 
 @case.should(
     "MRTR-09.a",
-    "a requestState is good for the request that it was given to",
+    "a requestState is valid only for its own request",
     source="basic/patterns/mrtr#server-requirements-basic-workflow",
     sends="a call of another tool with the requestState of the first",
-    expects="an error; lenient: a result, where that tool asks for nothing",
-    why="consent to one thing is used for another",
+    expects="an error; lenient: a result",
+    why="consent to one request is used for another",
 )
 async def of_another_request(subject: Subject) -> None:
     found = await _begin(subject, with_state=True)
     calls = [call_of(tool) for tool, _ in fit_tools(subject)]
     others = [each for each in calls if each["name"] != found.params["name"]]
     if not others:
-        subject.absent("other tool that may be called")
+        subject.absent("second tool that may be called")
     given = {"inputResponses": found.responses, **found.state}
     answer = await _call(subject, others[0], **given)
     if not answer.has_failed:
@@ -333,13 +333,13 @@ async def of_another_request(subject: Subject) -> None:
 
 @FAMILY.must(
     "MRTR-02.a",
-    "only calls, prompts and reads ask for input",
+    "only tools/call, prompts/get and resources/read request input",
     source="basic/patterns/mrtr#supported-requests",
     revisions=MODERN,
     start=Start.LAST,
-    sends="nothing by itself: it looks at all results of the connection",
+    sends="nothing; checks all results of the connection",
     expects="resultType input_required for no other method",
-    why="the client has no way to go on",
+    why="the client cannot continue the request",
 )
 async def only_three_methods(subject: Subject) -> None:
     for method, message, result in results(subject):

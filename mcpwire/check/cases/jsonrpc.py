@@ -67,11 +67,11 @@ async def number_ids_come_back(subject: Subject) -> None:
 
 @FAMILY.must(
     "RPC-07.b",
-    "an id beyond 2^53 comes back to the last digit",
+    "an id beyond 2^53 is returned exactly",
     source="basic/index#result-responses",
     sends="a request with the id 9007199254740993 (2^53+1)",
     expects="an answer with exactly that id",
-    why="clients that count from a clock or a random number wait for ever",
+    why="calls of clients with ids from a clock or random numbers hang",
 )
 async def large_ids_come_back(subject: Subject) -> None:
     id = 2**53 + 1
@@ -94,10 +94,9 @@ def _is_rounded(message: Message, id: int) -> bool:
 
 @FAMILY.must(
     "RPC-07.c",
-    "an id that is a text comes back as it is",
+    "a string id is returned unchanged",
     source="basic/index#result-responses",
-    sends="requests with a text, digits as a text, an empty text and a text beyond "
-    "ASCII as their ids",
+    sends="requests with string ids: a word, digits, empty, non-ASCII, with escapes",
     expects="an answer with exactly that id for each",
     why="a client cannot match the answer, and its call hangs",
 )
@@ -108,9 +107,9 @@ async def text_ids_come_back(subject: Subject) -> None:
 
 @FAMILY.must(
     "RPC-07.d",
-    'the ids 7 and "7" are two ids',
+    'the ids 7 and "7" are different',
     source="basic/index#result-responses",
-    sends='ten times two requests at once, with ids such as 7001 and "7001"',
+    sends='ten pairs of concurrent requests, with ids such as 7001 and "7001"',
     expects="one answer for each, its id of the same JSON type",
     why="two calls of one client get each other's answers",
 )
@@ -131,7 +130,7 @@ async def ids_differ_by_type(subject: Subject) -> None:
     "RPC-08.a",
     "an error has the id of its request",
     source="basic/index#error-responses",
-    sends="requests with an unknown method and the ids 2147483649 and a text",
+    sends="requests with an unknown method, with the id 2147483649 and a string id",
     expects="an error with exactly that id for each",
     why="a client cannot match the error, and its call hangs",
 )
@@ -142,7 +141,7 @@ async def errors_have_ids(subject: Subject) -> None:
             answer = await subject.request("mcpwire/no-such-method", id=id)
         except NotAnswered:
             if len(subject.received) == before:  # RPC-31.a reports it
-                subject.absent("message for an unknown method")
+                subject.absent("JSON-RPC answer to an unknown method")
             raise
         subject.expect(answer.error is not None, "an error", answer)
 
@@ -160,7 +159,7 @@ exchange(
 exchange(
     FAMILY.robust,
     "B03.b",
-    "an id that is neither a text nor an integer is refused",
+    "an id that is neither a string nor an integer is refused",
     send=(
         Changed({"id": True}, "a request with the id true"),
         Changed({"id": 1.5}, "one with the id 1.5"),
@@ -169,7 +168,7 @@ exchange(
     ),
     expect=AnyOf(Refusal(), Silence()),
     lenient=Result(),
-    why="such an id is used as the key of a table, and fails there",
+    why="such an id fails as the key of a lookup table",
 )
 
 
@@ -189,38 +188,38 @@ exchange(
 exchange(
     FAMILY.robust,
     "B08.a",
-    "a method's name is compared letter by letter",
+    "method names are compared exactly",
     rules=("RPC-31",),
     send=(Request("Tools/List"), Request("tools/list "), Request("")),
     expect=Error(-32601, -32600, -32602, -32020),
     lenient=Result(),
-    why="what one server takes another refuses, and a gate in between sees neither",
+    why="a proxy that filters by method can be bypassed",
 )
 
 exchange(
     FAMILY.must,
     "RPC-12.a",
-    "a notification that is unknown is not answered",
+    "an unknown notification is not answered",
     source="basic/index#notifications",
     send=Notification("notifications/mcpwire/unknown", {"a": 1}),
     expect=IGNORED,
-    why="the client takes the answer for one to another call, or ends the connection",
+    why="clients match the answer to another call, or close the connection",
 )
 
 exchange(
     FAMILY.must,
     "RPC-12.b",
-    "a request's method without an id is not answered",
+    "a request method sent as a notification is not answered",
     source="basic/index#notifications",
     send=(Notification("tools/list"), Notification("mcpwire/no-such-method")),
     expect=IGNORED,
-    why="the client takes the answer for one to another call, or ends the connection",
+    why="clients match the answer to another call, or close the connection",
 )
 
 exchange(
     FAMILY.robust,
     "B08.b",
-    "an answer to no request of the server is ignored",
+    "an answer that matches no server request is ignored or refused",
     send=(
         Octets(b'{"jsonrpc":"2.0","id":"mcpwire-never","result":{}}'),
         Octets(
@@ -229,7 +228,7 @@ exchange(
         ),
     ),
     expect=AnyOf(IGNORED, Error(-32600, -32602, -32020)),
-    why="a late answer of the client ends the connection",
+    why="a late answer of a client breaks the connection",
 )
 
 exchange(
@@ -238,17 +237,17 @@ exchange(
     "unknown members are ignored",
     rules=("RPC-33",),
     send=(
-        Changed({"mcpwire-unknown": {"a": [1]}}, "a request with one more member"),
-        Request("tools/list", {"mcpwireUnknown": {"a": 1}}, text="more params"),
+        Changed({"mcpwire-unknown": {"a": [1]}}, "a request with an unknown member"),
+        Request("tools/list", {"mcpwireUnknown": {"a": 1}}, text="an unknown param"),
         Request(
             "tools/list",
             {"_meta": {"com.example.mcpwire/unknown": [1, {"a": None}]}},
-            text="one more member in `_meta`",
+            text="an unknown member of `_meta`",
         ),
     ),
     needs=("tools",),
     expect=Result(),
-    why="newer clients, and those with extensions, cannot use the server",
+    why="newer clients and clients with extensions cannot use the server",
 )
 
 
@@ -257,31 +256,31 @@ exchange(
 exchange(
     nameless.should,
     "B01.a",
-    "broken JSON is answered with -32700",
+    "invalid JSON is answered with -32700",
     source="schema#ParseError",
     send=BROKEN,
     expect=Error(-32700),
-    why="the sender waits for ever for an answer to a request that was cut",
+    why="the sender of a truncated request waits forever",
 )
 
 exchange(
     FAMILY.robust,
     "B01.b",
-    "broken JSON does not end the connection",
+    "invalid JSON does not end the connection",
     revisions=since("2024-11-05", "2025-06-18"),
     send=BROKEN,
     expect=AnyOf(Refusal(), Silence()),
-    why="one cut line ends the work of all other calls",
+    why="one truncated line aborts all other calls",
 )
 
 exchange(
     nameless.should,
     "B02.a",
-    "JSON that is no object is answered with -32600",
+    "JSON that is not an object is answered with -32600",
     source="schema#InvalidRequestError",
     send=(Octets(b"42"), Octets(b'"ping"'), Octets(b"true"), Octets(b"null")),
     expect=Error(-32600),
-    why="a client with such a fault learns nothing of it",
+    why="the bug of the client goes unnoticed",
 )
 
 exchange(
@@ -295,23 +294,23 @@ exchange(
         Octets(b'{"jsonrpc":"2.0","params":{}}'),
     ),
     expect=INVALID,
-    why="a client with such a fault learns nothing of it",
+    why="the bug of the client goes unnoticed",
 )
 
 exchange(
     FAMILY.robust,
     "B02.c",
-    "JSON that is no message does not end the connection",
+    "JSON that is not a message does not end the connection",
     revisions=since("2024-11-05", "2025-06-18"),
     send=(Octets(b"42"), Octets(b'"ping"'), Octets(b"null"), Octets(b"{}")),
     expect=AnyOf(Refusal(), Silence()),
-    why="one wrong line ends the work of all other calls",
+    why="one invalid line aborts all other calls",
 )
 
 exchange(
     FAMILY.robust,
     "B02.d",
-    "a method that is no text is answered with -32600",
+    "a method that is not a string is answered with -32600",
     rules=("RPC-01",),
     send=(
         Changed({"method": 5}, "a request with the method 5"),
@@ -319,50 +318,50 @@ exchange(
         Changed({"method": ["ping"]}, "one with an array as its method"),
     ),
     expect=INVALID,
-    why="the client waits for ever",
+    why="the client waits forever",
 )
 
 exchange(
     FAMILY.robust,
     "B02.e",
-    "a request of another JSON-RPC version is answered with -32600",
+    "a request with another JSON-RPC version is answered with -32600",
     rules=("RPC-01",),
     send=(
         Changed({"jsonrpc": "1.0"}, 'a request with "jsonrpc": "1.0"'),
         Changed({"jsonrpc": 2.0}, 'one with "jsonrpc": 2.0'),
-        Changed(lambda message: message.pop("jsonrpc") and None, "one without"),
+        Changed(lambda message: message.pop("jsonrpc") and None, "one without it"),
     ),
     expect=INVALID,
     lenient=Result(),
-    why="two protocols are mixed up, and the fault is seen much later",
+    why="the mistake shows up much later",
 )
 
 exchange(
     FAMILY.robust,
     "B02.f",
-    "params that are no object are refused",
+    "params that are not an object are refused",
     rules=("RPC-01",),
     send=(
-        Changed({"params": "x"}, "a request with a text as its params"),
+        Changed({"params": "x"}, "a request with a string as its params"),
         Changed({"params": 5}, "one with a number as its params"),
         Changed({"params": [1, 2]}, "one with an array as its params"),
     ),
     expect=INVALID,
     lenient=UNREAD,
-    why="the client believes that its params were read",
+    why="the params are ignored without notice",
 )
 
 exchange(
     FAMILY.robust,
     "B02.g",
-    "a `_meta` that is no object is refused",
+    "a `_meta` that is not an object is refused",
     send=(
-        Changed({"params": {"_meta": "x"}}, "a request with a text as its `_meta`"),
+        Changed({"params": {"_meta": "x"}}, "a request with a string as its `_meta`"),
         Changed({"params": {"_meta": [1]}}, "one with an array as its `_meta`"),
     ),
     expect=INVALID,
     lenient=UNREAD,
-    why="the client believes that its metadata was read",
+    why="the metadata is ignored without notice",
 )
 
 
@@ -371,7 +370,7 @@ exchange(
 
 @batches.must(
     "RPC-13.a",
-    "a batch is taken, and each of its requests is answered",
+    "each request of a batch is answered",
     source="basic/index#batching",
     sends="an array of two requests with a notification between them",
     expects="one answer for each request, and none for the notification",
@@ -396,7 +395,7 @@ async def batches_are_taken(subject: Subject) -> None:
 exchange(
     batches.must,
     "RPC-13.b",
-    "a batch of notifications is taken and not answered",
+    "a batch of notifications is accepted and not answered",
     source="basic/index#batching",
     send=Octets(
         encode(
@@ -409,7 +408,7 @@ exchange(
                 for n in (1, 2)
             ]
         ),
-        "an array of two cancellations of requests that were never made",
+        "an array of two cancellations of unknown requests",
     ),
     expect=Silence(),
     why="clients of this revision may send batches",
@@ -421,25 +420,25 @@ exchange(
     "an empty batch is refused or ignored",
     send=Octets(b"[]"),
     expect=AnyOf(Refusal(), Silence()),
-    why="a client with such a fault ends the work of all other calls",
+    why="one empty batch aborts all other calls",
 )
 
 exchange(
     batches.robust,
     "B05.b",
-    "what is no message in a batch does not take its neighbours along",
+    "a batch with an invalid item is answered",
     send=Octets(
         lambda subject: encode([5, subject.any_request()]),
         "an array of a number and a request",
     ),
     expect=AnyOf(Result(), Error(-32600)),
-    why="one fault in a batch leaves all its calls without an answer",
+    why="one invalid item leaves all calls of the batch unanswered",
 )
 
 exchange(
     FAMILY.robust,
     "B06.a",
-    "the messages of an array are not taken where the revision has no batches",
+    "batches are refused or ignored in revisions without batches",
     rules=("RPC-15",),
     revisions=NO_BATCHES,
     send=Octets(
@@ -448,7 +447,7 @@ exchange(
     ),
     expect=AnyOf(Refusal(), Silence()),
     lenient=Result(),
-    why="a gate in front of the server sees no message, and the server runs several",
+    why="a proxy that inspects messages sees none, and the server executes several",
 )
 
 exchange(
@@ -458,5 +457,5 @@ exchange(
     rules=("RPC-15",),
     send=(Octets(b"[]"), Octets(b"[5]")),
     expect=Refusal(),
-    why="a client with such a fault learns nothing of it",
+    why="the bug of the client goes unnoticed",
 )

@@ -40,13 +40,13 @@ async def _posted(
 
 @case.must(
     "SSE-02.a",
-    "the first event says where to post messages",
+    "the first event names the endpoint for messages",
     source=_PAGE,
     rules=("SSE-01",),
     revisions=_FIRST,
     sends="a GET of the URL",
     expects="an event named endpoint with a URI at the same origin",
-    why="clients cannot send anything, or send it to somebody else",
+    why="clients cannot send messages, or send them to another host",
 )
 async def endpoint(subject: Subject) -> None:
     event = _stream(subject).events[0]
@@ -58,10 +58,10 @@ async def endpoint(subject: Subject) -> None:
 
 @case.robust(
     "SSE-04.a",
-    "messages are events named message, one JSON text each",
+    "server messages are events named message",
     sends="a request",
-    expects="its answer as an event of the name message",
-    why="clients wait for events of that name alone",
+    expects="its answer as an event named message",
+    why="clients ignore events of other names",
 )
 async def named_message(subject: Subject) -> None:
     await subject.request(subject.facts.barrier)
@@ -71,10 +71,10 @@ async def named_message(subject: Subject) -> None:
 
 @case.robust(
     "SSE-04.b",
-    "a POST is answered with 202, and its answer comes on the stream alone",
+    "a POST is accepted, and the answer is sent on the stream only",
     sends="a request by POST",
     expects="a status from 200 to 299 without a message; the answer on the stream",
-    why="clients take the answer twice",
+    why="clients process the answer twice",
 )
 async def accepted(subject: Subject) -> None:
     id = subject.next_id()
@@ -84,19 +84,19 @@ async def accepted(subject: Subject) -> None:
     subject.expect(is_taken, "a status from 200 to 299", response.status)
     answer = await subject.answer(id)
     number = _stream(subject).number
-    subject.expect(answer.message.stream == number, "it on the stream", answer)
+    subject.expect(answer.message.stream == number, "the answer on the stream", answer)
     has_one = b'"jsonrpc"' in response.body
     subject.expect(not has_one, "no message in the body", bytes(response.body))
 
 
 @case.must(
     "SSE-05.a",
-    "a foreign web page cannot open a connection or post to it",
+    "a foreign web page cannot open a connection or send a POST",
     source="basic/transports#security-warning-dns-rebinding-attacks",
     revisions=_FIRST,
     sends=f"a GET and a POST with Origin: {_EVIL}",
     expects="a status from 400 to 499 for each",
-    why="web pages that a user visits use the servers on the user's machine",
+    why="web pages that a user visits can use servers on the user's machine",
 )
 async def origin(subject: Subject) -> None:
     fields = {"Accept": EVENTS, "Origin": _EVIL}
@@ -110,10 +110,10 @@ async def origin(subject: Subject) -> None:
 
 @case.robust(
     "SSE-03.a",
-    "a POST for a connection that is not there is refused",
-    sends="a POST to the place of a connection that was closed",
+    "a POST to the endpoint of a closed connection is refused",
+    sends="a POST to the endpoint of a connection that the client has closed",
     expects="a status from 400 to 499",
-    why="clients do not learn that they have to connect again",
+    why="clients do not learn that they have to reconnect",
 )
 async def gone(subject: Subject) -> None:
     other = await subject.another()
@@ -127,10 +127,10 @@ async def gone(subject: Subject) -> None:
 
 @case.robust(
     "SSE-03.b",
-    "a body that is no JSON is refused, and ends nothing",
-    sends="a POST of broken JSON, and a request",
-    expects="no status from 500 on; an answer to the request",
-    why="one bad message costs the connection",
+    "a body of invalid JSON does not end the connection",
+    sends="a POST of invalid JSON, and a request",
+    expects="a status below 500, and an answer to the request",
+    why="one invalid message breaks the connection",
 )
 async def broken_json(subject: Subject) -> None:
     status = (await _posted(subject, b'{"jsonrpc":"2.0","id":1,')).status

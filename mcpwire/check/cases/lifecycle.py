@@ -55,7 +55,7 @@ async def _initialize(subject: Subject, params: Mapping[str, Any] | None) -> Ans
     "LIFE-03.a",
     "the result of `initialize` has version, capabilities and the server's name",
     source=SOURCE,
-    sends="nothing more: it looks at the answer to the first `initialize`",
+    sends="nothing; checks the answer to the first `initialize`",
     expects="`protocolVersion`, `capabilities`, and `serverInfo` with name and version",
     why="clients refuse the connection",
 )
@@ -71,10 +71,10 @@ async def hello_is_whole(subject: Subject) -> None:
 
 @case.robust(
     "LIFE-03.b",
-    "what is declared is there",
-    sends="the list of each of tools, prompts and resources that is declared",
+    "lists of declared capabilities are answered",
+    sends="the list request of each declared capability: tools, prompts, resources",
     expects="a result for each",
-    why="a client shows what it cannot use, or ends with an error",
+    why="clients offer features that do not work, or fail",
 )
 async def declared_lists_answer(subject: Subject) -> None:
     subject.need_list()
@@ -89,11 +89,11 @@ async def declared_lists_answer(subject: Subject) -> None:
 
 @first.must(
     "LIFE-08.a",
-    "an unknown version is answered with another one that it speaks",
+    "an unknown version is answered with an existing one",
     source="basic/lifecycle#version-negotiation",
     sends=f"`initialize` with the version {FUTURE}",
-    expects="a result with a version that exists; lenient: an error",
-    why="a newer client cannot fall back to a version that both speak",
+    expects="a result with an existing version; lenient: an error",
+    why="a newer client cannot fall back to a version that both support",
 )
 async def unknown_version(subject: Subject) -> None:
     answer = await _initialize(subject, _hello(subject, protocolVersion=FUTURE))
@@ -107,7 +107,7 @@ async def unknown_version(subject: Subject) -> None:
 exchange(
     first.robust,
     "C02.a",
-    "the version of the stateless revision is not agreed on in a handshake",
+    "`initialize` does not negotiate 2026-07-28",
     rules=("LIFE-08",),
     revisions=("2025-11-25",),
     send=Request(
@@ -122,17 +122,17 @@ exchange(
             "a result with the version of a session revision",
         ),
     ),
-    why="the revision has no handshake, so both sides go on by different rules",
+    why="2026-07-28 has no handshake, so both sides follow different rules",
 )
 
 
 @first.robust(
     "C02.b",
-    "an `initialize` that lacks what it must have is refused",
+    "an incomplete `initialize` is refused",
     sends="`initialize` without params, without a version, with a version that is a "
-    "number, without the client's name, without capabilities",
+    "number, without `clientInfo`, without `capabilities`",
     expects="an error for each; lenient: a result",
-    why="a faulty client is found out much later, with an error that does not say it",
+    why="the mistake shows up much later, with an unrelated error",
 )
 async def incomplete_hello(subject: Subject) -> None:
     variants: list[tuple[str, dict[str, Any] | None]] = [
@@ -150,10 +150,10 @@ async def incomplete_hello(subject: Subject) -> None:
 
 @first.robust(
     "C02.c",
-    "after a refused `initialize` a proper one works",
-    sends="`initialize` without params, then as it has to be",
+    "a valid `initialize` after a refused one succeeds",
+    sends="`initialize` without params, then a valid one",
     expects="a result for the second, if the first is refused",
-    why="a client cannot mend its mistake without a new process",
+    why="a client cannot retry without a new process",
 )
 async def second_try(subject: Subject) -> None:
     first = await _initialize(subject, None)
@@ -168,9 +168,9 @@ async def second_try(subject: Subject) -> None:
     "unknown capabilities and members of `initialize` are ignored",
     rules=("RPC-33",),
     sends="`initialize` with an unknown capability, `experimental`, a title, icons and "
-    "one more member",
+    "unknown members",
     expects="a result",
-    why="newer clients, and those with extensions, cannot connect",
+    why="newer clients and clients with extensions cannot connect",
 )
 async def open_hello(subject: Subject) -> None:
     params = {
@@ -205,9 +205,9 @@ async def open_hello(subject: Subject) -> None:
     rules=("LIFE-01",),
     start=Start.RAW,
     is_once=True,
-    sends="a request for a list as the first message, then `initialize`",
+    sends="a list request as the first message, then `initialize`",
     expects="an error, then a result; lenient: two results",
-    why="a server that ends over it cannot be probed",
+    why="a server that exits cannot be probed",
     bound_s=40.0,
 )
 async def early_request(subject: Subject) -> None:
@@ -239,13 +239,13 @@ async def _http_answer(subject: Subject, id: int, response: Any) -> Answer | Non
 
 @first.robust(
     "C01.b",
-    "a ping before `initialize` does no harm",
+    "a ping before `initialize` is answered",
     rules=("PING-01", "LIFE-05"),
     transports=("stdio",),
     is_once=True,
     sends="a ping as the first message, then `initialize`",
     expects="two results; lenient: an error for the ping",
-    why="clients ping a server to see whether it has started",
+    why="clients ping a server to find out whether it has started",
 )
 async def early_ping(subject: Subject) -> None:
     id = subject.next_id()
@@ -262,14 +262,14 @@ async def early_ping(subject: Subject) -> None:
 
 @case.robust(
     "C01.c",
-    "a second `initialize` in a session does not begin it anew",
+    "a second `initialize` does not restart the session",
     rules=("LIFE-01",),
     start=Start.OWN,
     is_once=True,
     is_quick=False,
     sends="`initialize` once more, with another version",
-    expects="an error; lenient: a result; then requests are answered as before",
-    why="what was agreed changes below calls that run",
+    expects="an error (lenient: a result), and an answer to the next request",
+    why="the negotiated version changes during running calls",
 )
 async def second_hello(subject: Subject) -> None:
     other = next(name for name in LEGACY if name != subject.revision.name)
@@ -291,7 +291,7 @@ async def second_hello(subject: Subject) -> None:
     is_once=True,
     sends="`initialize`, a ping, `initialized`, a ping",
     expects="a result for each ping",
-    why="a client that checks the connection while it starts ends it",
+    why="clients that check the connection during startup close it",
 )
 async def ping_in_between(subject: Subject) -> None:
     await _initialize(subject, subject.hello())
@@ -313,7 +313,7 @@ exchange(
 
 @first.should(
     "LIFE-06.a",
-    "the server sends no requests but pings before `initialized`",
+    "before `initialized` the server sends no request but ping",
     source=SOURCE,
     transports=("stdio",),
     capabilities={
@@ -322,8 +322,8 @@ exchange(
         "elicitation": {},
     },
     sends="`initialize` with all capabilities, then pings, and no `initialized`",
-    expects="no request of the server but ping",
-    why="the client is not ready for it, and answers with an error",
+    expects="no server request but ping",
+    why="the client is not ready, and answers with an error",
 )
 async def patient_server(subject: Subject) -> None:
     await _initialize(subject, subject.hello())

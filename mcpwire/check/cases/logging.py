@@ -37,7 +37,7 @@ async def _call(
 async def _observed(subject: Subject) -> tuple[Answer, list[Message]]:
     answer, found = await _call(subject, "debug" if subject.is_modern else None)
     if not found:
-        subject.absent("log message of the tool that plays the role notify")
+        subject.absent("log message of the `notify` tool")
     return answer, found
 
 
@@ -64,7 +64,7 @@ exchange(
     source="server/utilities/logging#log-levels",
     send=_setting(*reversed(LEVELS)),
     expect=Result(),
-    why="users cannot choose what they see",
+    why="users cannot choose the log level",
 )
 
 exchange(
@@ -75,29 +75,29 @@ exchange(
     send=_setting("loud", "DEBUG", ""),
     expect=Error(-32602),
     lenient=Result(),
-    why="a misspelt level is found out much later",
+    why="a misspelt level goes unnoticed",
 )
 
 exchange(
     session.robust,
     "F07.a",
-    "a level that is missing or no text is refused",
+    "a level that is missing or not a string is refused",
     rules=("LOG-05",),
     send=(Request("logging/setLevel", {}), *_setting(3, None)),
     expect=Refusal(),
     lenient=Result(),
-    why="a faulty call is found out much later",
+    why="a faulty request goes unnoticed",
 )
 
 
 @session.should(
     "LOG-05.c",
-    "messages below the level that was set do not come",
+    "messages below the set level are not sent",
     source="server/utilities/logging#setting-log-level",
     needs=("logging", "role:notify"),
-    sends="the level debug and a call of the tool that logs, then emergency and again",
+    sends="the level debug and a call of the `notify` tool, then emergency and a call",
     expects="messages at first, then none below emergency",
-    why="users who want no log get it all the same",
+    why="users get log messages that they have turned off",
 )
 async def level_is_kept(subject: Subject) -> None:
     await _set(subject, "debug")
@@ -110,12 +110,12 @@ async def level_is_kept(subject: Subject) -> None:
 
 @session.should(
     "LOG-05.d",
-    "messages come again once the level is lowered",
+    "messages are sent again after the level is lowered",
     source="server/utilities/logging#setting-log-level",
     needs=("logging", "role:notify"),
     is_quick=False,
     sends="the levels debug, emergency and debug, with a call after the first and last",
-    expects="as many messages after the last as after the first",
+    expects="log messages from both calls",
     why="a user who lowers the level sees nothing",
 )
 async def level_is_lowered(subject: Subject) -> None:
@@ -124,7 +124,7 @@ async def level_is_lowered(subject: Subject) -> None:
     await _set(subject, "emergency")
     await _set(subject, "debug")
     found = (await _call(subject))[1]
-    subject.expect(found and first, "log messages", f"{len(found)} messages")
+    subject.expect(found and first, "log messages again", f"{len(found)} messages")
 
 
 # --- request level --------------------------------------------------------------------
@@ -132,11 +132,11 @@ async def level_is_lowered(subject: Subject) -> None:
 
 @request.must(
     "LOG-02.a",
-    "no log message comes for a request without a level",
+    "no log message is sent for a request without a level",
     source=PER_REQUEST,
-    sends="a call of the tool that logs with the level debug, then one without",
+    sends="a call of the `notify` tool with the level debug, then one without",
     expects="messages at first, then none",
-    why="clients that did not ask for a log get one, with what it tells",
+    why="clients get log data that they did not request",
 )
 async def silent_without_level(subject: Subject) -> None:
     await _observed(subject)
@@ -145,11 +145,11 @@ async def silent_without_level(subject: Subject) -> None:
 
 @request.should(
     "LOG-02.b",
-    "messages below the level of the request do not come",
+    "messages below the level of the request are not sent",
     source=PER_REQUEST,
-    sends="a call of the tool that logs with the level debug, then with emergency",
+    sends="a call of the `notify` tool with the level debug, then with emergency",
     expects="messages at first, then none below emergency",
-    why="users who want no log get it all the same",
+    why="users get log messages that they have turned off",
 )
 async def level_of_the_request(subject: Subject) -> None:
     await _observed(subject)
@@ -168,31 +168,31 @@ exchange(
     ),
     expect=Error(-32602),
     lenient=Result(),
-    why="a misspelt level is found out much later",
+    why="a misspelt level goes unnoticed",
 )
 
 
 @request.must(
     "LOG-03.a",
-    "no log message comes behind the answer of its request",
+    "no log message is sent after the answer to its request",
     source=PER_REQUEST,
-    sends="a call of the tool that logs, and a request behind its answer",
-    expects="no log message behind the answer",
-    why="the client has forgotten the request that it belongs to",
+    sends="a call of the `notify` tool, and a request after its answer",
+    expects="no log message after the answer",
+    why="the client has dropped the request that it belongs to",
 )
 async def none_behind(subject: Subject) -> None:
     answer, found = await _observed(subject)
-    expect_before(subject, answer, found, "messages before the answer alone")
+    expect_before(subject, answer, found, "log messages before the answer only")
 
 
 @FAMILY.must(
     "LOG-01.a",
-    "a server that logs declares it",
+    "a server that logs declares `logging`",
     source="server/utilities/logging#capabilities",
     start=Start.LAST,
-    sends="nothing by itself: it looks at all messages of the connection",
+    sends="nothing; checks all messages of the connection",
     expects="the capability `logging`, if there is a log message",
-    why="clients show no log, and end the connection over a message they do not know",
+    why="clients drop the messages, or reject an undeclared notification",
 )
 async def log_is_declared(subject: Subject) -> None:
     found = [each for each in subject.received if each.method == MESSAGE]

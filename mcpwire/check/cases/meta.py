@@ -17,7 +17,7 @@ __all__ = ["FAMILY"]
 
 FAMILY: Final = Family("meta")
 
-ALL: Final = "nothing by itself: it looks at all messages of the connection"
+ALL: Final = "nothing; checks all messages of the connection"
 
 _OFFICIAL: Final = "io.modelcontextprotocol"
 
@@ -55,55 +55,55 @@ def _prefixes(subject: Subject) -> list[tuple[Message, str]]:
 
 @newer.must(
     "META-01.a",
-    "prefixes of keys in _meta are labels with dots between them",
+    "prefixes of _meta keys are labels separated by dots",
     source="basic/index#meta",
-    expects="labels that begin with a letter and end with a letter or a digit",
-    why="other implementations refuse or lose the key",
+    expects="labels that start with a letter and end with a letter or digit",
+    why="other implementations reject or drop the key",
 )
 async def prefixes(subject: Subject) -> None:
     for message, prefix in _prefixes(subject):
         fits = PREFIX.fullmatch(prefix)
-        subject.expect(fits, f"a prefix, not {prefix!r}", message.raw)
+        subject.expect(fits, f"a valid prefix, not {prefix!r}", message.raw)
 
 
 @newer.must(
     "META-02.a",
-    "names of keys in _meta begin and end with a letter or a digit",
+    "names of _meta keys start and end with a letter or digit",
     source="basic/index#meta",
-    expects="letters and digits, with -, _ and . between them",
-    why="other implementations refuse or lose the key",
+    expects="letters and digits, and -, _ and . between them",
+    why="other implementations reject or drop the key",
 )
 async def names(subject: Subject) -> None:
     for message, key in _keys(subject):
         name = key.rpartition("/")[2]
-        subject.expect(NAME.fullmatch(name), f"a name, not {name!r}", message.raw)
+        subject.expect(NAME.fullmatch(name), f"a valid name, not {name!r}", message.raw)
     subject.need_judged("_meta")
 
 
 @case.must(
     "META-03.a",
-    "prefixes that belong to MCP are not used for anything else",
+    "prefixes reserved for MCP are not used for other keys",
     source="basic/index#meta",
     revisions=since("2025-11-25"),
     expects="no prefix whose second label is modelcontextprotocol or mcp, but "
     "io.modelcontextprotocol",
-    why="a later revision gives the key another meaning",
+    why="a later revision may give the key another meaning",
 )
 async def reserved(subject: Subject) -> None:
     for message, prefix in _prefixes(subject):
         labels = prefix.split(".")
         is_reserved = labels[1:2] in (["modelcontextprotocol"], ["mcp"])
         fits = not is_reserved or prefix == _OFFICIAL
-        subject.expect(fits, f"a prefix of its own, not {prefix!r}", message.raw)
+        subject.expect(fits, f"no reserved prefix such as {prefix!r}", message.raw)
 
 
 @FAMILY.robust(
     "F13.f",
-    "keys in _meta that the server does not know do no harm",
+    "unknown _meta keys are ignored",
     rules=("META-04",),
-    sends="a request with keys of a vendor and of traces in its _meta",
-    expects="an answer as without them",
-    why="requests of clients with traces fail",
+    sends="a request with vendor and trace keys in _meta, and one without",
+    expects="a result for both, or an error for both",
+    why="requests of clients with tracing fail",
 )
 async def unknown_keys(subject: Subject) -> None:
     meta = {
@@ -116,7 +116,7 @@ async def unknown_keys(subject: Subject) -> None:
     plain = await subject.request(subject.facts.barrier, {})
     answer = await subject.request(subject.facts.barrier, {"_meta": meta})
     fits = (answer.result is None) == (plain.result is None)
-    subject.expect(fits, "an answer as without them", answer)
+    subject.expect(fits, "the same outcome as without the keys", answer)
 
 
 def _icons(subject: Subject) -> Iterator[tuple[Message, str]]:
@@ -133,11 +133,11 @@ def _icons(subject: Subject) -> Iterator[tuple[Message, str]]:
 
 @case.robust(
     "F13.g",
-    "icons are at https: or http:, or data: themselves",
+    "icons use https:, http: or data: URLs",
     rules=("ICON-02",),
     revisions=since("2025-11-25"),
-    expects="no icon of another scheme, such as javascript: or file:",
-    why="clients must refuse such icons",
+    expects="no other scheme, such as javascript: or file:",
+    why="clients must reject such icons",
 )
 async def icon_schemes(subject: Subject) -> None:
     for message, src in _icons(subject):
@@ -147,7 +147,7 @@ async def icon_schemes(subject: Subject) -> None:
 
 @case.robust(
     "F13.h",
-    "icons that are data are Base64 of a picture",
+    "data: icons are Base64 images",
     rules=("ICON-03",),
     revisions=since("2025-11-25"),
     expects="data:image/...;base64, and strict Base64",
@@ -161,15 +161,15 @@ async def icon_data(subject: Subject) -> None:
         fits = head.lower().startswith("data:image/") and head.endswith(";base64")
         subject.expect(fits, "data:image/...;base64", message.raw)
         problem = base64_problem(data)
-        subject.expect(problem is None, f"Base64: {problem}", message.raw)
-    subject.need_judged("icon that is data")
+        subject.expect(problem is None, f"strict Base64 ({problem})", message.raw)
+    subject.need_judged("data: icon")
 
 
 @case.robust(
     "F13.i",
-    "media types are a type and a subtype",
-    expects="each mimeType such as text/plain; charset=utf-8",
-    why="clients cannot tell what they got",
+    "media types have the form type/subtype",
+    expects="mimeType values such as text/plain; charset=utf-8",
+    why="clients cannot tell the format",
 )
 async def media_types(subject: Subject) -> None:
     for message, each in _objects(subject):
@@ -182,7 +182,7 @@ async def media_types(subject: Subject) -> None:
 
 @newer.robust(
     "F13.j",
-    "lastModified in annotations is a time of ISO 8601",
+    "lastModified in annotations is an ISO 8601 time",
     expects="a time such as 2025-01-12T15:00:58Z",
     why="clients cannot sort by it",
 )
@@ -191,18 +191,18 @@ async def last_modified(subject: Subject) -> None:
         annotations = each.get("annotations")
         if isinstance(annotations, dict) and "lastModified" in annotations:
             fits = TIMESTAMP.fullmatch(str(annotations["lastModified"]))
-            subject.expect(fits, "a time of ISO 8601", message.raw)
+            subject.expect(fits, "an ISO 8601 time", message.raw)
     subject.need_judged("lastModified")
 
 
 @newer.robust(
     "F13.k",
-    "names for people are no empty texts",
-    expects="no title that is empty",
-    why="the client shows nothing where a name should be",
+    "titles are not empty",
+    expects="no empty title",
+    why="clients show an empty name",
 )
 async def titles(subject: Subject) -> None:
     for message, each in _objects(subject):
         if isinstance(each.get("title"), str):
-            subject.expect(each["title"].strip(), "a title with text", message.raw)
+            subject.expect(each["title"].strip(), "a nonempty title", message.raw)
     subject.need_judged("title")

@@ -18,7 +18,7 @@ FAMILY: Final = Family("origin")
 _PAGE: Final = "basic/transports#security-warning"
 _EVIL: Final = "http://evil.example"
 _LIKE: Final = ".evil.example"
-_WHY: Final = "web pages that a user visits use the servers on the user's machine"
+_WHY: Final = "web pages that a user visits can use servers on the user's machine"
 _STRICT: Final = since("2025-11-25")
 """Revisions that specify the status."""
 _EARLIER: Final = since("2025-03-26", "2025-06-18")
@@ -30,10 +30,10 @@ for letter, method, origin, text in (
     ("a", "POST", _EVIL, "a foreign web page"),
     ("b", "GET", _EVIL, "a foreign web page"),
     ("c", "DELETE", _EVIL, "a foreign web page"),
-    ("d", "POST", f"http://localhost{_LIKE}", "a web page with a name like localhost"),
-    ("e", "POST", f"http://127.0.0.1{_LIKE}", "a web page with a name like 127.0.0.1"),
+    ("d", "POST", f"http://localhost{_LIKE}", "a host like localhost"),
+    ("e", "POST", f"http://127.0.0.1{_LIKE}", "a host like 127.0.0.1"),
 ):
-    more = "" if method == "POST" else " (405 where it is not served)"
+    more = "" if method == "POST" else " (405 if it is not supported)"
     for rule, revisions, status in (
         ("TR-HTTP-03", _STRICT, "the status 403"),
         ("TR-HTTP-02", _EARLIER, "a status from 400 to 499"),
@@ -54,7 +54,7 @@ for letter, method, origin, text in (
 
         case.must(
             f"{rule}.{letter}",
-            f"a {method} of {text} is refused",
+            f"a {method} from {text} is refused",
             source=_PAGE,
             revisions=revisions,
             sends=f"a {method} with Origin: {origin}",
@@ -65,7 +65,7 @@ for letter, method, origin, text in (
 
 @case.must(
     "TR-HTTP-03.f",
-    "a foreign web page cannot begin a session",
+    "a foreign web page cannot start a session",
     source=_PAGE,
     revisions=since("2025-11-25", LEGACY[-1]),
     sends=f"initialize with Origin: {_EVIL}",
@@ -84,8 +84,8 @@ async def no_session(subject: Subject) -> None:
 
 
 for letter, origin, text in (
-    ("a", "null", "a page without an origin, such as a file or a sandbox"),
-    ("b", "mcpwire, no origin", "what is no origin"),
+    ("a", "null", "the Origin null of files and sandboxed pages"),
+    ("b", "mcpwire, no origin", "an invalid Origin"),
 ):
 
     async def no_origin(subject: Subject, origin: str = origin) -> None:
@@ -94,7 +94,7 @@ for letter, origin, text in (
 
     case.robust(
         f"D06.{letter}",
-        f"the Origin of {text} is refused",
+        f"{text} is refused",
         sends=f"a POST with Origin: {origin}",
         expects="a status from 400 to 499",
         why=_WHY,
@@ -103,10 +103,10 @@ for letter, origin, text in (
 
 @case.robust(
     "D06.c",
-    "one foreign Origin among two is refused",
-    sends="a POST with two Origin fields, that of the server itself and a foreign one",
+    "two Origin fields are refused if one is foreign",
+    sends="a POST with two Origin fields, the server's own and a foreign one",
     expects="a status from 400 to 499",
-    why="a field that a page smuggles in hides where the page comes from",
+    why="a second field hides the origin of a page",
 )
 async def two_origins(subject: Subject) -> None:
     url = subject.need_http().url
@@ -128,16 +128,16 @@ for letter, method, host in (
         subject: Subject, method: str = method, host: str = host
     ) -> None:
         if not is_local(subject):
-            subject.absent("server on this machine")
+            subject.absent("server at a loopback address")
         response = await response_to(subject, method, {"Host": host})
         subject.expect_refused(response.status)
 
     case.robust(
         f"D06.{letter}",
-        f"a {method} for the host {host} is refused on the user's own machine",
+        f"a local server refuses a {method} for the host {host}",
         sends=f"a {method} with Host: {host}, and no Origin",
         expects="a status from 400 to 499",
-        why="after DNS rebinding, pages of that host read the server without an Origin",
+        why="after DNS rebinding, pages of that host can use it without an Origin",
     )(foreign_host)
 
 
@@ -146,14 +146,14 @@ for letter, method, host in (
 
 @case.robust(
     "D06.g",
-    "foreign web pages may not read what a server on the user's machine answers",
-    sends=f"a POST and the OPTIONS before one, with Origin: {_EVIL}",
-    expects="no Access-Control-Allow-Origin that names it, or all",
+    "a local server does not let foreign web pages read its answers",
+    sends=f"a CORS preflight and a POST, with Origin: {_EVIL}",
+    expects="no Access-Control-Allow-Origin with that origin or *",
     why=_WHY,
 )
 async def no_cors(subject: Subject) -> None:
     if not is_local(subject):
-        subject.absent("server on this machine")
+        subject.absent("server at a loopback address")
     asks: dict[str, HeaderValue] = {
         "Origin": _EVIL,
         "Access-Control-Request-Method": "POST",
@@ -166,6 +166,6 @@ async def no_cors(subject: Subject) -> None:
         allowed = response.fields.get("access-control-allow-origin")
         subject.expect(
             allowed not in {"*", _EVIL},
-            "no Access-Control-Allow-Origin for it",
+            "no Access-Control-Allow-Origin for this origin",
             f"Access-Control-Allow-Origin: {allowed}",
         )

@@ -38,7 +38,7 @@ for _listed, _letter, _next in zip(LISTS, _FIRST_LETTERS, _NEXT_LETTERS, strict=
             subject.absent("second page")
         cursors = [page.cursor for page in found]
         twice = [c for c in cursors if c is not None and cursors.count(c) > 1]
-        subject.expect(not twice, "another cursor on each page", twice[:1])
+        subject.expect(not twice, "a different cursor on each page", twice[:1])
         ends = len(found) < PAGES and found[-1].cursor is None
         subject.expect(ends, "a last page", found[-1].answer)
         names = [{str(i.get(listed.name)) for i in page.items} for page in found]
@@ -51,12 +51,12 @@ for _listed, _letter, _next in zip(LISTS, _FIRST_LETTERS, _NEXT_LETTERS, strict=
     exchange(
         case.should,
         f"PAGE-06.{_letter}",
-        f"a cursor that was never given out is refused by {_listed.method}",
+        f"{_listed.method} refuses an unknown cursor",
         source="server/utilities/pagination#error-handling",
         send=Request(_listed.method, {"cursor": "mcpwire-no-such-cursor"}),
         expect=Error(-32602),
         lenient=Result(),
-        why="a client with an old cursor begins anew without knowing",
+        why="a client with an outdated cursor restarts the list unnoticed",
     )
     case.should(
         f"PAGE-06.{_next}",
@@ -68,21 +68,21 @@ for _listed, _letter, _next in zip(LISTS, _FIRST_LETTERS, _NEXT_LETTERS, strict=
     )(stable)
     case.robust(
         f"F05.{_letter}",
-        f"the pages of {_listed.method} end, and have each item once",
+        f"the pages of {_listed.method} end and have each item once",
         rules=("PAGE-05",),
-        sends="each page, by the cursor of the one before, 50 at most",
-        expects="another cursor each time, no item on two pages, and a last page",
-        why="clients read the list for ever, or show items twice",
+        sends="requests for each page by its cursor, 50 at most",
+        expects="a different cursor each time, no item on two pages, and a last page",
+        why="clients read the list forever, or show items twice",
     )(walks)
 
 for _listed, _letter in zip(LISTS, _NEXT_LETTERS, strict=True):
     exchange(
         FAMILY.robust,
         f"F05.{_letter}",
-        f"a cursor that is no text is refused by {_listed.method}",
+        f"{_listed.method} refuses a cursor that is not a string",
         needs=(_listed.capability,),
         send=tuple(Request(_listed.method, {"cursor": c}) for c in (7, {"page": 2})),
         expect=Error(-32602, -32600),
         lenient=Result(),
-        why="a client with a broken cursor begins anew without knowing",
+        why="a client with an invalid cursor restarts the list unnoticed",
     )

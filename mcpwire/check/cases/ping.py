@@ -30,7 +30,7 @@ exchange(
     source="basic/utilities/ping#behavior-requirements",
     send=(Request("ping"), Request("ping", {})),
     expect=Result(_is_empty, "an empty result"),
-    why="clients take the server for dead, and end the connection",
+    why="clients consider the server dead, and disconnect",
 )
 
 exchange(
@@ -43,7 +43,7 @@ exchange(
         Request("ping", {"_meta": {"progressToken": "mcpwire"}}),
     ),
     expect=Result(_is_empty, "an empty result"),
-    why="clients that trace their requests take the server for dead",
+    why="clients that trace their requests consider the server dead",
 )
 
 exchange(
@@ -53,7 +53,7 @@ exchange(
     rules=("RPC-33", "PING-01"),
     send=Changed({"params": {"mcpwireUnknown": [1]}}, "a ping with unknown params"),
     expect=Result(),
-    why="newer clients take the server for dead",
+    why="newer clients consider the server dead",
 )
 
 
@@ -63,9 +63,9 @@ exchange(
     rules=("PING-01",),
     needs=("role:slow",),
     is_quick=False,
-    sends="a call that takes a second, and a ping behind it",
+    sends="a call that takes a second, and a ping after it",
     expects="the answer to the ping first",
-    why="clients take a busy server for dead, and end the connection",
+    why="clients consider a busy server dead, and disconnect",
 )
 async def while_a_call_runs(subject: Subject) -> None:
     clock = asyncio.get_running_loop().time
@@ -78,5 +78,5 @@ async def while_a_call_runs(subject: Subject) -> None:
         )
         if not is_chosen or clock() - began < 0.9:
             raise  # the tool itself is quick
-        subject.broken("the answer to the ping first", "that to the call first")
+        subject.broken("the answer to the ping first", "the answer to the call first")
     await subject.answer(call.id, call.response, timeout=1.0 + subject.bound_s)

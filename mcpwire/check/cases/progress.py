@@ -40,7 +40,7 @@ async def _call(subject: Subject, token: Any = None) -> tuple[Answer, list[Messa
 async def _observed(subject: Subject, token: Any) -> tuple[Answer, list[Message]]:
     answer, found = await _call(subject, token)
     if not found:
-        subject.absent("progress of the tool that plays the role notify")
+        subject.absent("progress notification of the `notify` tool")
     return answer, found
 
 
@@ -56,12 +56,12 @@ def _expect_token(subject: Subject, token: Any, found: Iterable[Message]) -> Non
 
 @case.must(
     "PROG-01.a",
-    "progress has the token of its call, of the same JSON type",
+    "progress has the token of its call, with the same JSON type",
     source=BEHAVIOR,
     rules=("PROG-03",),
-    sends="a call with a text as its token, and one with a number",
+    sends="a call with a string token, and one with a number",
     expects="progress notifications with exactly that token",
-    why="the client cannot tell which call the progress is of",
+    why="the client cannot tell which call the progress belongs to",
 )
 async def tokens_come_back(subject: Subject) -> None:
     for token in ("mcpwire-progress", 77_001):
@@ -70,7 +70,7 @@ async def tokens_come_back(subject: Subject) -> None:
 
 @case.robust(
     "F03.a",
-    "the tokens 0 and the empty text are tokens",
+    "0 and the empty string are valid tokens",
     rules=("PROG-01",),
     is_quick=False,
     sends='a call with the token 0, and one with ""',
@@ -90,8 +90,8 @@ async def falsy_tokens(subject: Subject) -> None:
     "progress increases with each notification",
     source=FLOW,
     sends="a call with a token",
-    expects="a `progress` that is larger than the last one, each time",
-    why="a bar goes backwards, and clients that check end the call",
+    expects="a greater `progress` each time",
+    why="progress bars go backwards, and strict clients abort the call",
 )
 async def increases(subject: Subject) -> None:
     last: float | None = None
@@ -106,11 +106,11 @@ async def increases(subject: Subject) -> None:
 
 @case.must(
     "PROG-03.a",
-    "a call without a token brings no progress",
+    "a call without a token causes no progress notifications",
     source=BEHAVIOR,
     sends="a call with a token, then one without",
-    expects="no progress notification of the second",
-    why="the client takes it for that of another call",
+    expects="no progress notification for the second",
+    why="the client assigns it to another call",
 )
 async def no_token(subject: Subject) -> None:
     await _observed(subject, "mcpwire-with")
@@ -120,13 +120,13 @@ async def no_token(subject: Subject) -> None:
 
 @case.must(
     "PROG-03.b",
-    "two calls at once have the progress of their own tokens",
+    "concurrent calls report progress with their own tokens",
     source=BEHAVIOR,
     rules=("PROG-01",),
     is_quick=False,
-    sends="two calls at once, each with its token",
-    expects="as much progress for each as one call brings alone",
-    why="one bar shows the progress of another call",
+    sends="two concurrent calls, each with its token",
+    expects="progress notifications for both tokens, and for no other",
+    why="a client shows progress for the wrong call, or none",
 )
 async def two_at_once(subject: Subject) -> None:
     alone = len((await _observed(subject, "mcpwire-alone"))[1])
@@ -149,21 +149,21 @@ async def two_at_once(subject: Subject) -> None:
     foreign = set(map(str, tokens)) - {"mcpwire-one", "mcpwire-two"}
     subject.expect(not foreign, "no other token", sorted(foreign))
     both = all(tokens.count(t) for t in ("mcpwire-one", "mcpwire-two"))
-    subject.expect(both and alone, "progress of both", tokens)
+    subject.expect(both and alone, "progress for both tokens", tokens)
 
 
 @case.must(
     "PROG-04.a",
-    "no progress comes behind the answer",
+    "no progress is sent after the answer",
     source="basic/utilities/progress#implementation-notes",
     rules=("PROG-03",),
-    sends="a call with a token, and a request behind its answer",
-    expects="no progress notification behind the answer",
-    why="the client has forgotten the call, and takes it for an error",
+    sends="a call with a token, and a request after its answer",
+    expects="no progress notification after the answer",
+    why="the client has dropped the call, and treats the notification as an error",
 )
 async def none_behind(subject: Subject) -> None:
     answer, found = await _observed(subject, "mcpwire-behind")
-    expect_before(subject, answer, found, "progress before the answer alone")
+    expect_before(subject, answer, found, "progress before the answer only")
 
 
 exchange(
@@ -177,7 +177,7 @@ exchange(
         Notification(PROGRESS, {}),
     ),
     expect=IGNORED,
-    why="progress that comes late ends the connection",
+    why="late progress breaks the connection",
 )
 
 
@@ -188,12 +188,12 @@ def _with_token(token: Any, text: str) -> Changed:
 exchange(
     FAMILY.robust,
     "F03.c",
-    "a token that is neither a text nor a number does no harm",
+    "a token that is neither a string nor a number is ignored or refused",
     rules=("PROG-01",),
     send=(
         _with_token({"a": 1}, "a request with an object as its token"),
         _with_token(None, "one with null as its token"),
     ),
     expect=AnyOf(Result(), Error(-32600, -32602)),
-    why="one faulty client ends the work of all others",
+    why="one faulty client aborts the calls of all others",
 )

@@ -57,17 +57,17 @@ exchange(
     source="server/prompts#error-handling",
     send=Request("prompts/get", {"name": "mcpwire-no-such-prompt"}),
     expect=Error(-32602),
-    why="clients cannot tell a prompt that is gone from a fault",
+    why="clients cannot tell a missing prompt from a failure",
 )
 
 
 @listed.should(
     "PROMPT-05.b",
-    "a prompt without an argument that it requires is answered with -32602",
+    "a prompt without a required argument is answered with -32602",
     source="server/prompts#error-handling",
-    sends="prompts/get without an argument that the list calls required",
+    sends="prompts/get without a required argument",
     expects="an error -32602",
-    why="the model gets a prompt with a hole",
+    why="the model gets an incomplete prompt",
 )
 async def missing_argument(subject: Subject) -> None:
     for prompt in subject.facts.prompts:
@@ -82,10 +82,10 @@ async def missing_argument(subject: Subject) -> None:
 exchange(
     declared.robust,
     "F09.g",
-    "a request for a prompt without a name is answered with -32602",
+    "prompts/get without a name is answered with -32602",
     send=Request("prompts/get", {}),
     expect=Error(-32602, -32600, -32020),
-    why="the fault of the request looks like one of the server",
+    why="an invalid request looks like a server failure",
 )
 
 
@@ -113,10 +113,10 @@ async def _gets(subject: Subject) -> AsyncIterator[Answer]:
 
 @listed.robust(
     "F09.h",
-    "prompts give messages",
-    sends="prompts/get of the first prompts, with a text for each required argument",
-    expects="at least one message, with content, of one of the prompts",
-    why="the prompt has nothing for the model",
+    "prompts have messages",
+    sends="prompts/get of the first prompts, with a string for each required argument",
+    expects="at least one message of at least one prompt",
+    why="the model gets an empty prompt",
 )
 async def messages(subject: Subject) -> None:
     seen = 0
@@ -126,17 +126,17 @@ async def messages(subject: Subject) -> None:
         if found:
             return
     if not seen:
-        subject.absent("prompt that takes any text")
-    subject.broken("messages", f"{seen} results without any")
+        subject.absent("prompt that accepts any text")
+    subject.broken("messages", f"{seen} results without messages")
 
 
 @listed.must(
     "PROMPT-04.a",
-    "pictures and sounds of prompts are Base64 and have a media type",
+    "images and audio of prompts are strict Base64 and have a media type",
     source="server/prompts#image-content",
-    sends="prompts/get of the first prompts, with a text for each required argument",
+    sends="prompts/get of the first prompts, with a string for each required argument",
     expects="data that decodes, and a mimeType such as image/png",
-    why="the picture is not shown",
+    why="the image is not shown",
 )
 async def media(subject: Subject) -> None:
     async for answer in _gets(subject):
@@ -144,5 +144,5 @@ async def media(subject: Subject) -> None:
             expect_base64(subject, block.get("data"), answer)
             kind = str(block.get("mimeType"))
             fits = re.fullmatch(r"[\w.+-]+/[\w.+-]+(;.*)?", kind)
-            subject.expect(fits, "a media type", answer)
-    subject.need_judged("picture or sound")
+            subject.expect(fits, "a mimeType such as image/png", answer)
+    subject.need_judged("image or audio")

@@ -28,11 +28,11 @@ FAMILY: Final = Family("resources")
 
 NOWHERE: Final = "mcpwire-check://no-such/resource"
 READS: Final = 8  # maximum number per case
-LISTED: Final = "nothing by itself: it looks at what is listed"
+LISTED: Final = "nothing; checks the lists of the server"
 
 declared = FAMILY.where(needs=("resources",))
 listed = FAMILY.where(needs=("resource:",))
-read = listed.where(sends="resources/read of the first resources that are listed")
+read = listed.where(sends="resources/read of the first listed resources")
 subscribing = FAMILY.where(revisions=LEGACY, needs=("resources.subscribe",))
 
 
@@ -44,12 +44,12 @@ add_list_cases(FAMILY, RESOURCES, ("RES-01.a", "RES-02.a", "RES-02.b"))
 
 @listed.must(
     "RES-11.a",
-    "URIs of resources are URIs of RFC 3986",
+    "URIs of resources are valid (RFC 3986)",
     source="server/resources#custom-uri-schemes",
     revisions=since("2025-06-18"),
     sends=LISTED,
-    expects="a scheme, a colon, and no character that a URI must encode",
-    why="clients with typed URIs refuse the list",
+    expects="a scheme, a colon, and no character that must be encoded",
+    why="clients with typed URIs reject the list",
 )
 async def uris(subject: Subject) -> None:
     for resource in subject.facts.resources:
@@ -59,11 +59,11 @@ async def uris(subject: Subject) -> None:
 
 @FAMILY.must(
     "RES-14.a",
-    "URI templates are templates of RFC 6570",
+    "URI templates are valid (RFC 6570)",
     source="schema#ResourceTemplate",
     needs=("template:",),
     sends=LISTED,
-    expects="each uriTemplate has the grammar of RFC 6570",
+    expects="each uriTemplate follows the grammar of RFC 6570",
     why="clients cannot expand the template",
 )
 async def templates(subject: Subject) -> None:
@@ -72,7 +72,7 @@ async def templates(subject: Subject) -> None:
         try:
             UriTemplate(str(text))
         except TemplateError as error:
-            subject.broken(f"a template: {error}", text)
+            subject.broken(f"a valid template: {error}", text)
 
 
 # --- refused reads --------------------------------------------------------------------
@@ -80,56 +80,56 @@ async def templates(subject: Subject) -> None:
 
 @declared.must(
     "RES-04.a",
-    "a resource that is not there is answered with -32602",
+    "an unknown resource is answered with -32602",
     source="server/resources#error-handling",
     revisions=MODERN,
-    sends="resources/read with a URI of a scheme that no server has",
+    sends="resources/read with an unknown URI",
     expects="an error -32602",
-    why="clients cannot tell a resource that is gone from a fault",
+    why="clients cannot tell a missing resource from a failure",
 )
 async def not_found(subject: Subject) -> None:
     answer = await subject.request("resources/read", {"uri": NOWHERE})
     if (answer.result or {}).get("contents"):
-        subject.absent("URI that has no resource")
+        subject.absent("unknown URI")
     if answer.result is not None:
-        subject.absent("error for a URI that has no resource")  # RES-06.a reports it
+        subject.absent("error for an unknown URI")  # RES-06.a reports it
     subject.expect_error(answer, -32602)
 
 
 exchange(
     declared.should,
     "RES-05.a",
-    "a resource that is not there is answered with -32002",
+    "an unknown resource is answered with -32002",
     source="server/resources#error-handling",
     revisions=LEGACY,
     send=Request("resources/read", {"uri": NOWHERE}),
     expect=Error(-32002),
-    why="clients cannot tell a resource that is gone from a fault",
+    why="clients cannot tell a missing resource from a failure",
 )
 
 
 @declared.must(
     "RES-06.a",
-    "a resource that is not there has no empty contents",
+    "an unknown resource is not answered with empty contents",
     source="server/resources#error-handling",
     revisions=MODERN,
-    sends="resources/read with a URI of a scheme that no server has",
+    sends="resources/read with an unknown URI",
     expects="no result with an empty list of contents",
-    why="an empty resource looks the same",
+    why="a missing resource looks like an empty one",
 )
 async def no_empty_contents(subject: Subject) -> None:
     answer = await subject.request("resources/read", {"uri": NOWHERE})
     contents = (answer.result or {}).get("contents")
-    subject.expect(contents != [], "an error instead of no contents", answer)
+    subject.expect(contents != [], "an error, not empty contents", answer)
 
 
 @declared.must(
     "RES-08.b",
-    "what is no URI is not read",
+    "an invalid URI is refused",
     source="server/resources#security-considerations",
-    sends="resources/read with an empty text, and with a text that is no URI",
+    sends="resources/read with an empty string, and with one that is not a URI",
     expects="an error each time; lenient: contents",
-    why="a server that does not look at URIs reads what it should not",
+    why="a server that does not validate URIs may read private data",
 )
 async def no_uri(subject: Subject) -> None:
     for uri in ("", "no uri at all"):
@@ -156,12 +156,12 @@ def _climbing(subject: Subject) -> list[str]:
 
 @declared.must(
     "RES-09.a",
-    "paths in URIs do not lead out of what the server offers",
+    "path traversal in URIs does not reach files of the system",
     source="server/resources#security-considerations",
     rules=("RES-08",),
     sends="resources/read with file URIs, and with .. in the server's own URIs",
-    expects="no contents of a file of the system",
-    why="any client reads any file of the machine",
+    expects="no contents of /etc/passwd",
+    why="any client can read any file of the machine",
 )
 async def no_way_out(subject: Subject) -> None:
     for uri in _climbing(subject):
@@ -170,7 +170,7 @@ async def no_way_out(subject: Subject) -> None:
         for each in contents if isinstance(contents, list) else ():
             text = each.get("text") if isinstance(each, dict) else None
             is_out = isinstance(text, str) and PASSWORDS.search(text)
-            subject.expect(not is_out, f"no file of the system for {uri}", "a file")
+            subject.expect(not is_out, f"no /etc/passwd for {uri}", "its contents")
 
 
 exchange(
@@ -179,7 +179,7 @@ exchange(
     "a read without a URI is answered with -32602",
     send=Request("resources/read", {}),
     expect=Error(-32602, -32600, -32020),
-    why="the fault of the request looks like one of the server",
+    why="an invalid request looks like a server failure",
 )
 
 
@@ -223,10 +223,10 @@ async def blobs(subject: Subject) -> None:
 
 @read.robust(
     "F13.c",
-    "contents are a text or a blob",
+    "contents are either a text or a blob",
     rules=("RES-12",),
     expects="each of the contents has a text or a blob, not both",
-    why="clients take the one or the other",
+    why="clients read only one of them",
 )
 async def one_form(subject: Subject) -> None:
     async for _, contents, answer in _reads(subject):
@@ -238,9 +238,9 @@ async def one_form(subject: Subject) -> None:
 
 @read.robust(
     "F13.d",
-    "each resource that is listed can be read",
-    expects="no answer that there is no such resource",
-    why="clients offer what is not there",
+    "each listed resource can be read",
+    expects="no error -32002, -32602 or -32601",
+    why="clients offer resources that do not exist",
 )
 async def listed_is_there(subject: Subject) -> None:
     async for resource, answer in _answers(subject):
@@ -250,10 +250,10 @@ async def listed_is_there(subject: Subject) -> None:
 
 @listed.robust(
     "F13.e",
-    "the size of a resource is that of its contents",
+    "the size of a resource is the size of its contents",
     sends="resources/read of the first resources that have a size",
-    expects="as many octets as the list says",
-    why="clients reckon their room by it",
+    expects="as many bytes as size says",
+    why="clients use it to decide whether the contents fit",
 )
 async def sizes(subject: Subject) -> None:
     async for resource, contents, answer in _reads(subject):
@@ -267,7 +267,7 @@ async def sizes(subject: Subject) -> None:
             found = len(base64.b64decode(one["blob"]))
         else:
             continue
-        subject.expect(found == size, f"{size} octets", f"{found} octets, {answer}")
+        subject.expect(found == size, f"{size} bytes", f"{found} bytes, {answer}")
     subject.need_judged("resource with a size")
 
 
@@ -276,27 +276,27 @@ async def sizes(subject: Subject) -> None:
 
 @subscribing.robust(
     "F06.a",
-    "a subscription to a resource and its end are answered",
+    "resources/subscribe and resources/unsubscribe are answered",
     rules=("RES-13",),
     needs=("resources.subscribe", "resource:"),
     sends="resources/subscribe, then resources/unsubscribe, of the first resource",
     expects="a result for each",
-    why="clients do not hear of changes, or cannot stop hearing of them",
+    why="clients get no updates, or cannot stop them",
 )
 async def subscribed(subject: Subject) -> None:
     uri = {"uri": subject.facts.resources[0].get("uri")}
     first = await subject.request("resources/subscribe", uri)
     second = await subject.request("resources/unsubscribe", uri)
     subject.expect(first.result is not None, "a result for the subscription", first)
-    subject.expect(second.result is not None, "a result for its end", second)
+    subject.expect(second.result is not None, "a result for the unsubscription", second)
 
 
 @subscribing.robust(
     "F06.b",
-    "the end of a subscription that never was does no harm",
-    sends="resources/unsubscribe of a URI that was not subscribed to",
+    "resources/unsubscribe without a subscription does no harm",
+    sends="resources/unsubscribe of a URI without a subscription",
     expects="a result, or an error -32602 or -32002",
-    why="clients that clean up see a failure of the server",
+    why="clients that clean up see a server failure",
 )
 async def never_subscribed(subject: Subject) -> None:
     answer = await subject.request("resources/unsubscribe", {"uri": NOWHERE})
@@ -310,5 +310,5 @@ exchange(
     "a subscription without a URI is answered with -32602",
     send=Request("resources/subscribe", {}),
     expect=Error(-32602, -32600),
-    why="the client believes that it hears of changes",
+    why="the client waits for updates that are never sent",
 )

@@ -39,11 +39,11 @@ for _stem, _revisions in sorted(_stems().items()):
 
     FAMILY.must(
         f"SCHEMA.{_stem}",
-        f"each {_stem} fits its schema",
+        f"each {_stem} matches its schema",
         source="schema",
-        sends="nothing by itself: it looks at all messages of the run",
-        expects=f"each {_stem} that came fits the definition in the schema",
-        why="clients with typed models refuse the message, or lose a part of it",
+        sends="nothing; checks all messages of the run",
+        expects=f"each received {_stem} matches its definition in the schema",
+        why="clients with typed models reject the message, or lose a part of it",
         revisions=_revisions,
         start=Start.LAST,
     )(fits)

@@ -134,9 +134,9 @@ async def _traffic(subject: Subject, count: int, width: int) -> None:
 
 @FAMILY.must(
     "RPC-07.e",
-    "of several calls in flight each gets its own answer",
+    "each of several calls in flight gets its own answer",
     source=SOURCE,
-    sends="fifty random requests, up to eight in flight: calls of the echo tool, "
+    sends="fifty random requests, up to eight in flight: calls of the `echo` tool, "
     "lists, unknown methods, with ids of both types",
     expects="one answer to each, with its own text, list or error",
     why="two users see each other's data",
@@ -147,7 +147,7 @@ async def short_traffic(subject: Subject) -> None:
 
 @FAMILY.must(
     "RPC-07.f",
-    "of many calls in flight each gets its own answer",
+    "each of many calls in flight gets its own answer",
     source=SOURCE,
     is_quick=False,
     sends="four hundred random requests, up to forty in flight",
@@ -161,17 +161,17 @@ async def long_traffic(subject: Subject) -> None:
 
 @FAMILY.robust(
     "B04.a",
-    "the same id twice in flight does not cross the answers",
+    "two concurrent calls with one id do not mix up their answers",
     rules=("RPC-05", "RPC-06"),
     needs=("role:echo",),
     is_quick=False,
-    sends="fifty times two calls of the echo tool at once, with one id and two texts",
+    sends="fifty pairs of concurrent calls of the `echo` tool, with one id for a pair",
     expects="one or two answers, each an error or one of the texts",
-    why="a client that counts wrongly hangs, or gets the data of another call",
+    why="a client with a wrong counter hangs, or gets the data of another call",
 )
 async def same_id_twice(subject: Subject) -> None:
     if not await _can_echo(subject):
-        subject.absent("echo tool that gives its text back")
+        subject.absent("`echo` tool that returns its text")
     ids = [f"mcpwire-twice-{subject.next_id()}" for _ in range(50)]
     sent: dict[int, str] = {}
     for id in ids:
@@ -200,17 +200,17 @@ async def same_id_twice(subject: Subject) -> None:
 
 @FAMILY.must(
     "B04.b",
-    "the same id in two sessions does not cross the answers",
+    "calls with the same id in two sessions get their own answers",
     source=SOURCE,
     transports=("http",),
     needs=("role:echo",),
-    sends="in two sessions at once, twenty calls of the echo tool with the same ids",
+    sends="twenty calls of the `echo` tool in each of two sessions, with the same ids",
     expects="each session gets its own texts",
     why="two users see each other's data",
 )
 async def same_id_in_two_sessions(subject: Subject) -> None:
     if not await _can_echo(subject):
-        subject.absent("echo tool that gives its text back")
+        subject.absent("`echo` tool that returns its text")
     pair = subject, await subject.another()
     for turn in range(20):
         id = 880_000 + turn
@@ -235,25 +235,25 @@ flood = FAMILY.where(is_hostile=True, bound_s=60.0)
 exchange(
     FAMILY.robust,
     "B13.a",
-    "params ten thousand levels deep are answered or refused",
+    "params nested ten thousand levels deep are answered or refused",
     send=valued(b"[" * 10_000 + b"]" * 10_000, "a request with 10,000 nested arrays"),
     expect=BOUNDED,
-    why="one request ends the process of all users",
+    why="one request crashes the server for all users",
 )
 
 exchange(
     FAMILY.robust,
     "B13.b",
-    "a name that stands twice in an object does no harm",
+    "a duplicate name in an object is accepted or refused",
     send=(
-        valued(b'{"a":1,"a":2}', "a request with a name twice in its params"),
+        valued(b'{"a":1,"a":2}', "a request with a duplicate name in its params"),
         spoiled(
             lambda line: line.replace(b'{"jsonrpc"', b'{"jsonrpc":"2.0","jsonrpc"', 1),
             'one with "jsonrpc" twice',
         ),
     ),
     expect=BOUNDED,
-    why="one request ends the process of all users",
+    why="one request crashes the server for all users",
 )
 
 exchange(
@@ -266,20 +266,20 @@ exchange(
     ),
     expect=AnyOf(Refusal(), Silence()),
     lenient=Result(),
-    why="they are no JSON, and other implementations refuse the whole message",
+    why="they are not JSON, and other implementations reject the whole message",
 )
 
 exchange(
     FAMILY.robust,
     "B13.d",
-    "numbers beyond all bounds are answered or refused",
+    "extreme numbers are answered or refused",
     send=(
         valued(b"1e400", "a request with 1e400"),
         valued(b"9" * 5_000, "one with an integer of 5,000 digits"),
         valued(b"-0.0", "one with -0.0"),
     ),
     expect=BOUNDED,
-    why="one request ends the process of all users",
+    why="one request crashes the server for all users",
 )
 
 exchange(
@@ -291,7 +291,7 @@ exchange(
         "a request with a million names in its params",
     ),
     expect=BOUNDED,
-    why="one request takes the time of all users",
+    why="one request blocks the server for all users",
 )
 
 exchange(
@@ -300,5 +300,5 @@ exchange(
     "an integer of five million digits is answered or refused",
     send=valued(b"9" * 5_000_000, "a request with an integer of five million digits"),
     expect=BOUNDED,
-    why="one request takes the time of all users",
+    why="one request blocks the server for all users",
 )

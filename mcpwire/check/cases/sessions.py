@@ -58,13 +58,13 @@ async def _end(subject: Subject, *, must: bool = False) -> str | None:
     id, subject.session_id = subject.session_id, None
     status = await _status(subject, "DELETE", {_ID: id})
     if must and not 200 <= status < 300:
-        subject.absent("end of sessions by DELETE")
+        subject.absent("DELETE for sessions")
     return id
 
 
 @case.must(
     "LHTTP-23.a",
-    "the id of a session has visible ASCII characters alone",
+    "session ids have visible ASCII characters only",
     source=_PAGE,
     sends="initialize",
     expects="characters from 0x21 to 0x7E in Mcp-Session-Id",
@@ -78,12 +78,12 @@ async def visible_ascii(subject: Subject) -> None:
 
 @case.should(
     "LHTTP-23.b",
-    "ids of sessions are unique and cannot be guessed",
+    "session ids are unique and cannot be guessed",
     source=_PAGE,
     rules=("LHTTP-33",),
     sends=f"initialize, {_OPENED} times",
     expects=f"{_OPENED} ids that differ in at least {_ENTROPY_BITS} bits",
-    why="another user takes the session over with a guessed id",
+    why="another user can take over the session with a guessed id",
 )
 async def unguessable(subject: Subject) -> None:
     _need_session(subject)
@@ -111,7 +111,7 @@ for letter, method in zip("abc", ("POST", "GET", "DELETE"), strict=True):
         _need_session(subject)
         status = await _status(subject, method, {_ID: None})
         if 200 <= status < 300:
-            subject.absent("need for the id of a session")
+            subject.absent("need for a session id")
         _expect_status(subject, method, status, 400)
 
     async def unknown_id(subject: Subject, method: str = method) -> None:
@@ -125,38 +125,38 @@ for letter, method in zip("abc", ("POST", "GET", "DELETE"), strict=True):
         gone = await _end(other, must=True)
         _expect_status(subject, method, await _status(other, method, {_ID: gone}), 404)
 
-    more = "" if method == "POST" else " (405 where it is not served)"
+    more = "" if method == "POST" else " (405 if it is not supported)"
     case.should(
         f"LHTTP-25.{letter}",
-        f"a {method} without the id of a session is answered with 400",
+        f"a {method} without a session id is answered with 400",
         source=_PAGE,
         sends=f"a {method} without Mcp-Session-Id",
         expects=f"the status 400{more}",
-        why="a client cannot tell that its session is lost from what it did wrong",
+        why="clients cannot tell a missing id from a lost session",
     )(no_id)
     case.robust(
         f"D04.{letter}",
-        f"a {method} with the id of a session that never was is answered with 404",
-        sends=f"a {method} with a made-up Mcp-Session-Id",
+        f"a {method} with an unknown session id is answered with 404",
+        sends=f"a {method} with an unknown Mcp-Session-Id",
         expects=f"the status 404{more}",
-        why="after a restart of the server, clients do not begin a new session",
+        why="after a server restart, clients do not start a new session",
     )(unknown_id)
     case.must(
         f"LHTTP-26.{letter}",
-        f"a {method} with the id of a session that has ended is answered with 404",
+        f"a {method} with the id of an ended session is answered with 404",
         source=_PAGE,
         sends=f"initialize, DELETE, and a {method} with that id",
         expects=f"the status 404{more}",
-        why="clients do not begin a new session, or go on in one that is not there",
+        why="clients do not notice that they need a new session",
     )(ended)
 
 
 @case.robust(
     "D04.d",
-    "strange ids of sessions are refused and cause no failure of the server",
-    sends="requests with an id of 4 KiB, one that looks like a path, and two ids",
+    "malformed session ids are refused without a server error",
+    sends="requests with an id of 4 KiB, with a path as the id, and with two ids",
     expects="a status from 400 to 499 for each",
-    why="an id may reach the disk or a database",
+    why="ids may reach the disk or a database",
 )
 async def strange_ids(subject: Subject) -> None:
     id = _need_session(subject)
@@ -178,7 +178,7 @@ async def strange_ids(subject: Subject) -> None:
     "a DELETE ends the session, or is answered with 405",
     sends="initialize and DELETE",
     expects="a status from 200 to 299, or 405",
-    why="sessions stay behind for ever",
+    why="sessions are never removed",
 )
 async def delete(subject: Subject) -> None:
     _need_session(subject)
@@ -192,9 +192,9 @@ async def delete(subject: Subject) -> None:
 @case.robust(
     "D04.e",
     "a DELETE ends no other session",
-    sends="two sessions; a DELETE of one, and one with a made-up id",
+    sends="two sessions; a DELETE of one, and one with an unknown id",
     expects="an answer in the other session",
-    why="one client ends the work of others",
+    why="one client ends the sessions of others",
 )
 async def delete_of_another(subject: Subject) -> None:
     _need_session(subject)
@@ -207,28 +207,28 @@ async def delete_of_another(subject: Subject) -> None:
 
 @case.robust(
     "D04.f",
-    "the end of a session ends its stream",
+    "a DELETE of a session ends its GET stream",
     sends="a GET that opens a stream, and a DELETE of its session",
     expects="the end of the stream",
-    why="connections of sessions that are gone stay open",
+    why="connections of ended sessions stay open",
 )
 async def delete_ends_stream(subject: Subject) -> None:
     _need_session(subject)
     other = await subject.another()
     stream = await other.exchange("GET", {"Accept": EVENTS}, complete=False)
     if not stream.is_stream or stream.status != 200:
-        subject.absent("stream by GET")
+        subject.absent("GET stream")
     await _end(other, must=True)
     await _over(subject, other.ended(stream), "the end of the stream")
 
 
 @case.robust(
     "D04.g",
-    "the end of a session leaves no call without an end",
+    "a DELETE of a session ends its calls",
     needs=("role:slow",),
-    sends="a call that takes a while, and a DELETE of its session meanwhile",
+    sends="a slow call, and a DELETE of its session during the call",
     expects="the end of the response to the call",
-    why="the caller waits for ever",
+    why="the caller waits forever",
 )
 async def delete_during_call(subject: Subject) -> None:
     _need_session(subject)
@@ -273,8 +273,8 @@ for letter, method, version, text in (
         source=_VERSION_PAGE,
         revisions=_WITH_VERSION,
         sends=f"a {method} with {_VERSION}: {version}",
-        expects="the status 400 (405 where it is not served)",
-        why="server and client go on with different rules",
+        expects="the status 400 (405 if it is not supported)",
+        why="server and client follow different rules",
     )(wrong_version)
 
 
@@ -286,5 +286,5 @@ exchange(
     revisions=_WITH_VERSION,
     send=Changed({}, f"a request without {_VERSION}", headers={_VERSION: None}),
     expect=Result(),
-    why="clients that are older than the header lose their connection",
+    why="clients that predate the header cannot use the server",
 )

@@ -44,8 +44,8 @@ def _name(skill: dict[str, Any]) -> str:
 
 @case.robust(
     "SKILL-01.a",
-    "a server with skills has resources too",
-    sends="nothing by itself: it looks at the capabilities",
+    "a server with skills declares resources",
+    sends="nothing; checks the capabilities",
     expects="the capability resources",
     why="the files of a skill cannot be read",
 )
@@ -56,10 +56,10 @@ async def has_resources(subject: Subject) -> None:
 
 @case.robust(
     "SKILL-02.a",
-    "each skill has a URI, a frontmatter with a name, and its files",
+    "each skill has a URI, frontmatter with a name, and its files",
     sends="skills/list",
     expects=".../<name>/SKILL.md as its URI, and that file among its resources",
-    why="clients refuse the skill",
+    why="clients reject the skill",
 )
 async def entries(subject: Subject) -> None:
     skills, answer = await _skills(subject)
@@ -82,7 +82,7 @@ async def entries(subject: Subject) -> None:
     "names of skills are unique",
     sends="skills/list",
     expects="no name twice",
-    why="the model cannot choose one of them",
+    why="the model cannot choose between them",
 )
 async def unique(subject: Subject) -> None:
     skills, answer = await _skills(subject)
@@ -92,10 +92,10 @@ async def unique(subject: Subject) -> None:
 
 @case.robust(
     "SKILL-03.a",
-    "files of a skill are what their digest and size say",
+    "files of a skill match their digest and size",
     sends="skills/list, then resources/read of the first files",
     expects="contents with that size and SHA-256",
-    why="clients refuse the file as changed by somebody",
+    why="clients reject the file as modified",
 )
 async def digests(subject: Subject) -> None:
     skills, answer = await _skills(subject)
@@ -110,22 +110,20 @@ async def digests(subject: Subject) -> None:
         subject.absent("file with a digest")
     for each in files[:_FILES]:
         digest = str(each.get("digest"))
-        subject.expect(DIGEST.fullmatch(digest), "sha256: and 64 digits", answer)
+        subject.expect(DIGEST.fullmatch(digest), "sha256: and 64 hex digits", answer)
         read = await subject.request("resources/read", {"uri": each.get("uri")})
         (contents,) = (read.result or {}).get("contents", [{}])[:1]
         if isinstance(contents.get("text"), str):
             data = contents["text"].encode("utf-8", "surrogatepass")
         else:
             data = base64.b64decode(str(contents.get("blob", "")))
-        subject.expect(
-            len(data) == each.get("size"), f"{each.get('size')} octets", read
-        )
+        subject.expect(len(data) == each.get("size"), f"{each.get('size')} bytes", read)
         subject.expect(f"sha256:{sha256(data).hexdigest()}" == digest, digest, read)
 
 
 @case.robust(
     "SKILL-04.a",
-    "a skill by itself is the one of the list",
+    "skills/get returns the entry of the list",
     sends="skills/list, then skills/get of the first",
     expects="the same entry",
     why="clients that load one skill get another",
@@ -134,18 +132,18 @@ async def one(subject: Subject) -> None:
     skills, _ = await _skills(subject)
     params = declaring(DECLARED, {"uri": skills[0].get("uri")})
     answer = await subject.request("skills/get", params)
-    subject.expect((answer.result or {}).get("skill") == skills[0], "the entry", answer)
+    subject.expect((answer.result or {}).get("skill") == skills[0], "its entry", answer)
 
 
 exchange(
     case.robust,
     "SKILL-04.b",
-    "a skill that is not there is answered with -32602",
+    "an unknown skill is answered with -32602",
     send=Request(
         "skills/get", declaring(DECLARED, {"uri": "skill://mcpwire-none/SKILL.md"})
     ),
     expect=Error(-32602),
-    why="clients cannot tell a skill that is gone from a fault",
+    why="clients cannot tell a missing skill from a failure",
 )
 
 
@@ -155,10 +153,10 @@ def _root(uri: str) -> str:
 
 @case.robust(
     "SKILL-05.a",
-    "the folder of a skill can be read, and a file is no folder",
+    "the folder of a skill can be listed, and a file cannot",
     sends="resources/directory/read of the first skill's folder, and of its SKILL.md",
     expects="SKILL.md among its resources; an error -32602 for the file",
-    why="clients cannot look at what a skill has",
+    why="clients cannot list the files of a skill",
 )
 async def folders(subject: Subject) -> None:
     settings = subject.facts.capabilities["extensions"][ID]

@@ -75,7 +75,7 @@ async def _answer(subject: Subject, call: _Call) -> Answer:
     except NotAnswered:
         raise
     except NoAnswer as found:
-        raise Absent(f"tool that is done in time: {found.expected}") from None
+        raise Absent(f"tool that ends in time: {found.expected}") from None
 
 
 def _lively(subject: Subject) -> str:
@@ -88,7 +88,7 @@ async def _streamed(subject: Subject) -> _Call:
     call = await _call(subject, _lively(subject))
     await _answer(subject, call)
     if not call.response.is_stream:
-        subject.absent("call that an event stream answers")
+        subject.absent("call that is answered by an event stream")
     return call
 
 
@@ -103,7 +103,7 @@ async def _listen(subject: Subject, last_event_id: str | None = None) -> Respons
     response = await _get(subject, last_event_id)
     if not response.is_stream or response.status != 200:
         await subject.need_http().abandon(response)
-        subject.absent("stream by GET")
+        subject.absent("GET stream")
     return response
 
 
@@ -122,7 +122,7 @@ def _is_progress(message: Message, token: str) -> bool:
     rules=("LHTTP-01", "LHTTP-14"),
     sends="a GET with Accept: text/event-stream",
     expects="the status 200 and text/event-stream, or the status 405",
-    why="clients try again and again, or give the server up",
+    why="clients retry forever, or give up",
 )
 async def get_opens(subject: Subject) -> None:
     other = await subject.another()
@@ -137,11 +137,11 @@ async def get_opens(subject: Subject) -> None:
 
 @case.must(
     "LHTTP-16.a",
-    "a stream by GET carries no answers",
+    "a GET stream carries no answers",
     source=_GET,
-    sends="a GET that opens a stream, then requests and, where there is one, a call",
-    expects="their answers elsewhere",
-    why="the caller waits for ever for an answer that came somewhere else",
+    sends="a GET that opens a stream, then requests and, if there is a tool, a call",
+    expects="no answers on the GET stream",
+    why="the caller waits forever: its answer is on another stream",
 )
 async def no_answers_on_get(subject: Subject) -> None:
     other = await subject.another()
@@ -154,15 +154,15 @@ async def no_answers_on_get(subject: Subject) -> None:
         with contextlib.suppress(Absent, NoAnswer):
             await _answer(other, call)
     got = [each for each in messages_on(other, stream) if each.is_answer]
-    subject.expect_none(got, "no answer on this stream")
+    subject.expect_none(got, "no answer on the GET stream")
 
 
 @case.robust(
     "D07.a",
-    "a second stream by GET is served or refused, and ends nothing",
-    sends="two GETs at once, and a request",
+    "a second GET stream is opened or refused",
+    sends="two GETs, the first one still open, then a request",
     expects="a stream or a status from 400 to 499 for the second; an answer",
-    why="a client that connects again loses its connection",
+    why="a client that reconnects loses its connection",
 )
 async def second_get(subject: Subject) -> None:
     other = await subject.another()
@@ -175,10 +175,10 @@ async def second_get(subject: Subject) -> None:
 
 @case.robust(
     "D07.b",
-    "a client may open a broken stream again",
-    sends="a GET that opens a stream, its connection closed, and GETs until one opens",
+    "a client can reopen a broken GET stream",
+    sends="a GET stream that the client closes, then GETs until one opens a stream",
     expects="a stream within 5 s",
-    why="after a short loss of the network the client hears nothing for ever",
+    why="after a network failure the client gets no more notifications",
 )
 async def get_again(subject: Subject) -> None:
     other = await subject.another()
@@ -199,12 +199,12 @@ async def get_again(subject: Subject) -> None:
 
 @case.must(
     "LHTTP-19.a",
-    "each message comes on one stream alone",
+    "each message is sent on one stream only",
     source=_SEVERAL,
     needs=("role:notify",),
     sends="GETs that open two streams, and a call that reports its progress",
-    expects="each report once",
-    why="clients count and show it twice",
+    expects="each progress notification once",
+    why="clients process messages twice",
 )
 async def one_stream(subject: Subject) -> None:
     other = await subject.another()
@@ -216,11 +216,11 @@ async def one_stream(subject: Subject) -> None:
     await other.barrier()
     reports = [e for e in other.received if _is_progress(e, call.token)]
     if not reports:
-        subject.absent("report of progress")
+        subject.absent("progress notification")
     values = [each.params.get("progress") for each in reports]
     numbers = {each.stream for each in reports}
     is_once = len(set(map(repr, values))) == len(values)
-    subject.expect(is_once, "each report once", f"{values} on {len(numbers)} streams")
+    subject.expect(is_once, "each value once", f"{values} on {len(numbers)} streams")
 
 
 for id, add, source, revisions in (
@@ -239,19 +239,19 @@ for id, add, source, revisions in (
             for message in its.received:
                 if _is_progress(message, call.token):
                     is_own = message.stream == call.response.number
-                    subject.expect(is_own, "it on its call's stream", message.raw)
-        subject.need_judged("report of progress")
+                    subject.expect(is_own, "progress on the call's stream", message.raw)
+        subject.need_judged("progress notification")
 
     add(
         id,
-        "what a call reports comes on the response to that call",
+        "progress of a call is sent on the response to that call",
         source=source,
         rules=("LHTTP-17",),
         revisions=revisions,
         needs=("role:notify",),
-        sends="two calls at once that report their progress",
-        expects="the reports of each on the response to it",
-        why="reports reach the wrong caller, or none",
+        sends="two concurrent calls that report their progress",
+        expects="the progress notifications of each call on its own response",
+        why="progress reaches the wrong caller, or none",
     )(own_stream)
 
 
@@ -274,13 +274,13 @@ for id, source, revisions in (
 
     case.should(
         id,
-        "the answer to a request comes on the response to that request",
+        "the answer to a request is sent on the response to that request",
         source=source,
         revisions=revisions,
         needs=("call:",),
-        sends="three calls at once",
+        sends="three concurrent calls",
         expects="each answer on its own response",
-        why="the caller waits for ever for an answer that came somewhere else",
+        why="the caller waits forever: its answer is on another stream",
     )(own_answer)
 
 
@@ -301,7 +301,7 @@ for id, source, revisions in (
         "a stream ends after the answer",
         source=source,
         revisions=revisions,
-        sends="a call that a stream answers",
+        sends="a call that is answered by an event stream",
         expects="the end of the response after the answer",
         why="each call leaves a connection open",
     )(ends)
@@ -313,16 +313,16 @@ for id, source, revisions in (
 def _ids_of(subject: Subject, *calls: _Call) -> list[str]:
     """Return the event ids of response streams, or raise `Absent`."""
     events = [event for call in calls for event in call.response.events]
-    return [e.id for e in events if e.id] or subject.absent("ids of events")
+    return [e.id for e in events if e.id] or subject.absent("event ids")
 
 
 @case.must(
     "LHTTP-20.a",
-    "ids of events are unique among all streams of a session",
+    "event ids are unique across the streams of a session",
     source=_RESUME,
-    sends="three calls that streams answer",
+    sends="three calls that are answered by event streams",
     expects="different ids",
-    why="a client that resumes gets what belongs to another stream",
+    why="a client that resumes gets messages of another stream",
 )
 async def unique_ids(subject: Subject) -> None:
     other = await subject.another()
@@ -347,9 +347,9 @@ def _first_block(text: bytes) -> list[bytes]:
     "LHTTP-06.a",
     "a stream begins with an event that has an id and no data",
     source=_POST,
-    sends="a call that a stream answers",
-    expects="a first event of an id and empty data",
-    why="a client that loses the connection early cannot come back for the answer",
+    sends="a call that is answered by an event stream",
+    expects="a first event with an id and empty data",
+    why="a client that loses the connection early cannot resume",
 )
 async def priming(subject: Subject) -> None:
     call = await _streamed(subject)
@@ -372,7 +372,7 @@ async def _replayed(subject: Subject) -> tuple[_Call, _Call, Response]:
         _REPLAY_S,
     )
     if not messages_on(subject, stream):
-        subject.absent("replay of what was sent")
+        subject.absent("replay of events")
     return first, second, stream
 
 
@@ -387,8 +387,8 @@ def _has_answer(subject: Subject, stream: Response, id: Any) -> bool:
     "LHTTP-22.a",
     "a resumed stream has no messages of another one",
     source=_RESUME,
-    sends="two calls that streams answer, and a GET that resumes the first",
-    expects="messages of the first call alone",
+    sends="two calls that are answered by event streams, and a GET that resumes one",
+    expects="no messages of the other",
     why="a client gets answers twice, or those of another call",
 )
 async def replay_of_one(subject: Subject) -> None:
@@ -397,15 +397,15 @@ async def replay_of_one(subject: Subject) -> None:
     sent = {each.raw for each in messages_on(other, first.response)}
     foreign = {each.raw for each in messages_on(other, second.response)} - sent
     got = [each for each in messages_on(other, stream) if each.raw in foreign]
-    subject.expect_none(got, "nothing of the second call")
+    subject.expect_none(got, "no message of the second call")
 
 
 @case.robust(
     "D09.a",
-    "a resumed stream goes on after the given event, in order and without a gap",
-    sends="a call that a stream answers, and a GET that resumes it",
-    expects="what followed the event, in the same order",
-    why="messages are lost, or seen twice",
+    "a resumed stream continues after the given event, in order and without a gap",
+    sends="a call that is answered by an event stream, and a GET that resumes it",
+    expects="all events after the given one, in the same order",
+    why="messages are lost or duplicated",
 )
 async def replay_in_order(subject: Subject) -> None:
     other = await subject.another()
@@ -418,11 +418,11 @@ async def replay_in_order(subject: Subject) -> None:
 
 @case.must(
     "LHTTP-22.b",
-    "the id of an event of another session brings nothing of it",
+    "an event id of another session does not replay its events",
     source=_RESUME,
-    sends="a call in one session, and a GET with its event's id in another",
-    expects="nothing of the call",
-    why="one user reads the answers of another",
+    sends="a call in one session, and a GET with its event id in another",
+    expects="no message of the call",
+    why="one user can read the answers of another",
 )
 async def replay_of_another_session(subject: Subject) -> None:
     mine, foreign = await subject.another(), await subject.another()
@@ -435,22 +435,22 @@ async def replay_of_another_session(subject: Subject) -> None:
         await mine.barrier()
     sent = {each.raw for each in messages_on(foreign, call.response)}
     got = [each for each in messages_on(mine, stream) if each.raw in sent]
-    subject.expect_none(got, "nothing of it")
+    subject.expect_none(got, "no message of the other session")
 
 
 @case.robust(
     "D09.b",
-    "an unknown event id is refused, or begins a stream without messages",
-    sends="GETs with a made-up Last-Event-ID, and one of 4 KiB",
+    "an unknown event id is refused, or opens a stream without messages",
+    sends="GETs with an unknown Last-Event-ID, and with one of 4 KiB",
     expects="a status from 400 to 499, or a stream without messages",
-    why="the client gets what it has seen, or the server fails",
+    why="the client gets old messages again, or the server fails",
 )
 async def unknown_event(subject: Subject) -> None:
     other = await subject.another()
     for id in ("mcpwire-no-such-event", "x" * 4_096):
         stream = await _get(other, id)
         is_fine = stream.is_stream or 400 <= stream.status < 500
-        subject.expect(is_fine, "a stream or a status below 500", stream.status)
+        subject.expect(is_fine, "a stream or a status from 400 to 499", stream.status)
         if stream.is_stream:
             await other.barrier()
             subject.expect_none(messages_on(other, stream), "no messages")
@@ -459,13 +459,13 @@ async def unknown_event(subject: Subject) -> None:
 
 @case.should(
     "LHTTP-12.a",
-    "a lost connection cancels nothing",
+    "a lost connection does not cancel the call",
     source=_POST,
     needs=("role:slow",),
     is_quick=False,
-    sends="a call that takes a while; its connection closed; a GET that resumes it",
+    sends="a slow call, its connection closed, then a GET that resumes it",
     expects="the answer on the resumed stream",
-    why="a short loss of the network costs the work and its result",
+    why="a network failure loses the result of the call",
 )
 async def not_cancelled(subject: Subject) -> None:
     other = await subject.another()
@@ -475,7 +475,7 @@ async def not_cancelled(subject: Subject) -> None:
         lambda: response.last_event_id or response.ended.is_set(), _LASTING_S
     )
     if response.ended.is_set() or not response.last_event_id:
-        subject.absent("id of an event before the answer")
+        subject.absent("event id before the answer")
     await other.need_http().abandon(response)
     await asyncio.sleep(max(_PAUSE_S, (response.retry_ms or 0) / 1000))
     for _ in range(2):  # a server may deliver lost messages only on the next stream
@@ -484,7 +484,7 @@ async def not_cancelled(subject: Subject) -> None:
             await other.answer(call.id, stream, timeout=2 * _LASTING_S)
             return
         await other.need_http().abandon(stream)
-    subject.broken("the answer", "no answer on streams that were resumed")
+    subject.broken("the answer", "no answer on resumed streams")
 
 
 async def _polled(subject: Subject) -> _Call:
@@ -505,12 +505,12 @@ async def _polled(subject: Subject) -> _Call:
 
 @polled.should(
     "LHTTP-07.a",
-    "a stream that ends early says before when to come back",
+    "a stream that ends early sends a reconnection time first",
     source=_POST,
     needs=("call:",),
     sends="a call with a stream that ends before the answer",
     expects="an event with retry before the end",
-    why="all clients come back at once, or never",
+    why="all clients reconnect at once, or never",
 )
 async def retry(subject: Subject) -> None:
     call = await _polled(subject)
@@ -520,11 +520,11 @@ async def retry(subject: Subject) -> None:
 
 @polled.robust(
     "D10.a",
-    "an answer that a client comes back for comes once",
+    "the answer on a resumed stream is sent once",
     needs=("call:",),
     sends="a call with a stream that ends before the answer, and GETs that resume it",
     expects="one answer",
-    why="the client takes the second answer for one that nobody asked for",
+    why="the second answer matches no request of the client",
 )
 async def polled_once(subject: Subject) -> None:
     call = await _polled(subject)
@@ -539,9 +539,9 @@ async def polled_once(subject: Subject) -> None:
     "D16.a",
     "event streams are well-formed",
     revisions=STREAMABLE,
-    sends="a call that a stream answers",
-    expects="UTF-8, the fields data, event, id and retry alone, events named message",
-    why="clients with a strict reader lose events, and browsers those of other names",
+    sends="a call that is answered by an event stream",
+    expects="UTF-8, only the fields data, event, id and retry, events named message",
+    why="strict clients lose events, and browsers ignore events of other names",
 )
 async def well_formed(subject: Subject) -> None:
     call = await _streamed(subject)
@@ -554,16 +554,16 @@ async def well_formed(subject: Subject) -> None:
         name, _, value = line.partition(":")
         is_known = name in {"", "data", "event", "id", "retry"}
         is_named = name != "event" or value.strip() == "message"
-        subject.expect(is_known and is_named, "fields of an event stream", line)
+        subject.expect(is_known and is_named, "fields of message events", line)
 
 
 @case.robust(
     "D16.b",
-    "event streams are not to be cached",
+    "event streams are not cacheable",
     revisions=STREAMABLE,
-    sends="a call that a stream answers",
+    sends="a call that is answered by an event stream",
     expects="Cache-Control with no-cache or no-store",
-    why="a cache in between keeps the stream back, or gives it to others",
+    why="a cache delays the stream, or serves it to others",
 )
 async def not_cached(subject: Subject) -> None:
     call = await _streamed(subject)
@@ -574,12 +574,12 @@ async def not_cached(subject: Subject) -> None:
 
 @case.should(
     "TR-HTTP-18.a",
-    "event streams ask proxies not to hold them back",
+    "event streams turn off buffering in proxies",
     source=_MODERN,
     revisions=MODERN,
-    sends="a call that a stream answers",
+    sends="a call that is answered by an event stream",
     expects="X-Accel-Buffering: no",
-    why="behind nginx, reports come with the answer, and late",
+    why="behind nginx, progress arrives only with the answer",
 )
 async def not_buffered(subject: Subject) -> None:
     call = await _streamed(subject)
@@ -594,9 +594,9 @@ async def not_buffered(subject: Subject) -> None:
     source=_MODERN,
     revisions=MODERN,
     start=Start.LAST,
-    sends="nothing by itself: it looks at all messages of the connection",
-    expects="answers and notifications alone",
-    why="clients of this revision have no way to answer, and the call hangs",
+    sends="nothing; checks all messages of the connection",
+    expects="answers and notifications only",
+    why="clients of this revision cannot answer, and the call hangs",
 )
 async def no_requests(subject: Subject) -> None:
     got = [e for e in subject.received if e.method is not None and "id" in e.value]

@@ -35,9 +35,9 @@ def _is_told(method: str | None) -> bool:
     "SUB-03.a",
     "the first message of a subscription acknowledges it",
     source="basic/patterns/subscriptions#acknowledgment",
-    sends="subscriptions/listen for all changes of lists",
+    sends="subscriptions/listen for all list changes",
     expects="notifications/subscriptions/acknowledged before anything else for it",
-    why="the client does not know whether it is heard",
+    why="the client does not know whether it is subscribed",
 )
 async def acknowledged(subject: Subject) -> None:
     async with listening(subject, EVERYTHING) as found:
@@ -50,7 +50,7 @@ async def acknowledged(subject: Subject) -> None:
     "the acknowledgement has the id of its subscription, of the same JSON type",
     source="basic/patterns/subscriptions#acknowledgment",
     rules=("META-13",),
-    sends="subscriptions/listen with a number and with a text as its id",
+    sends="subscriptions/listen with a number and with a string as its id",
     expects="io.modelcontextprotocol/subscriptionId with exactly that id",
     why="the client cannot tell its subscriptions apart",
 )
@@ -63,12 +63,12 @@ async def has_its_id(subject: Subject) -> None:
 
 @changing.must(
     "SUB-06.b",
-    "what is told on a subscription has its id",
+    "notifications of a subscription have its id",
     source="basic/patterns/subscriptions#receiving-notifications",
     rules=("META-13",),
-    sends="a call of the tool for the role change, while the client listens",
+    sends="a call of the `change` tool during a subscription",
     expects="subscriptionId in each notification of a change",
-    why="the client cannot tell which subscription it is for",
+    why="the client cannot tell which subscription they belong to",
 )
 async def told_with_its_id(subject: Subject) -> None:
     async with listening(subject, EVERYTHING) as found:
@@ -91,7 +91,7 @@ async def _change_and_hear(subject: Subject) -> int:
             lambda each: _is_told(each.method), "a change", timeout=WAIT_S, after=mark
         )
     except NoAnswer:
-        subject.absent("tool whose changes are told")
+        subject.absent("notification of a change")
     finally:
         await change(subject)
     await subject.barrier()
@@ -100,11 +100,11 @@ async def _change_and_hear(subject: Subject) -> int:
 
 @case.robust(
     "D18.a",
-    "what is granted is a part of what was asked for",
+    "only requested notifications are acknowledged",
     rules=("SUB-04",),
     sends="subscriptions/listen for nothing, and for changes of tools",
-    expects="an acknowledgement that names nothing else",
-    why="the client waits for what does not come, or gets what it did not ask for",
+    expects="an acknowledgement without other notifications",
+    why="the client gets notifications that it did not request",
 )
 async def granted_part(subject: Subject) -> None:
     for wanted in ({}, {"toolsListChanged": True}):
@@ -115,42 +115,42 @@ async def granted_part(subject: Subject) -> None:
 
 @case.robust(
     "D18.b",
-    "what the server does not know is not granted",
+    "unknown types of notifications are not acknowledged",
     rules=("SUB-04",),
-    sends="subscriptions/listen with a type of notification that there is not",
+    sends="subscriptions/listen with an unknown type of notification",
     expects="an acknowledgement without it",
-    why="the client waits for what does not come",
+    why="the client waits for notifications that are never sent",
 )
 async def unknown_type(subject: Subject) -> None:
     async with listening(subject, {"mcpwireChanged": True}) as found:
         is_left_out = "mcpwireChanged" not in found.granted
-        subject.expect(is_left_out, "mcpwireChanged left out", found.first.raw)
+        subject.expect(is_left_out, "no mcpwireChanged", found.first.raw)
 
 
 @case.robust(
     "D18.c",
-    "changes that the server declares are granted",
+    "changes that the server declares are acknowledged",
     rules=("SUB-04", "SUB-08"),
-    sends="subscriptions/listen for all changes of lists",
+    sends="subscriptions/listen for all list changes",
     expects="the lists with listChanged in the acknowledgement, and no others",
-    why="the client hears nothing of changes that were promised",
+    why="the client misses changes that the server declares",
 )
 async def granted_as_declared(subject: Subject) -> None:
     async with listening(subject, EVERYTHING) as found:
         for word in ("tools", "prompts", "resources"):
             declares = subject.facts.declares(f"{word}.listChanged")
             grants = found.granted.get(f"{word}ListChanged") is True
-            told = f"{word}ListChanged {'granted' if declares else 'left out'}"
+            told = f"{word}ListChanged {'acknowledged' if declares else 'left out'}"
             subject.expect(grants == declares, told, found.first.raw)
 
 
 @case.robust(
     "D18.d",
-    "two subscriptions of one client stay apart",
+    "two subscriptions of one client are kept apart",
     rules=("SUB-09",),
     sends="subscriptions/listen twice, the first for tools, the second for prompts",
-    expects="an acknowledgement for each, with its own id and its own part",
-    why="one part of the client hears what is for another",
+    expects="an acknowledgement for each, with its own id and filter",
+    why="one part of the client gets notifications for another",
 )
 async def two_at_once(subject: Subject) -> None:
     async with (
@@ -161,23 +161,23 @@ async def two_at_once(subject: Subject) -> None:
             is_own = found.is_of(found.first)
             subject.expect(is_own, f"subscriptionId {found.id!r}", found.first.raw)
             is_apart = not found.granted.get(other)
-            subject.expect(is_apart, f"{other} left out", found.first.raw)
+            subject.expect(is_apart, f"no {other}", found.first.raw)
 
 
 @changing.must(
     "SUB-02.a",
-    "what a client did not ask for is not told",
+    "notifications that a client did not request are not sent",
     source="basic/patterns/subscriptions#opening-a-stream",
-    sends="a change, while one subscription is for all lists and another for nothing",
+    sends="a change, during subscriptions for all lists and for nothing",
     expects="notifications for the first, and none for the second",
-    why="clients get what they have no use for",
+    why="clients get notifications that they cannot use",
 )
 async def only_what_was_asked(subject: Subject) -> None:
     async with listening(subject, {}) as none, listening(subject, EVERYTHING) as all_:
         await _change_and_hear(subject)
         if not _told_on(all_):
-            subject.absent("change that is told with its id")
-        subject.expect_none(_told_on(none), "nothing for the subscription to nothing")
+            subject.absent("notification of a change with the subscription id")
+        subject.expect_none(_told_on(none), "none for the empty subscription")
 
 
 def _told_on(found: Listening) -> list[Message]:
@@ -192,12 +192,12 @@ def _told_on(found: Listening) -> list[Message]:
 
 @case.robust(
     "D18.e",
-    "updates of resources are told for the URIs that were asked for",
+    "resource updates are sent for the requested URIs only",
     rules=("SUB-02",),
     needs=("resources.subscribe", "resource:", "role:change"),
-    sends="a change, while two subscriptions are for all resources and for another URI",
+    sends="a change, during subscriptions for listed resources and for an unknown URI",
     expects="no update for the second",
-    why="the client reads resources again that nobody looks at",
+    why="clients read resources again without need",
 )
 async def only_those_uris(subject: Subject) -> None:
     uris = [str(each.get("uri")) for each in subject.facts.resources[:20]]
@@ -208,19 +208,19 @@ async def only_those_uris(subject: Subject) -> None:
     ):
         await _change_and_hear(subject)
         if not _told_on(all_):
-            subject.absent("change of a resource that is told")
+            subject.absent("notification of a changed resource")
         subject.expect_none(_told_on(none), "no update of other resources")
 
 
 @changing.must(
     "TR-STDIO-11.l",
-    "a subscription that was cancelled is told nothing more",
+    "a cancelled subscription gets no more notifications",
     source="basic/transports/stdio#cancellation",
     rules=("SUB-10",),
     transports=("stdio",),
     sends="notifications/cancelled for one of two subscriptions, then a change",
-    expects="nothing with the id of the one that was cancelled",
-    why="clients get messages for what is over",
+    expects="no notification with the id of the cancelled one",
+    why="clients get notifications for an ended subscription",
 )
 async def over_is_over(subject: Subject) -> None:
     async with listening(subject, EVERYTHING) as all_:
@@ -228,9 +228,9 @@ async def over_is_over(subject: Subject) -> None:
             pass
         mark = await _change_and_hear(subject)
         if not _told_on(all_):
-            subject.absent("change that is told with its id")
+            subject.absent("notification of a change with the subscription id")
         late = [each for each in subject.received[mark:] if over.is_of(each)]
-        subject.expect_none(late, f"nothing for {over.id!r}")
+        subject.expect_none(late, f"no notification for {over.id!r}")
 
 
 exchange(
@@ -241,20 +241,20 @@ exchange(
     needs=("tools.listChanged",),
     send=Request("subscriptions/listen", {}),
     expect=Error(-32602, -32600),
-    why="the client waits for what does not come",
+    why="the client waits for notifications that are never sent",
 )
 
 
 @case.must(
     "TR-HTTP-17.a",
-    "progress and log messages of calls do not come on a subscription",
+    "progress and log messages of calls are not sent on a subscription",
     source="basic/transports/streamable-http#receiving-messages",
     rules=("LOG-03",),
     transports=("http",),
     needs=("role:notify",),
-    sends="a call of the tool for the role notify, in a subscription",
+    sends="a call of the `notify` tool, during a subscription",
     expects="its notifications on the stream of the call",
-    why="the client takes them for changes",
+    why="the client mistakes them for changes",
 )
 async def not_on_this_stream(subject: Subject) -> None:
     meta: dict[str, Any] = {
@@ -274,4 +274,4 @@ async def not_on_this_stream(subject: Subject) -> None:
             subject.absent("notification of the call")
         number = found.response.number if found.response else 0
         wrong = [each for each in came if each.stream == number]
-        subject.expect_none(wrong, "nothing of a call on the subscription")
+        subject.expect_none(wrong, "no notification of a call on the subscription")

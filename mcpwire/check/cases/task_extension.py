@@ -22,7 +22,7 @@ ID: Final = "io.modelcontextprotocol/tasks"
 DECLARED: Final[dict[str, Any]] = {"extensions": {ID: {}}}
 SOURCE: Final = "extensions/tasks#"
 STATUSES: Final = FINAL | {"working", "input_required"}
-BEGUN: Final = "calls of tools that declare the extension, until one becomes a task"
+BEGUN: Final = "tool calls that declare the extension, until one becomes a task"
 
 _MISSING: Final = -32021
 _TOOLS: Final = 8
@@ -72,7 +72,7 @@ async def _end(subject: Subject, begun: Answer) -> Answer:
     rules=("TX-04",),
     sends="the call that became a task, without the extension",
     expects="a result, or an error -32021",
-    why="the client takes the task for the result",
+    why="the client mistakes the task for the result",
 )
 async def not_declared(subject: Subject) -> None:
     params, _ = await _begin(subject)
@@ -86,9 +86,9 @@ async def not_declared(subject: Subject) -> None:
 def _check_task(subject: Subject, result: dict[str, Any], answer: object) -> None:
     for name in ("createdAt", "lastUpdatedAt"):
         fits = TIMESTAMP.fullmatch(str(result.get(name)))
-        subject.expect(fits, f"{name} as a time of ISO 8601", answer)
+        subject.expect(fits, f"{name} as an ISO 8601 time", answer)
     status = result.get("status")
-    subject.expect(status in STATUSES, "a status of tasks", answer)
+    subject.expect(status in STATUSES, "a valid task status", answer)
     ttl = result.get("ttlMs", "none")
     is_ttl = ttl is None or (isinstance(ttl, int) and not isinstance(ttl, bool))
     subject.expect(is_ttl, "ttlMs as an integer or null", answer)
@@ -96,11 +96,11 @@ def _check_task(subject: Subject, result: dict[str, Any], answer: object) -> Non
 
 @case.must(
     "TX-08.a",
-    "a task has an id, a status, its times and how long it is kept",
+    "a task has an id, a status, times and ttlMs",
     source=f"{SOURCE}tasks",
     sends=BEGUN,
     expects="taskId, status, createdAt, lastUpdatedAt and ttlMs in the result itself",
-    why="the client cannot ask for the task",
+    why="the client cannot poll the task",
 )
 async def shape(subject: Subject) -> None:
     _, answer = await _begin(subject)
@@ -109,11 +109,11 @@ async def shape(subject: Subject) -> None:
 
 @case.must(
     "TX-06.a",
-    "a task is there when its call is answered",
+    "a task exists when its call is answered",
     source=f"{SOURCE}task-creation",
     sends=f"{BEGUN}; then tasks/get at once",
     expects="a result",
-    why="clients take the task for one that is gone",
+    why="clients believe that the task is lost",
 )
 async def there_at_once(subject: Subject) -> None:
     _, begun = await _begin(subject)
@@ -123,11 +123,11 @@ async def there_at_once(subject: Subject) -> None:
 
 @case.must(
     "TX-05.a",
-    "results of tasks/get, tasks/update and tasks/cancel are complete",
+    "tasks/get, tasks/update and tasks/cancel have resultType complete",
     source=f"{SOURCE}polymorphic-results",
     sends=f"{BEGUN}; then tasks/get, tasks/update and tasks/cancel",
     expects="resultType complete",
-    why="the client takes the answer for a new task",
+    why="the client mistakes the answer for a new task",
 )
 async def complete(subject: Subject) -> None:
     _, begun = await _begin(subject)
@@ -140,12 +140,12 @@ async def complete(subject: Subject) -> None:
 
 @case.must(
     "TX-09.a",
-    "a task that is over has its result or its error",
+    "a finished task has its result or its error",
     source=f"{SOURCE}response",
     rules=("TX-10",),
-    sends=f"{BEGUN}; then tasks/get until it is over",
-    expects="result where it completed, error where it failed",
-    why="the client gets nothing for what it waited for",
+    sends=f"{BEGUN}; then tasks/get until it is finished",
+    expects="result if it completed, error if it failed",
+    why="the client does not get the result",
 )
 async def has_result(subject: Subject) -> None:
     _, begun = await _begin(subject)
@@ -163,7 +163,7 @@ async def has_result(subject: Subject) -> None:
     source=f"{SOURCE}task-cancellation",
     sends=f"{BEGUN}; then tasks/cancel",
     expects="a result with nothing but resultType and _meta",
-    why="the client does not know whether it was heard",
+    why="the client does not know whether the request was accepted",
 )
 async def acknowledged(subject: Subject) -> None:
     _, begun = await _begin(subject)
@@ -174,9 +174,9 @@ async def acknowledged(subject: Subject) -> None:
 
 @case.should(
     "TX-15.b",
-    "answers that a task did not ask for are ignored",
+    "unrequested input for a task is ignored",
     source=f"{SOURCE}response-1",
-    sends=f"{BEGUN}; then tasks/update with an answer for no question",
+    sends=f"{BEGUN}; then tasks/update with an unrequested answer",
     expects="no error",
     why="clients that answer twice fail",
 )
@@ -195,19 +195,19 @@ for _id, _add, _method in (
     exchange(
         _add,
         _id,
-        f"{_method} of a task that is not there is answered with -32602",
+        f"{_method} of an unknown task is answered with -32602",
         source=f"{SOURCE}protocol-errors",
         send=Request(
             _method, declaring(DECLARED, {**UNKNOWN, **_MORE.get(_method, {})})
         ),
         expect=Error(-32602),
-        why="clients ask for ever for a task that is gone",
+        why="clients poll a missing task forever",
     )
 
 exchange(
     alone.must,
     "TX-18.a",
-    "requests for tasks from a client without the extension are answered with -32021",
+    "task requests from a client without the extension are answered with -32021",
     source=f"{SOURCE}protocol-errors",
     rules=("META-10",),
     send=Request("tasks/get", UNKNOWN),
@@ -217,7 +217,7 @@ exchange(
         data=lambda data: ID in str(data.get("requiredCapabilities")),
         text="with requiredCapabilities",
     ),
-    why="the client cannot tell what it lacks",
+    why="the client cannot tell which capability is missing",
 )
 
 
@@ -228,7 +228,7 @@ exchange(
     rules=("SUB-17",),
     sends="subscriptions/listen with taskIds, without the extension",
     expects="an error -32021",
-    why="the client cannot tell what it lacks",
+    why="the client cannot tell which capability is missing",
 )
 async def not_heard(subject: Subject) -> None:
     found = await listen(subject, {"taskIds": ["mcpwire-no-such-task"]})
@@ -244,11 +244,11 @@ async def not_heard(subject: Subject) -> None:
 
 @case.must(
     "TX-20.a",
-    "what is told of a task is the whole task",
+    "a task notification has the whole task",
     source=f"{SOURCE}task-status-notifications",
     rules=("TX-19",),
-    sends=f"{BEGUN}; then subscriptions/listen with its id, until it is over",
-    expects="notifications/tasks with what tasks/get would give",
+    sends=f"{BEGUN}; then subscriptions/listen with its id, until it is finished",
+    expects="notifications/tasks with the members of the task",
     why="clients that listen get no result",
 )
 async def told(subject: Subject) -> None:
@@ -258,7 +258,7 @@ async def told(subject: Subject) -> None:
     wanted = {"taskIds": [id]}
     async with listening(subject, wanted, capabilities=DECLARED) as found:
         if id not in (found.granted.get("taskIds") or ()):
-            subject.absent("task that can be listened to")
+            subject.absent("subscription to the task")
         await _end(subject, begun)
         try:
             await subject.wait_for(
@@ -282,11 +282,11 @@ async def told(subject: Subject) -> None:
 
 @alone.must(
     "TX-21.a",
-    "nothing of the tasks of 2025-11-25 is there",
+    "the tasks of 2025-11-25 are not supported",
     source=f"{SOURCE}backward-compatibility",
-    sends="tasks/result, with the extension; it looks at the capabilities too",
+    sends="tasks/result, with the extension; also checks the capabilities",
     expects="an error -32601, and no capability tasks",
-    why="the client uses what this revision does not have",
+    why="the client uses features that this revision does not have",
 )
 async def nothing_old(subject: Subject) -> None:
     declares = "tasks" in subject.facts.capabilities
@@ -297,12 +297,12 @@ async def nothing_old(subject: Subject) -> None:
 
 @case.must(
     "TX-21.b",
-    "the task of a call of 2025-11-25 is ignored",
+    "the task member of 2025-11-25 is ignored in a call",
     source=f"{SOURCE}backward-compatibility",
     needs=("extension:tasks", "role:echo"),
     sends="tools/call with task, without the extension",
     expects="the result of the call",
-    why="the client takes the task for the result",
+    why="the client mistakes the task for the result",
 )
 async def old_task(subject: Subject) -> None:
     await check_task_ignored(subject)
@@ -310,16 +310,17 @@ async def old_task(subject: Subject) -> None:
 
 @case.robust(
     "F17.a",
-    "ids of tasks cannot be guessed",
+    "task ids cannot be guessed",
     rules=("TX-23",),
     sends=f"{BEGUN}, twice",
     expects="two ids of 16 characters or more, that are not all digits",
-    why="anybody reads the results of others",
+    why="any client can read the results of others",
 )
 async def unguessable(subject: Subject) -> None:
     _, first = await _begin(subject)
     _, second = await _begin(subject)
     ids = [(each.result or {})["taskId"] for each in (first, second)]
-    subject.expect(ids[0] != ids[1], "another id than that of the first task", second)
+    subject.expect(ids[0] != ids[1], "an id that differs from the first", second)
     for id in ids:
-        subject.expect(len(id) >= 16 and not id.isdecimal(), "an id to trust", id)
+        fits = len(id) >= 16 and not id.isdecimal()
+        subject.expect(fits, "16 characters or more, not all digits", id)

@@ -25,7 +25,7 @@ NEEDS: Final = ("tasks.requests.tools.call", "call:")
 SOURCE: Final = "basic/utilities/tasks#"
 RELATED: Final = "io.modelcontextprotocol/related-task"
 FINAL: Final = frozenset({"completed", "failed", "cancelled"})
-BEGUN: Final = "tools/call with task, of a tool that may run as one"
+BEGUN: Final = "tools/call with task, of a tool that supports tasks"
 
 _TTL: Final = 60_000
 _POLL_S: Final = 0.05
@@ -45,7 +45,7 @@ def _tool(subject: Subject, wanted: Collection[str]) -> dict[str, Any]:
     for tool in subject.facts.callable_tools:
         if _support(tool) in wanted and arguments_for(tool) is not None:
             return call_of(tool)
-    return subject.absent(f"tool that may be called, with taskSupport {set(wanted)}")
+    return subject.absent(f"callable tool with taskSupport {' or '.join(wanted)}")
 
 
 async def _begin(subject: Subject) -> tuple[dict[str, Any], Answer]:
@@ -70,7 +70,7 @@ async def _status(subject: Subject, task: dict[str, Any]) -> tuple[Any, Answer]:
     """Return the status of a task and the answer; verdict `absent` if it is gone."""
     answer = await _of(subject, "tasks/get", task)
     if answer.result is None:
-        subject.absent("task that is kept")
+        subject.absent("task that still exists")
     return answer.result.get("status"), answer
 
 
@@ -83,17 +83,17 @@ async def until_over(subject: Subject, get: Callable[[], Awaitable[Answer]]) -> 
         if answer.result is None or status in FINAL:
             return answer
         if monotonic() - began > subject.bound_s:
-            subject.absent("task that ends within the bound")
+            subject.absent("task that ends in time")
         await asyncio.sleep(_POLL_S)
 
 
 @case.must(
     "T11-05.a",
-    "a call that is to be a task is answered with the task",
+    "a call with task is answered with a task",
     source=f"{SOURCE}result-retrieval",
     sends=BEGUN,
     expects="a CreateTaskResult with the id of a task",
-    why="the client waits for a task that there is not",
+    why="the client waits for a task that does not exist",
 )
 async def begins(subject: Subject) -> None:
     await _begin(subject)
@@ -104,23 +104,23 @@ async def begins(subject: Subject) -> None:
     "ids of tasks are unique",
     source=f"{SOURCE}task-ids",
     sends=f"{BEGUN}, twice",
-    expects="two ids",
+    expects="two different ids",
     why="one client reads the result of another",
 )
 async def unique(subject: Subject) -> None:
     first, _ = await _begin(subject)
     second, answer = await _begin(subject)
     differ = first["taskId"] != second["taskId"]
-    subject.expect(differ, "another id than that of the first task", answer)
+    subject.expect(differ, "an id that differs from that of the first task", answer)
 
 
 @case.must(
     "T11-06.b",
-    "a task that is over stays as it is",
+    "the status of a finished task does not change",
     source=f"{SOURCE}task-status-lifecycle",
-    sends=f"{BEGUN}, then tasks/get until it is over, and once more",
+    sends=f"{BEGUN}, then tasks/get until it is finished, and once more",
     expects="the same status",
-    why="clients have acted on what was final",
+    why="clients have acted on the final status",
 )
 async def stays(subject: Subject) -> None:
     task, _ = await _begin(subject)
@@ -132,11 +132,11 @@ async def stays(subject: Subject) -> None:
 
 @case.must(
     "T11-07.a",
-    "a task says when it was created and updated, and how long it is kept",
+    "a task has the times of its creation and update, and a ttl",
     source=f"{SOURCE}ttl-and-resource-management",
     sends=f"{BEGUN}, then tasks/get",
-    expects="createdAt and lastUpdatedAt as times of ISO 8601, and ttl",
-    why="clients do not know how long they may ask for it",
+    expects="createdAt and lastUpdatedAt as ISO 8601 times, and ttl",
+    why="clients do not know how long the task is kept",
 )
 async def times(subject: Subject) -> None:
     task, _ = await _begin(subject)
@@ -146,17 +146,17 @@ async def times(subject: Subject) -> None:
         subject.broken("a task", answer)
     for name in ("createdAt", "lastUpdatedAt"):
         fits = TIMESTAMP.fullmatch(str(found.get(name)))
-        subject.expect(fits, f"{name} as a time of ISO 8601", answer)
+        subject.expect(fits, f"{name} as an ISO 8601 time", answer)
     subject.expect("ttl" in found, "ttl", answer)
 
 
 @case.must(
     "T11-09.a",
-    "the result of a task is that of the call",
+    "tasks/result returns the result of the call",
     source=f"{SOURCE}result-retrieval",
     sends=f"{BEGUN}, then tasks/result",
-    expects="a result with content, or an error, when the task is over",
-    why="the client gets nothing for what it waited for",
+    expects="a result with content, or an error, after the task is finished",
+    why="the client does not get the result",
 )
 async def result(subject: Subject) -> None:
     task, _ = await _begin(subject)
@@ -171,7 +171,7 @@ async def result(subject: Subject) -> None:
     "tasks/result waits for the end of the task",
     source=f"{SOURCE}result-retrieval",
     sends=f"{BEGUN}, tasks/result at once, then tasks/get",
-    expects="a task that is over when its result has come",
+    expects="a finished task after its result is sent",
     why="clients take an early answer for the result",
 )
 async def waits(subject: Subject) -> None:
@@ -180,7 +180,7 @@ async def waits(subject: Subject) -> None:
     if early.result is None:
         subject.absent("task with a result")
     status, after = await _status(subject, task)
-    subject.expect(status in FINAL, "a task that is over", after)
+    subject.expect(status in FINAL, "a finished task", after)
 
 
 @case.must(
@@ -189,7 +189,7 @@ async def waits(subject: Subject) -> None:
     source=f"{SOURCE}related-task-metadata",
     sends=f"{BEGUN}, then tasks/result",
     expects="io.modelcontextprotocol/related-task with its id in _meta",
-    why="clients cannot tell what the result is of",
+    why="clients cannot tell which task the result belongs to",
 )
 async def related(subject: Subject) -> None:
     task, _ = await _begin(subject)
@@ -205,12 +205,12 @@ async def related(subject: Subject) -> None:
 
 @case.must(
     "T11-12.a",
-    "a task that can be asked for is on the list",
+    "tasks/list has the tasks that exist",
     source=f"{SOURCE}task-listing",
     needs=(*NEEDS, "tasks.list"),
     sends=f"{BEGUN}, then tasks/list, page by page",
     expects="the id of the task",
-    why="clients that were started again do not find their tasks",
+    why="restarted clients do not find their tasks",
 )
 async def listed(subject: Subject) -> None:
     task, _ = await _begin(subject)
@@ -224,12 +224,12 @@ async def listed(subject: Subject) -> None:
 
 @case.must(
     "T11-13.a",
-    "a task that is over cannot be cancelled",
+    "a finished task cannot be cancelled",
     source=f"{SOURCE}task-cancellation",
     needs=(*NEEDS, "tasks.cancel"),
-    sends=f"{BEGUN}, then tasks/cancel when it is over",
+    sends=f"{BEGUN}, then tasks/cancel after it is finished",
     expects="an error -32602",
-    why="the client believes that the work was not done",
+    why="the client believes that the work was cancelled",
 )
 async def too_late(subject: Subject) -> None:
     task, _ = await _begin(subject)
@@ -240,18 +240,18 @@ async def too_late(subject: Subject) -> None:
 
 @case.must(
     "T11-13.b",
-    "a task that was cancelled is cancelled in the answer, and stays so",
+    "a cancelled task gets and keeps the status cancelled",
     source=f"{SOURCE}task-cancellation",
     needs=(*NEEDS, "tasks.cancel"),
     sends=f"{BEGUN}, then tasks/cancel at once, and tasks/get",
     expects="the status cancelled in both",
-    why="the client believes that the work goes on",
+    why="the client believes that the work continues",
 )
 async def cancelled(subject: Subject) -> None:
     task, _ = await _begin(subject)
     answer = await _of(subject, "tasks/cancel", task)
     if answer.code == -32602:
-        subject.absent("task that is under way long enough")
+        subject.absent("task that runs long enough")
     status = (answer.result or {}).get("status")
     subject.expect(status == "cancelled", "the status cancelled", answer)
     status, after = await _status(subject, task)
@@ -266,12 +266,12 @@ for _letter, _method, _more in (
     exchange(
         case.must,
         f"T11-14.{_letter}",
-        f"{_method} of a task that is not there is answered with -32602",
+        f"{_method} of an unknown task is answered with -32602",
         source=f"{SOURCE}protocol-errors",
         needs=("tasks", *_more),
         send=Request(_method, UNKNOWN),
         expect=Error(-32602),
-        why="clients ask for ever for a task that is gone",
+        why="clients poll a missing task forever",
     )
 
 exchange(
@@ -282,13 +282,13 @@ exchange(
     needs=("tasks.list",),
     send=Request("tasks/list", {"cursor": "mcpwire-no-such-cursor"}),
     expect=Error(-32602),
-    why="a client whose cursor is too old begins anew without knowing",
+    why="a client with an outdated cursor restarts the list unnoticed",
 )
 
 exchange(
     case.must,
     "T11-03.a",
-    "a tool that runs as a task only is answered with -32601 otherwise",
+    "a call without task is answered with -32601 if the tool requires it",
     source=f"{SOURCE}tool-level-negotiation",
     send=Request(
         "tools/call",
@@ -296,13 +296,13 @@ exchange(
         text="tools/call without task, of a tool whose taskSupport is required",
     ),
     expect=Error(-32601),
-    why="the client waits for what takes long, or believes it done",
+    why="the client waits for a long call, or believes that it is done",
 )
 
 exchange(
     case.should,
     "T11-02.a",
-    "a tool that never runs as a task is answered with -32601 if it is to be one",
+    "a call with task is answered with -32601 if the tool forbids it",
     source=f"{SOURCE}tool-level-negotiation",
     send=Request(
         "tools/call",
@@ -310,13 +310,13 @@ exchange(
         text="tools/call with task, of a tool whose taskSupport is forbidden or absent",
     ),
     expect=Error(-32601),
-    why="the client waits for a task that there is not",
+    why="the client waits for a task that does not exist",
 )
 
 
 @case.must(
     "T11-04.a",
-    "a server without tasks takes no notice of task",
+    "a server without tasks ignores task",
     source=f"{SOURCE}task-support-and-handling",
     needs=("role:echo",),
     sends="tools/call with task, where tasks.requests.tools.call is not declared",
@@ -334,7 +334,7 @@ async def check_task_ignored(subject: Subject) -> None:
     params = call_of(subject.need_tool("echo"))
     plain = await subject.request("tools/call", params)
     if "content" not in (plain.result or {}):
-        subject.absent("tool that gives a text back")
+        subject.absent("`echo` tool that returns content")
     answer = await subject.request("tools/call", {**params, "task": {"ttl": _TTL}})
     fits = "content" in (answer.result or {})
     subject.expect(fits, "the result of the call", answer)

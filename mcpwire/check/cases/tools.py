@@ -34,8 +34,8 @@ __all__ = ["FAMILY"]
 FAMILY: Final = Family("tools")
 
 NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
-LISTED: Final = "nothing by itself: it looks at the tools that are listed"
-CALLED: Final = "calls of the tools that only read, with arguments from their schemas"
+LISTED: Final = "nothing; checks the listed tools"
+CALLED: Final = "calls of the callable tools, with arguments from their schemas"
 
 _DIALECTS: Final = re.compile(
     r"https?://json-schema\.org/(draft-0[467]|draft/2019-09|draft/2020-12)/schema#?"
@@ -60,12 +60,12 @@ add_list_cases(FAMILY, TOOLS, ("TOOL-01.a", "TOOL-02.a", "TOOL-03.a"))
     revisions=MODERN,
     sends="tools/list, page by page, twice",
     expects="the same tools in the same order",
-    why="each change of the order empties the model's prompt cache",
+    why="each change of the order invalidates the model's prompt cache",
 )
 async def same_order(subject: Subject) -> None:
     first, second = await names_of(subject, TOOLS), await names_of(subject, TOOLS)
     if sorted(first) != sorted(second):
-        subject.absent("list that stays")
+        subject.absent("stable list of tools")
     subject.expect(first == second, str(first), second)
 
 
@@ -85,9 +85,9 @@ def _check_schemas(subject: Subject, member: str) -> None:
             rs.meta.validate(schema)
         except rs.ValidationError as error:
             problem = error.message[:150]
-            subject.broken(f"a JSON Schema as {member}: {problem}", tool)
+            subject.broken(f"a valid JSON Schema as {member}: {problem}", tool)
     if not seen:
-        subject.absent(f"{member} of a dialect that is known")
+        subject.absent(f"{member} of a known dialect")
 
 
 @listed.must(
@@ -95,8 +95,8 @@ def _check_schemas(subject: Subject, member: str) -> None:
     "each inputSchema is a valid JSON Schema",
     source="server/tools#tool",
     revisions=since("2025-11-25"),
-    expects="each inputSchema fits the schema of its dialect, by default 2020-12",
-    why="clients and models refuse the tool, and some the whole list",
+    expects="each inputSchema is valid in its dialect, by default 2020-12",
+    why="clients and models reject the tool, and some the whole list",
 )
 async def input_schemas(subject: Subject) -> None:
     _check_schemas(subject, "inputSchema")
@@ -107,8 +107,8 @@ async def input_schemas(subject: Subject) -> None:
     "each outputSchema is a valid JSON Schema",
     source="basic/index#schema-validation",
     revisions=since("2025-11-25"),
-    expects="each outputSchema fits the schema of its dialect, by default 2020-12",
-    why="a client that validates results refuses all results of the tool",
+    expects="each outputSchema is valid in its dialect, by default 2020-12",
+    why="a client that validates results rejects all results of the tool",
 )
 async def output_schemas(subject: Subject) -> None:
     _check_schemas(subject, "outputSchema")
@@ -116,10 +116,10 @@ async def output_schemas(subject: Subject) -> None:
 
 @listed.robust(
     "F10.a",
-    "no schema of a tool refers to another place",
+    "schemas of tools have no external $ref",
     rules=("SCH-06", "SCH-09"),
-    expects="each $ref stands within its own schema, or names one of the dialect",
-    why="clients must not fetch such schemas, and should refuse them",
+    expects="each $ref is within its own schema, or names a JSON Schema dialect",
+    why="clients must not fetch such schemas, and should reject them",
 )
 async def schemas_stand_alone(subject: Subject) -> None:
     for tool in subject.facts.tools:
@@ -139,13 +139,13 @@ async def schemas_stand_alone(subject: Subject) -> None:
     source="server/tools#tool-names",
     revisions=since("2025-11-25"),
     expects="each name has only these characters",
-    why="models' interfaces refuse other names, with all tools of the request",
+    why="model APIs reject other names, with all tools of the request",
 )
 async def names_fit(subject: Subject) -> None:
     for tool in subject.facts.tools:
         name = tool.get("name")
         fits = isinstance(name, str) and NAME.fullmatch(name)
-        subject.expect(fits, "1 to 128 of these characters", name)
+        subject.expect(fits, "1 to 128 of A-Z a-z 0-9 _ - .", name)
 
 
 @listed.should(
@@ -154,7 +154,7 @@ async def names_fit(subject: Subject) -> None:
     source="server/tools#tool-names",
     revisions=since("2025-11-25"),
     sends="tools/list, page by page",
-    expects="no name comes twice",
+    expects="no name twice",
     why="one of the tools cannot be called",
 )
 async def names_are_unique(subject: Subject) -> None:
@@ -173,18 +173,18 @@ exchange(
     needs=("tools",),
     send=Request("tools/call", {"name": "mcpwire-no-such-tool", "arguments": {}}),
     expect=Error(-32602),
-    why="a client cannot tell a tool that is gone from one that failed",
+    why="a client cannot tell a missing tool from a failed one",
 )
 
 exchange(
     FAMILY.robust,
     "F09.b",
-    "a call without the name of a tool is answered with an error",
+    "a call without a tool name is answered with an error",
     rules=("TOOL-15",),
     needs=("tools",),
     send=Request("tools/call", {"arguments": {}}),
     expect=Error(-32602, -32600, -32020),
-    why="the fault of the request looks like one of a tool",
+    why="an invalid request looks like a failed tool",
 )
 
 
@@ -198,16 +198,16 @@ def _echo_with(arguments: Any) -> Any:
 exchange(
     FAMILY.robust,
     "F09.c",
-    "a call whose arguments are no object is answered with an error",
+    "a call whose arguments are not an object is answered with an error",
     rules=("TOOL-15",),
     needs=("role:echo",),
     send=Request(
         "tools/call",
         _echo_with(["mcpwire"]),
-        text="a call of a tool with a list as its arguments",
+        text="a call of a tool with an array as its arguments",
     ),
     expect=Error(-32602, -32600),
-    why="the fault of the request looks like one of a tool",
+    why="an invalid request looks like a failed tool",
 )
 
 
@@ -231,12 +231,12 @@ def _required(subject: Subject) -> tuple[dict[str, Any], str, dict[str, Any]]:
 
 @calls.must(
     "TOOL-18.a",
-    "a call without an argument that is required is refused",
+    "a call without a required argument is refused",
     source="server/tools#security-considerations",
     rules=("TOOL-16",),
     sends="a call of a tool without an argument that its schema requires",
     expects="an error, or a result with isError; lenient: another result",
-    why="the tool runs with what it cannot use",
+    why="the tool runs with invalid arguments",
 )
 async def missing_argument(subject: Subject) -> None:
     tool, name, arguments = _required(subject)
@@ -245,29 +245,29 @@ async def missing_argument(subject: Subject) -> None:
 
 @calls.must(
     "TOOL-18.b",
-    "a call with an argument of another type is refused",
+    "a call with an argument of the wrong type is refused",
     source="server/tools#security-considerations",
     rules=("TOOL-16",),
-    sends="a call with an object where the tool's schema wants a text or a number",
+    sends="a call with an object as an argument that is a string, number or boolean",
     expects="an error, or a result with isError; lenient: another result",
-    why="the tool runs with what it cannot use",
+    why="the tool runs with invalid arguments",
 )
 async def wrong_type(subject: Subject) -> None:
     tool, name, arguments = _required(subject)
     schema = properties_of(tool["inputSchema"]).get(name)
     kind = schema.get("type") if isinstance(schema, dict) else None
     if kind not in {"string", "number", "integer", "boolean"}:
-        subject.absent("required argument of a plain type")
+        subject.absent("required argument that is a string, number or boolean")
     await _refused(subject, tool, {**arguments, name: {"mcpwire": [1]}})
 
 
 @called.robust(
     "F09.d",
-    "arguments that do not fit are told to the model",
+    "invalid arguments are reported to the model",
     rules=("TOOL-16",),
     sends="a call without an argument that the tool's schema requires",
-    expects="a result with isError, not an error of the protocol",
-    why="the model does not see what it did wrong, and cannot mend it",
+    expects="a result with isError, not a protocol error",
+    why="the model does not see its mistake, and cannot correct it",
 )
 async def told_to_the_model(subject: Subject) -> None:
     tool, name, arguments = _required(subject)
@@ -279,10 +279,10 @@ async def told_to_the_model(subject: Subject) -> None:
 
 @calls.robust(
     "F09.e",
-    "a call may leave out arguments where none is required",
+    "a call may omit `arguments` if none is required",
     sends="a call of a tool that requires nothing, with {} and without arguments",
     expects="a result as with empty arguments",
-    why="calls of clients that leave out empty arguments fail",
+    why="calls of clients that omit empty arguments fail",
 )
 async def no_arguments(subject: Subject) -> None:
     for tool, arguments in fit_tools(subject)[:8]:
@@ -301,11 +301,11 @@ async def no_arguments(subject: Subject) -> None:
 
 @called.should(
     "TOOL-08.c",
-    "names of tools differ where their case does",
+    "names of tools are case-sensitive",
     source="server/tools#tool-names",
-    sends="a call of a tool by its name with upper and lower case exchanged",
+    sends="a call of a tool by its name with upper and lower case swapped",
     expects="an error, or a result with isError",
-    why="rules of a client for one name do not hold for the other",
+    why="rules of clients for a tool name can be bypassed",
 )
 async def case_of_names(subject: Subject) -> None:
     names = {tool.get("name") for tool in subject.facts.tools}
@@ -315,7 +315,7 @@ async def case_of_names(subject: Subject) -> None:
             continue
         params = {"name": name, "arguments": arguments}
         answer = await subject.request("tools/call", params)
-        subject.expect(answer.has_failed, f"there is no tool {name!r}", answer)
+        subject.expect(answer.has_failed, f"an error for {name!r}", answer)
         return
     subject.absent("tool with letters in its name")
 
@@ -325,10 +325,10 @@ async def case_of_names(subject: Subject) -> None:
 
 @shown.must(
     "TOOL-11.a",
-    "structured results fit the outputSchema",
+    "structured results match the outputSchema",
     source="server/tools#output-schema",
-    expects="structuredContent that fits the outputSchema, unless isError is set",
-    why="clients refuse the result, or programs read what is not there",
+    expects="structuredContent that matches the outputSchema, unless isError is set",
+    why="clients reject the result, or programs read missing values",
 )
 async def structured_results(subject: Subject) -> None:
     async for tool, answer in call_all(subject):
@@ -342,8 +342,8 @@ async def structured_results(subject: Subject) -> None:
             problem = SchemaValidator(schema).check(result["structuredContent"])
         except MCPError:
             continue  # SCH-05 and F10 report a faulty schema
-        subject.expect(problem is None, f"a result that fits: {problem}", answer)
-    subject.need_judged("call with an outputSchema that succeeded")
+        subject.expect(problem is None, f"a valid result: {problem}", answer)
+    subject.need_judged("successful call of a tool with an outputSchema")
 
 
 def _is_whole(answer: Answer) -> bool:
@@ -353,10 +353,10 @@ def _is_whole(answer: Answer) -> bool:
 
 @shown.should(
     "TOOL-10.a",
-    "structured results come as text too",
+    "structured results are also sent as text",
     source="server/tools#structured-content",
     expects="a text block with the JSON of structuredContent, or of its only member",
-    why="clients that know no structured content see nothing",
+    why="clients without structured content see no result",
 )
 async def mirrored(subject: Subject) -> None:
     async for _, answer in call_all(subject):
@@ -386,12 +386,12 @@ def _is_json_of(text: str, value: Any) -> bool:
 
 @calls.should(
     "F13.a",
-    "pictures and sounds of tools are strict Base64 and have a media type",
+    "images and audio of tools are strict Base64 and have a media type",
     source="server/tools#image-content",
     rules=("TOOL-18",),
     sends=CALLED,
     expects="data that decodes, and a mimeType such as image/png",
-    why="the picture is not shown",
+    why="the image is not shown",
 )
 async def media(subject: Subject) -> None:
     async for _, answer in call_all(subject):
@@ -399,15 +399,15 @@ async def media(subject: Subject) -> None:
             expect_base64(subject, block.get("data"), answer)
             kind = str(block.get("mimeType"))
             fits = re.fullmatch(rf"{block['type']}/[\w.+-]+(;.*)?", kind)
-            subject.expect(fits, f"a media type of {block['type']}", answer)
-    subject.need_judged("picture or sound")
+            subject.expect(fits, f"a mimeType {block['type']}/...", answer)
+    subject.need_judged("image or audio")
 
 
 @shown.should(
     "TOOL-14.a",
     "a server whose tools embed resources declares resources",
     source="server/tools#embedded-resources",
-    expects="the capability resources, where a result has an embedded resource",
+    expects="the capability resources, if a result has an embedded resource",
     why="the client cannot read the resource again",
 )
 async def embedded(subject: Subject) -> None:
@@ -421,16 +421,16 @@ async def embedded(subject: Subject) -> None:
 
 @FAMILY.robust(
     "F09.f",
-    "a tool that takes a text takes every text",
+    "the `echo` tool returns any text unchanged",
     needs=("role:echo",),
-    sends="calls with texts of many scripts, controls, quotes and line ends",
+    sends="calls with text in several scripts, control characters, quotes, line ends",
     expects="the same text in the result",
-    why="texts of users are lost or changed",
+    why="text of users is lost or changed",
 )
 async def texts(subject: Subject) -> None:
     tool = subject.need_tool("echo")
     if has_header(tool) and subject.http is not None:
-        subject.absent("tool for texts without header fields")
+        subject.absent("`echo` tool without x-mcp-header")
     for at, text in enumerate(
         (
             "\u00fc\u4e2d\u6587\U0001f600",
@@ -442,5 +442,5 @@ async def texts(subject: Subject) -> None:
         answer = await subject.request("tools/call", echo_params(subject, text))
         found = [b.get("text") for b in walk((answer.result or {}).get("content"))]
         if not at and not any("\u4e2d\u6587" in str(each) for each in found):
-            subject.absent("tool that gives a text back")
+            subject.absent("`echo` tool that returns its text")
         subject.expect(any(text in str(each) for each in found), repr(text), answer)
