@@ -34,7 +34,7 @@ CHANGING: Final = (
     (re.compile(r'(?<="version": ")\d+\.\d+\.\d+(?=")'), "*"),
 )
 METHODS_ONLY: Final = {
-    "docs/client.md Sampling, elicitation and roots 1": "that server asks for roots later",
+    "docs/client.md Sampling, elicitation and roots 1": "it requests roots later",
     "docs/client.md Tasks 1": POLLS,
     "docs/sync.md Threads 1": "threads send in any order",
     "docs/tasks.md Tools that run as tasks 1": POLLS,
