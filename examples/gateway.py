@@ -1,8 +1,8 @@
-"""Two servers as one: a gateway, its policy, and content for each caller.
+"""A gateway in front of two servers, with a deny rule and content for each caller.
 
-Here all of it is in one process. To serve the gateway, over HTTP with a path for each
-server, it is ``gateway.run(http="127.0.0.1:8000", paths=True, status="/status")``; for
-servers of a file, ``mcpwire gateway --config mcp.json --http 127.0.0.1:8000 --watch``.
+This example runs in one process. ``gateway.run(http="127.0.0.1:8000", paths=True,
+status="/status")`` serves the gateway over HTTP with a path for each server; ``mcpwire
+gateway --config mcp.json --http 127.0.0.1:8000 --watch`` serves those of a file.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ async def main() -> None:
         except mcpwire.RPCError as error:
             print(error.message)
 
-    # Over HTTP the agent is named by a header field of its calls.
+    # Over HTTP a header field of the calls names the agent.
     delegate.register("ann")
     delegate.notify("ann", {"type": "text", "text": "the build is green"})
     batch = await delegate.read_pending({"X-Agent-Id": "ann"}, None)

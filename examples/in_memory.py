@@ -7,7 +7,7 @@ from mcpwire.server.demo import demo_dispatcher
 
 
 async def main() -> None:
-    """Talk to the embedded server without starting it."""
+    """Call the embedded server without a process."""
     async with mcpwire.Client(demo_dispatcher()) as client:
         print(client.protocol_version, client.server_info.name)
         print((await client.call_tool("echo", {"message": "hi"})).text)

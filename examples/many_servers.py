@@ -1,4 +1,4 @@
-"""Several servers as one: connected at once, called by name, one of them broken."""
+"""Connect several servers, one of them broken, and call them by name."""
 
 import asyncio
 import logging
@@ -6,7 +6,7 @@ import sys
 
 import mcpwire
 
-logging.getLogger("mcpwire").setLevel(logging.ERROR)  # what fails is printed below
+logging.getLogger("mcpwire").setLevel(logging.ERROR)  # failures are printed below
 
 DEMO = mcpwire.Stdio(sys.executable, ["-m", "mcpwire", "demo-server"])
 
@@ -20,7 +20,7 @@ def today() -> str:
 
 
 async def main() -> None:
-    """Connect them, call them by name, and all their tools as one set."""
+    """Connect the servers, call them by name, and list their tools as one set."""
     servers = {"demo": DEMO, "notes": notes, "broken": "/no/such/program"}
     async with mcpwire.Group(servers, on_error="skip", timeout=10) as group:
         print("connected:", ", ".join(group))

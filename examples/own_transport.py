@@ -1,4 +1,4 @@
-"""Transports of one's own: messages over queues, and a server that dials in."""
+"""Custom transports: messages over queues, and a server that connects to its client."""
 
 import asyncio
 
@@ -15,7 +15,7 @@ def boil(minutes: int) -> str:
 
 
 async def over_queues() -> None:
-    """Carry each message as a dict; anything that has two ends does."""
+    """Send each message as a dict over queues."""
     there, back = asyncio.Queue(), asyncio.Queue()
     serving = asyncio.create_task(
         server.serve_messages(back.put, there.get, form="dict")
@@ -27,7 +27,7 @@ async def over_queues() -> None:
 
 
 async def dialling_in() -> None:
-    """Wait for a server that connects to its client."""
+    """Accept a connection from the server."""
     reverse = Reverse(name="kitchen", timeout=10)
     async with (
         reverse,
@@ -42,7 +42,7 @@ async def dialling_in() -> None:
 
 
 async def main() -> None:
-    """Use the same server both ways."""
+    """Use the same server over both transports."""
     await over_queues()
     await dialling_in()
 

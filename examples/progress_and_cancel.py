@@ -1,4 +1,4 @@
-"""Watch a call, limit a call in time, cancel a call; the connection outlives them."""
+"""Show the progress of a call, limit its time, and cancel it; the client stays open."""
 
 import asyncio
 import contextlib
@@ -10,7 +10,7 @@ SERVER = mcpwire.Stdio(sys.executable, ["-m", "mcpwire", "demo-server"])
 
 
 def show(progress: float, total: float | None, message: str | None) -> None:
-    """Print how far a call has come; it may be an async function as well."""
+    """Print the progress of a call; it may be an async function as well."""
     print(f"{progress:g} of {total}: {message}")
 
 
@@ -27,7 +27,7 @@ async def main() -> None:
         except mcpwire.RequestTimeout as error:
             print(f"{error.method} had {error.timeout} s; the server was told to stop")
 
-        # Cancelling the task is all there is to cancelling a call.
+        # Cancelling the task cancels the call.
         call = asyncio.create_task(client.call_tool("slow", {"seconds": 60}))
         await asyncio.sleep(0.1)
         call.cancel()

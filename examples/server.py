@@ -11,7 +11,7 @@ from mcpwire import Arg, Context, Depends, ToolError
 
 @dataclass
 class Note:
-    """What the tools give back: clients see this as a JSON Schema."""
+    """A result of the tools; clients get its JSON Schema."""
 
     title: str
     text: str
@@ -20,12 +20,12 @@ class Note:
 
 @asynccontextmanager
 async def lifespan(_: mcpwire.Server) -> AsyncIterator[dict[str, Note]]:
-    """Open what the server needs; here it is a dict, elsewhere a database."""
+    """Open the resources of the server: a dict here, a database elsewhere."""
     yield {"tea": Note("tea", "Boil water.", ["kitchen"])}
 
 
 async def all_notes(ctx: Context) -> Any:
-    """Give functions what they need, and their schemas nothing of it."""
+    """Return the notes for a function; its schema does not contain them."""
     return ctx.lifespan
 
 
@@ -40,14 +40,14 @@ async def find(
     notes: Notes,
     limit: Annotated[int, Arg(ge=1, le=100)] = 10,
 ) -> list[Note]:
-    """Find notes by what is in them."""
+    """Find notes by their title or text."""
     found = [note for note in notes.values() if words in note.title + note.text]
     return found[:limit]
 
 
 @server.tool
 async def write(note: Note, ctx: Context, notes: Notes) -> str:
-    """Write a note, or write it anew where the user agrees."""
+    """Write a note; ask the user before overwriting one."""
     if note.title in notes:
         answer = await ctx.elicit(f"Overwrite {note.title!r}?", bool)
         if not answer.value:
@@ -59,7 +59,7 @@ async def write(note: Note, ctx: Context, notes: Notes) -> str:
 
 @server.tool(timeout=60)
 async def export(ctx: Context, notes: Notes) -> str:
-    """Make one text of all notes, and tell how far it is."""
+    """Return one text of all notes, and report progress."""
     parts = []
     for number, note in enumerate(notes.values(), start=1):
         parts.append(f"# {note.title}\n{note.text}")
@@ -69,7 +69,7 @@ async def export(ctx: Context, notes: Notes) -> str:
 
 @server.resource("note://{title}", mime_type="text/markdown")
 async def read(title: str, notes: Notes) -> str | None:
-    """Read one note; ``None`` means that there is none."""
+    """Read one note; ``None`` means that it does not exist."""
     return notes[title].text if title in notes else None
 
 
@@ -77,7 +77,7 @@ async def read(title: str, notes: Notes) -> str | None:
 async def improve(
     title: str, notes: Notes, style: Literal["short", "friendly"] = "short"
 ) -> str:
-    """Have a note written better."""
+    """Improve a note."""
     if title not in notes:
         raise mcpwire.InvalidParams(f"there is no note {title!r}")
     return f"Make this note {style}:\n{notes[title].text}"

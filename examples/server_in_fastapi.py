@@ -1,6 +1,6 @@
-"""A server inside of a FastAPI application: `uvicorn server_in_fastapi:app`.
+"""A server in a FastAPI application: `uvicorn server_in_fastapi:app`.
 
-Run as a script it is used once, without a socket.
+Run as a script, it calls itself once, without a socket.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ server = mcpwire.Server(
 @server.tool(scopes=["orders"])
 async def order(drink: str, ctx: mcpwire.Context) -> str:
     """Order a drink."""
-    assert ctx.principal is not None  # or it would not have come so far
+    assert ctx.principal is not None  # guaranteed by `auth`
     return f"{drink} for {ctx.principal.subject}"
 
 
@@ -35,7 +35,7 @@ mcp = server.asgi()
 
 @asynccontextmanager
 async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-    """Start nothing: that comes with the first request. End everything."""
+    """End the MCP application; its first request starts it."""
     yield
     await mcp.drain()
     await mcp.aclose()
@@ -47,7 +47,7 @@ app.mount("/api", mcp)
 
 @app.get("/")
 async def home() -> dict[str, str]:
-    """Answer beside the server of MCP."""
+    """Return the path of the MCP server."""
     return {"mcp": "/api/mcp"}
 
 

@@ -30,7 +30,7 @@ def mode(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(params=["memory", "http"])
 async def target(request: pytest.FixtureRequest) -> AsyncIterator[Any]:
-    """Give what a client connects to."""
+    """Yield the target of a client."""
     if request.param == "memory":
         yield server
         return

@@ -1,7 +1,7 @@
-"""One turn of a model with the tools of two servers, whatever the model's API is.
+"""One turn of a model with the tools of two servers.
 
-The model here is a function that answers like one of Anthropic's would. In a program of
-yours it is a request over HTTP; nothing else changes.
+The model is a function that answers in the format of Anthropic's API. In a real program
+it is an HTTP request; the rest is the same.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ def now() -> str:
 
 
 def model(tools: list, messages: list) -> dict:
-    """Answer like a model that wants to call two tools, and one that is not there."""
+    """Return the answer of a model that calls two tools, and an unknown one."""
     assert messages[-1]["role"] == "user"
     offered = [tool["name"] for tool in tools]
     assert offered == ["mcp__shop__price", "mcp__shop__order", "mcp__clock__now"]
@@ -47,19 +47,19 @@ def model(tools: list, messages: list) -> dict:
 
 
 def use(id: str, name: str, **arguments: object) -> dict:
-    """Return what such a model says to call a tool."""
+    """Return the content block of a tool call."""
     return {"type": "tool_use", "id": id, "name": name, "input": arguments}
 
 
 def approve(call: mcpwire.ToolCall) -> bool:
-    """Ask a person; here only what may change nothing is let through."""
+    """Approve calls that need no confirmation; a real program would ask the user."""
     allowed = not call.needs_confirmation
     print(call.view.display_name, "->", "go on" if allowed else "no")
     return allowed
 
 
 async def main() -> None:
-    """Offer the tools, make the calls that the model wants, and show the messages."""
+    """Offer the tools, make the calls of the model, and print the results."""
     async with mcpwire.Group({"shop": shop, "clock": clock}) as group:
         tools = await group.tools(
             confirm="mutating", trusted=["shop"], approve=approve, errors="result"

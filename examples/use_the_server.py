@@ -1,4 +1,4 @@
-"""Use the server of `server.py`, in a process of its own."""
+"""Use the server in `server.py`, in a child process."""
 
 import asyncio
 import sys
@@ -11,7 +11,7 @@ SERVER = mcpwire.Stdio(sys.executable, [str(Path(__file__).with_name("server.py"
 
 
 def agree(form: types.ElicitRequestFormParams) -> dict[str, bool]:
-    """Answer what the server asks its user."""
+    """Answer the form of the server."""
     print("asked:", form.message)
     return {"value": True}
 

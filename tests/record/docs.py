@@ -34,13 +34,11 @@ CHANGING: Final = (
     (re.compile(r'(?<="version": ")\d+\.\d+\.\d+(?=")'), "*"),
 )
 METHODS_ONLY: Final = {
-    "docs/client.md Sampling, elicitation and roots 1": (
-        "that server asks for roots later"
-    ),
+    "docs/client.md Sampling, elicitation and roots 1": "it requests roots later",
     "docs/client.md Tasks 1": POLLS,
     "docs/sync.md Threads 1": "threads send in any order",
-    "docs/tasks.md A tool that runs as a task 1": POLLS,
-    "docs/tasks.md Asking meanwhile 1": POLLS,
+    "docs/tasks.md Tools that run as tasks 1": POLLS,
+    "docs/tasks.md Requests to the client 1": POLLS,
 }
 """Examples with messages that depend on time, and why: only their methods are kept."""
 
