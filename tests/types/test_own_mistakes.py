@@ -49,8 +49,10 @@ TEXT = {"type": "text", "text": "hi"}
         ),
         (types.SamplingMessage("user", "hi"), "SamplingMessage.content", "str"),
         (
-            types.CallToolResult([types.TextContent("a"), TEXT]),
-            "CallToolResult.content[1]",
+            types.CallToolRequestParams(
+                "a", None, {"k": types.ElicitResult("cancel")}, task={"ttl": 1}
+            ),
+            "CallToolRequestParams.task",
             "dict",
         ),
         (types.TextContent("a", extra=5), "TextContent.extra", "int"),
