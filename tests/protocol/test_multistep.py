@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from steps import drive
 
 from mcpwire.errors import InvalidMessage, RemoteProtocolError, TooManyQuestions
 from mcpwire.limits import DEFAULT_LIMITS, Recovery
@@ -33,30 +34,8 @@ def needs(requests=None, state=None, **members):
     return result
 
 
-def answer_to(ask):
-    return {"answer to": ask.key}
-
-
-def drive(operation, results=(), answer=answer_to):
-    """Perform an operation; return its steps and what it ends with."""
-    left = iter(results)
-    steps = []
-    try:
-        step = next(operation)
-        while True:
-            steps.append(step)
-            if type(step) is Ask:
-                step = operation.send(answer(step))
-            elif type(step) is Call:
-                step = operation.send(next(left))
-            else:
-                step = operation.send(None)
-    except StopIteration as done:
-        return steps, done.value
-
-
 def rounds(first, *more, method="tools/call", params=PARAMS, **options):
-    return drive(input_rounds(method, params, first, **options), more)
+    return drive(input_rounds(method, params, first, **options), *more)
 
 
 def calls(steps):

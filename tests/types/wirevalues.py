@@ -1,4 +1,4 @@
-"""Walk the classes' own specifications: their list, example values, random values."""
+"""Walk the classes' own specifications: their list, and example values."""
 
 from __future__ import annotations
 
