@@ -12,21 +12,9 @@ OTHERS = [
     *(
         Module.parse(f"mcpwire.{name}", "")
         for name in (
-            "versions",
-            "wire.json",
-            "types.tools",
-            "protocol.peer",
-            "auth.flow",
-            "transports.stdio",
-            "transports.base",
-            "sync.runner",
-            "sync.client",
-            "client",
-            "server.tools",
-            "group",
-            "tools",
-            "gateway.proxy",
-            "cli.main",
+            *("versions", "wire.json", "types.tools", "protocol.peer", "auth.flow"),
+            *("transports.stdio", "transports.base", "sync.runner", "sync.client"),
+            *("client", "server.tools", "group", "tools", "gateway.proxy", "cli.main"),
         )
     ),
 ]
@@ -43,17 +31,12 @@ GOES_DOWN = [
     ("mcpwire.wire.json", "from mcpwire import errors"),
     ("mcpwire.transports.stdio", "from mcpwire.transports.base import Channel"),
     ("mcpwire.transports.stdio", "from .base import Channel"),
-    ("mcpwire.transports.stdio", "from . import base"),
     ("mcpwire.transports.stdio", "from ..errors import MCPError"),
-    ("mcpwire.sync.client", "import mcpwire.sync.runner"),
     ("mcpwire.sync.client", "from mcpwire.group import Group"),
     ("mcpwire.client", "from mcpwire import __version__"),
     ("mcpwire.group", "from mcpwire.tools import ToolSet"),
-    ("mcpwire.cli.main", "from mcpwire.gateway.proxy import Gateway"),
-    ("mcpwire.cli.main", "from mcpwire.client import Client"),
     ("mcpwire.cli.main", "from mcpwire import Client"),
     ("mcpwire", "from mcpwire.client import Client"),
-    ("mcpwire.__main__", "from mcpwire.cli.main import main"),
 ]
 
 
@@ -64,25 +47,11 @@ def test_imports_may_go_down_and_sideways_within_a_folder(name, source):
 
 GOES_UP = [
     ("mcpwire.errors", "import mcpwire.wire.json", "mcpwire.wire.json"),
-    (
-        "mcpwire.wire.json",
-        "from mcpwire.types.tools import Tool",
-        "mcpwire.types.tools",
-    ),
     ("mcpwire.wire.json", "from ..types import tools", "mcpwire.types.tools"),
     ("mcpwire.protocol.peer", "from mcpwire.auth import flow", "mcpwire.auth.flow"),
-    ("mcpwire.auth.flow", "from mcpwire.client import Client", "mcpwire.client"),
     ("mcpwire.transports.stdio", "import mcpwire.sync.runner", "mcpwire.sync.runner"),
-    ("mcpwire.sync.client", "import mcpwire.gateway.proxy", "mcpwire.gateway.proxy"),
-    (
-        "mcpwire.client",
-        "from mcpwire.server import tools",
-        "mcpwire.server.tools",
-    ),
     ("mcpwire.server.tools", "from mcpwire.client import x", "mcpwire.client"),
-    ("mcpwire.client", "from mcpwire.sync.client import x", "mcpwire.sync.client"),
     ("mcpwire.client", "from mcpwire import Client", "mcpwire.Client"),
-    ("mcpwire.gateway.proxy", "import mcpwire.cli.main", "mcpwire.cli.main"),
     ("mcpwire", "import mcpwire.cli.main", "mcpwire.cli.main"),
     ("mcpwire.group", "from mcpwire import Client", "mcpwire.Client"),
 ]
@@ -113,16 +82,10 @@ def test_a_module_outside_every_layer_is_found():
 @pytest.mark.parametrize(
     "source",
     [
-        "import time",
-        "import asyncio.events",
-        "from os import path",
+        *("import time", "import asyncio.events", "from os import path"),
         "def late():\n    import logging",
-        "if typing.TYPE_CHECKING:\n    import socket",
-        "async def f(): ...",
-        "print(1)",
-        "open('x')",
-        "datetime.now()",
-        "uuid.uuid4()",
+        *("if typing.TYPE_CHECKING:\n    import socket", "async def f(): ..."),
+        *("print(1)", "open('x')", "datetime.now()", "uuid.uuid4()"),
     ],
 )
 def test_a_pure_layer_stays_pure(source):
@@ -142,7 +105,6 @@ def test_names_that_only_look_impure_are_let_through(source):
         ("mcpwire.wire.json", "import orjson", False),
         ("mcpwire.wire.jsonrpc", "import orjson", True),
         ("mcpwire.client", "def f():\n    from orjson import loads", True),
-        ("mcpwire.types.tools", "import attrs", False),
         ("mcpwire.types.tools", "import attr", False),
         ("mcpwire.types.tools", "import anyio", True),
         ("mcpwire.transports.stdio", "import anyio.to_thread", False),
@@ -151,11 +113,9 @@ def test_names_that_only_look_impure_are_let_through(source):
         ("mcpwire.transports.http", "if TYPE_CHECKING:\n    import httpx", False),
         ("mcpwire.server.authoring.conversion", "import msgspec", False),
         ("mcpwire.server.server", "import msgspec", True),
-        ("mcpwire.server.http.uvicorn", "import uvicorn", True),
         ("mcpwire.server.http.uvicorn", "def f():\n    import uvicorn", False),
         ("mcpwire.client", "def f():\n    import uvicorn", True),
         ("mcpwire.client", "import requests", True),
-        ("mcpwire.client", "def f():\n    import mcp", True),
         ("mcpwire.client", "import json, collections.abc", False),
     ],
 )

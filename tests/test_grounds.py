@@ -37,19 +37,6 @@ def test_each_row_is_run_on_so_many_of_its_grounds(count):
     assert rows == sorted([*range(12)] * count)
 
 
-def test_all_grounds_are_drawn():
-    shown = {(params["shell"], params["engine"]) for params in run(table(2))}
-    assert shown == set(itertools.product(range(2), range(3)))
-
-
-def test_the_same_cells_are_drawn_each_time():
-    assert run(table(2)) == run(table(2))
-
-
-def test_more_grounds_than_there_are_leave_nothing_out():
-    assert grounds.left_out(table(7)) == []
-
-
 def left_out_of(names):
     """Return which cells are left out of a test without a mark."""
     items = [

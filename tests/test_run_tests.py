@@ -102,13 +102,6 @@ def test_what_does_not_pass_alone_stays_failed(second):
     assert run_tests.failed(first) == {"tests.d::test_x"}
 
 
-def test_a_test_that_is_skipped_alone_stays_failed():
-    first = report(failing("test_x"))
-    skipped = again("test_x").replace("/>", "><skipped message='m'/></testcase>")
-    run_tests.merge(first, report(skipped))
-    assert run_tests.judge(first, strict=False)[1] == 1
-
-
 def test_a_test_that_fails_with_its_teardown_counts_once():
     first = report(PASSED, failing("test_x"), failing("test_x", "error"))
     assert run_tests.judge(first, strict=False)[0][-1] == (

@@ -46,29 +46,9 @@ def test_the_rows_are_drawn_and_all_of_them_are():
     assert {each.callspec.params["row"] for each in chosen} == {0, 1, 2, 3, 4}
 
 
-def test_the_grounds_are_drawn_and_all_of_them_are():
-    names = [f"test_{number}" for number in range(20)]
-    chosen = measured([each for name in names for each in table("oauth", name)])
-    pairs = itertools.product(range(2), range(3))
-    drawn = {
-        (each.callspec.params["shell"], each.callspec.params["engine"])
-        for each in chosen
-    }
-    assert drawn == set(pairs)
-
-
-def test_the_same_cells_are_drawn_in_every_process():
-    one, other = (measured(table("over_http")) for _ in range(2))
-    assert [each.nodeid for each in one] == [each.nodeid for each in other]
-
-
 @pytest.mark.parametrize("folder", ["auth", "protocol", "server", "types", "wire"])
 def test_what_must_be_covered_entirely_is_measured_in_every_cell(folder):
     assert len(measured(table(folder))) == 30
-
-
-def test_a_test_without_a_table_is_measured():
-    assert len(measured([item("oauth", "test_alone")])) == 1
 
 
 def test_of_the_faults_of_one_case_the_first_is_measured():

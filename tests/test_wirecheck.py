@@ -51,21 +51,9 @@ def notification(method, params=None):
 GOOD = [
     ("client", None, request("server/discover", {"_meta": MODERN})),
     ("client", None, request("initialize", HELLO)),
-    (
-        "client",
-        None,
-        request("initialize", {**HELLO, "protocolVersion": "2024-11-05"}),
-    ),
-    ("client", "2025-11-25", request("ping")),
     ("client", "2025-11-25", request("tools/call", {"name": "x"})),
-    (
-        "client",
-        "2026-07-28",
-        request("tools/call", {"name": "x", "arguments": {}, "_meta": MODERN}),
-    ),
     ("client", "2026-07-28", request("tasks/get", {"taskId": "t", "_meta": MODERN})),
     ("client", "2025-06-18", request("vendor/method", {"anything": [1]})),
-    ("client", "2025-11-25", notification("notifications/initialized")),
     ("client", "2025-11-25", notification("notifications/cancelled", {"requestId": 1})),
     ("server", "2025-11-25", request("roots/list")),
     (
@@ -91,35 +79,20 @@ BAD = [
     ("client", None, b'{"jsonrpc":"2.0","id":1,"method":"ping"}', "newline"),
     ("client", None, b'{"jsonrpc"\n', "is no JSON"),
     ("client", "2025-11-25", b'{"a":"\xff"}\n', "is no JSON in UTF-8"),
-    ("client", "2025-11-25", b"\n", "is no JSON"),
     ("client", "2025-11-25", line("ping"), "is no object"),
     ("client", "2025-11-25", line([]), "batch"),
-    ("client", "2025-11-25", request("tools/call", {}), '"name" is a required'),
     ("client", "2025-11-25", request("tools/call", {"name": 3}), "$.params.name: 3"),
-    ("client", "2025-11-25", request("ping", id=None), "$.id: null"),
-    ("client", "2025-11-25", request("ping", id=1.5), "$.id: 1.5"),
     ("client", "2025-11-25", request("ping") + request("ping"), "id 1 is used again"),
-    ("client", "2025-11-25", request("vendor/x", [1]), "$.params: [1]"),
-    ("client", "2025-11-25", line({"id": 1, "method": "ping"}), '"jsonrpc" is a'),
     ("client", "2025-11-25", request("roots/list"), "a client may not send"),
-    ("client", "2025-11-25", request("server/discover", {}), "a client may not send"),
     ("client", "2026-07-28", request("ping"), "a client may not send ping"),
     ("client", "2026-07-28", request("tools/list", {}), '"_meta" is a required'),
-    ("client", "2026-07-28", request("tools/list"), '"params" is a required'),
     ("server", None, request("roots/list"), "a server may not send"),
-    ("client", None, request("initialize", {**HELLO, "capabilities": None}), "null"),
     ("server", "2025-11-25", line({"jsonrpc": "2.0", "id": 1, "result": {}}), "owed"),
     (
         "server",
         "2025-06-18",
         line({"jsonrpc": "2.0", "error": {"code": -1, "message": "x"}}),
         '"id" is a required',
-    ),
-    (
-        "server",
-        None,
-        line({"jsonrpc": "2.0", "id": 1, "error": {"code": "-1", "message": "x"}}),
-        "$.error.code",
     ),
 ]
 
@@ -149,11 +122,8 @@ ASKS = {"name": "x", "task": {}}
 TOOLS = {"tools": [{"name": "x", "inputSchema": {"type": "object"}}]}
 HINTS = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
 ANSWERS = [
-    ("2025-11-25", "ping", {}, {}, None),
-    ("2025-11-25", "tools/list", {}, TOOLS, None),
     ("2025-11-25", "tools/list", {}, {}, '"tools" is a required'),
     ("2025-11-25", "vendor/x", {}, {"a": 1}, None),
-    ("2025-11-25", "tools/list", {}, [], "[]"),
     (None, "tools/list", {"_meta": MODERN}, {**TOOLS, **HINTS}, None),
     ("2025-11-25", "tools/call", ASKS, {"task": TASK}, None),
     ("2025-11-25", "tools/call", ASKS, {"content": []}, None),
@@ -161,17 +131,6 @@ ANSWERS = [
     ("2025-11-25", "tools/call", {"name": "x"}, {"task": TASK}, '"content" is a'),
     ("2025-06-18", "tools/call", ASKS, {"task": TASK}, '"content" is a required'),
     (None, "tools/list", {"_meta": MODERN}, TOOLS, '"resultType" is a required'),
-    (
-        None,
-        "initialize",
-        HELLO,
-        {
-            "protocolVersion": "2024-11-05",
-            "capabilities": {},
-            "serverInfo": {"name": "s", "version": "1"},
-        },
-        None,
-    ),
     (
         None,
         "initialize",

@@ -106,7 +106,7 @@ class ClientInbound:
         # 2025-11-25 client/elicitation, "Completion Notifications": a client MUST
         # ignore a notification for an unknown or completed elicitation.
         is_completion = method == "notifications/elicitation/complete"
-        if is_completion and not self.features.complete_elicitation(params):
+        if is_completion and not self.features.url_elicitations.complete(params):
             return
         for change in self.changes:
             change(method, params)

@@ -308,14 +308,6 @@ class ClientFeatures:
             f"this client does not answer {excerpt(method)}", method=method
         )
 
-    def complete_elicitation(self, params: JsonObject | None) -> bool:
-        """Complete an open elicitation; return whether the notification named one.
-
-        2025-11-25 client/elicitation, "Completion Notifications": unknown and completed
-        ids MUST be ignored.
-        """
-        return self.url_elicitations.complete(params)
-
 
 def _as_extensions(
     given: Mapping[str, JsonObject | None] | Iterable[str] | None,

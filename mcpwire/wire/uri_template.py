@@ -324,8 +324,6 @@ class UriMatcher:
     def _value(self, variable: _PathVariable, raw: str) -> str | None:
         if variable.stop is not None and variable.stop.search(raw):
             return None
-        if "%" not in raw:
-            return self._decoded(variable.name, raw)
         # After decoding, an encoded separator looks the same as a plain one.
         is_free = variable.is_wide and variable.name in self._unchecked
         if not is_free and _ENCODED_SEPARATOR.search(raw):
@@ -334,15 +332,12 @@ class UriMatcher:
 
     def _decoded(self, name: str, raw: str) -> str | None:
         """Return the decoded value; ``None`` if it is malformed or an unsafe path."""
-        if "%" not in raw and raw.isascii():
-            value = raw
-        elif _BAD_PERCENT.search(raw):
+        if _BAD_PERCENT.search(raw):
             return None
-        else:
-            try:
-                value = unquote_to_bytes(raw).decode()
-            except UnicodeError:  # not UTF-8
-                return None
+        try:
+            value = unquote_to_bytes(raw).decode()
+        except UnicodeError:  # not UTF-8
+            return None
         return value if name in self._unchecked or _is_safe(value) else None
 
     def _add_query(self, query: str, values: dict[str, str]) -> bool:

@@ -8,4 +8,4 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-pytest.register_assert_rewrite("wire_tables", "handshakes", "fed_replies")
+pytest.register_assert_rewrite("wire_tables", "handshakes", "fed_replies", "steps")

@@ -503,30 +503,6 @@ def test_of_two_results_kept_at_once_one_is_left_and_counted_once():
     assert ": 0 results, 0 bytes," in repr(cache)
 
 
-def test_threads_make_room_while_others_keep_and_forget():
-    cache = ResponseCache(3_000)
-    for number in range(2_900):
-        keep(cache, "resources/read", {"uri": f"a:/{number}"})
-    wrong = []
-
-    def use(name):
-        for number in range(3_500):
-            params = {"uri": f"{name}:{number}"}
-            late = 60.0 * (number % 8 == 0)
-            try:
-                keep(cache, "resources/read", params)
-                cache.get("resources/read", params, late)
-                keep(cache, result={**PRIVATE, "x": "." * (number % 100)})
-            except RuntimeError as error:
-                wrong.append((name, error))
-
-    in_threads(use)
-    assert wrong == []
-    assert len(cache) == 3_000
-    cache.clear()
-    assert ": 0 results, 0 bytes," in repr(cache)
-
-
 def test_several_threads_may_use_one_cache():
     cache = ResponseCache(50)
     wrong = []

@@ -117,20 +117,6 @@ def test_a_maximum_below_the_timeout_is_the_limit_from_the_start():
     assert deadline.timeout == 10.0
 
 
-@pytest.mark.pain("P08")
-def test_the_clock_stands_still_while_it_is_paused():
-    deadline = Deadline(START, 30.0)
-
-    deadline.pause(START + 10.0)
-    assert deadline.at == inf
-    assert not deadline.expired(START + 500.0)
-    assert deadline.remaining(START + 500.0) == 20.0
-
-    deadline.resume(START + 500.0)
-    assert deadline.at == START + 520.0
-    assert deadline.remaining(START + 501.0) == 19.0
-
-
 def test_resuming_what_was_not_paused_is_our_own_bug():
     with pytest.raises(AssertionError):
         Deadline(START, 30.0).resume(START)

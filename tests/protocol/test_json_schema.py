@@ -54,28 +54,11 @@ def test_subschemas_are_found_behind_every_keyword_that_has_some():
         "x-unknown": {"not": {}},
     }
     expected = {
-        "",
-        "/allOf/0",
-        "/anyOf/0",
-        "/anyOf/1",
-        "/oneOf/0",
-        "/not",
-        "/if",
-        "/then",
-        "/else",
-        "/dependentSchemas/a",
-        "/dependencies/a",
-        "/properties/a~1b~0c%20d",
-        "/additionalProperties",
-        "/unevaluatedProperties",
-        "/propertyNames",
-        "/prefixItems/0",
-        "/items",
-        "/additionalItems",
-        "/unevaluatedItems",
-        "/contains",
-        "/$defs/a",
-        "/definitions/a",
+        *("", "/allOf/0", "/anyOf/0", "/anyOf/1", "/oneOf/0", "/not", "/if", "/then"),
+        *("/else", "/dependentSchemas/a", "/dependencies/a", "/properties/a~1b~0c%20d"),
+        *("/additionalProperties", "/unevaluatedProperties", "/propertyNames"),
+        *("/prefixItems/0", "/items", "/additionalItems", "/unevaluatedItems"),
+        *("/contains", "/$defs/a", "/definitions/a"),
     }
     raws = [pointed(schema, f"#{pointer}") for pointer in expected]
     found = [subschema.raw for subschema in read_schema(schema).found]
@@ -93,19 +76,11 @@ def test_what_is_no_schema_is_left_to_the_validator(keyword, held):
 @pytest.mark.parametrize(
     "reference",
     [
-        "https://example.com/schema",
-        "http://127.0.0.1:1/schema#/a",
-        "file:///etc/passwd",
-        "other.json",
-        "urn:example:other",
-        "https://json-schema.org/draft/2020-12/schema",
-        "#/$defs/missing",
-        "#/$defs/a/7/x",
-        "#/type/0",
-        "#/x-list/1",
-        "#/x-list/0",
-        "#/x-list/x",
-        "#missing",
+        *("https://example.com/schema", "http://127.0.0.1:1/schema#/a"),
+        *("file:///etc/passwd", "other.json", "urn:example:other"),
+        *("https://json-schema.org/draft/2020-12/schema", "#/$defs/missing"),
+        *("#/$defs/a/7/x", "#/type/0", "#/x-list/1", "#/x-list/0"),
+        *("#/x-list/x", "#missing"),
     ],
 )
 @pytest.mark.parametrize("keyword", ["$ref", "$dynamicRef"])

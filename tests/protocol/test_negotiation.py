@@ -19,8 +19,15 @@ from handshakes import (
     silence,
     table,
 )
+from wire_tables import Error
 
-from mcpwire.errors import InvalidMessage
+from mcpwire.errors import (
+    ConnectionClosed,
+    InvalidMessage,
+    LocalProtocolError,
+    NegotiationError,
+    rpc_error,
+)
 from mcpwire.protocol.negotiation import request_meta
 from mcpwire.versions import LATEST, REVISIONS, Era
 
@@ -343,3 +350,292 @@ def test_absent_and_null_capabilities_offer_nothing(era):
     gets = probe_gets if era is Era.STATELESS else initialize_gets
     mode = "auto" if era is Era.STATELESS else "session"
     assert play(mode, gets(result)).agreement.capabilities == {}
+
+
+# How it fails...
+
+AGREED = "notifications/initialized at 2025-11-25"
+CLOSED = ConnectionClosed("the peer closed it")
+CRASHED = ConnectionClosed("the child exited", exit_code=1)
+FUTURE = ("2027-03-01", "2030-01-01")
+NOT_COMMON = Error(NegotiationError, supported=FUTURE)
+REFUSED = Error(NegotiationError, supported=())
+
+
+@pytest.mark.rule("VER-03", "LIFE-17")
+@table(
+    Row("-32022 to the probe", "auto", (probe_gets(refused(-32022, *FUTURE)),),
+        (PROBE, "wait 5 s"), NOT_COMMON,
+        ("0 sent server/discover", "1 server/discover failed")),
+    Row("DiscoverResult", "auto", (probe_gets(discovered(*FUTURE)),),
+        (PROBE, "wait 5 s"), NOT_COMMON),
+    Row("DiscoverResult, in mode stateless", "stateless",
+        (probe_gets(discovered("2025-11-25")),), (PROBE, "wait"),
+        Error(NegotiationError, supported=("2025-11-25",))),
+    Row("a DiscoverResult that names nothing", "auto", (probe_gets(discovered()),),
+        (PROBE, "wait 5 s"), REFUSED),
+    Row("-32022 to initialize", "session", (initialize_gets(refused(-32022, *FUTURE)),),
+        (INITIALIZE, "wait"), NOT_COMMON),
+    Row("-32022 to initialize names what is not allowed", "session",
+        (initialize_gets(refused(-32022, "2026-07-28")),), (INITIALIZE, "wait"),
+        Error(NegotiationError, supported=("2026-07-28",))),
+    Row("-32602 to initialize", "session", (initialize_gets(refused(-32602, *FUTURE)),),
+        (INITIALIZE, "wait"), NOT_COMMON),
+    Row("unknown revision in answer to initialize", "session",
+        (initialize_gets(initialized("2027-03-01")),), (INITIALIZE, "wait"),
+        Error(NegotiationError, supported=("2027-03-01",))),
+    Row("another revision than the pinned one", "2025-06-18",
+        (initialize_gets(initialized("2025-11-25")),),
+        ("initialize 2025-06-18", "wait"),
+        Error(NegotiationError, supported=("2025-11-25",))),
+    Row("an empty revision", "session", (initialize_gets(initialized("")),),
+        (INITIALIZE, "wait"), Error(NegotiationError, supported=("",))),
+)  # fmt: skip
+def test_without_a_common_revision_the_error_names_what_the_server_speaks(row):
+    check(row)
+
+
+@pytest.mark.rule("LIFE-09", "VER-14")
+@pytest.mark.pain("P26")
+@table(
+    *(Row(f"in mode {mode}", mode, script,
+          steps, Error(NegotiationError, supported=("2026-07-28",)))
+      for mode, script, steps in (
+          ("session", (initialize_gets(initialized("2026-07-28")),),
+           (INITIALIZE, "wait")),
+          ("auto", (probe_gets(refused(-32601)),
+                    initialize_gets(initialized("2026-07-28"))),
+           (PROBE, "wait 5 s", INITIALIZE, "wait")),
+      )),
+    Row("beside the open probe", "auto",
+        (silence(), initialize_gets(initialized("2026-07-28"), 6)),
+        (PROBE, "wait 5 s", INITIALIZE, "wait"),
+        Error(NegotiationError, supported=("2026-07-28",))),
+)  # fmt: skip
+def test_a_modern_revision_in_answer_to_initialize_is_not_spoken(row):
+    check(row)
+
+
+def test_the_errors_say_what_both_sides_speak():
+    error = play("session", initialize_gets(initialized("2027-03-01"))).error
+    assert str(error) == (
+        "no common revision: we allow 2025-11-25, 2025-06-18, 2025-03-26, 2024-11-05; "
+        "the server speaks 2027-03-01"
+    )
+    error = play("session", initialize_gets(initialized("2026-07-28"))).error
+    assert "answered initialize with 2026-07-28" in str(error)
+    error = play("stateless", probe_gets(refused(-32022, "2027-03-01"))).error
+    assert str(error).endswith("we allow 2026-07-28; the server speaks 2027-03-01")
+    error = play("2025-11-25", initialize_gets(refused(-32022, "2025-11-25"))).error
+    assert str(error).startswith("the server refused the handshake: no (JSON-RPC error")
+    error = play("stateless", probe_gets(discovered())).error
+    assert str(error).endswith("we allow 2026-07-28; the server speaks none")
+
+
+def test_a_server_that_names_much_gets_a_short_error():
+    names = [f"{number:0100}" for number in range(1_000)]
+    error = play("auto", probe_gets(discovered(*names))).error
+    assert len(error.supported) == 1_000
+    assert len(str(error)) < 1_000
+    assert len(str(error.negotiation)) < 2_000
+    error = play("session", initialize_gets(initialized("9" * 100_000))).error
+    assert len(str(error)) < 1_000
+    for broken in ({"protocolVersion": ["x"] * 9_999}, {"capabilities": "x" * 9_999}):
+        error = play("session", initialize_gets(initialized() | broken)).error
+        assert len(str(error)) < 1_000
+    error = play("session", initialize_gets(rpc_error(-1, "x" * 9_999))).error
+    assert len(str(error)) < 1_000
+    assert len(str(error.negotiation)) < 1_000
+
+
+@pytest.mark.rule("VER-03")
+@table(
+    *(Row(f"{code} to the probe", mode, (probe_gets(refused(code)),),
+          (PROBE, wait), REFUSED)
+      for code in (-32020, -32021, -32022)
+      for mode, wait in (("auto", "wait 5 s"), ("stateless", "wait"))),
+    Row("-32022 twice", "auto",
+        (probe_gets(refused(-32022, "2026-07-28")),
+         probe_gets(refused(-32022, "2026-07-28"), 2)),
+        (PROBE, "wait 5 s", PROBE, "wait"),
+        Error(NegotiationError, supported=("2026-07-28",))),
+    Row("-32022, then something else", "auto",
+        (probe_gets(refused(-32022, "2026-07-28")), probe_gets(refused(-32601), 2)),
+        (PROBE, "wait 5 s", PROBE, "wait"),
+        Error(NegotiationError, supported=("2026-07-28",))),
+    Row("to the open probe, after initialize was refused", "auto",
+        (silence(), initialize_gets(refused(-32601), 6),
+         probe_gets(refused(-32021), 7)),
+        (PROBE, "wait 5 s", INITIALIZE, "wait", "wait"), REFUSED),
+    Row("to initialize, and the open probe is refused too", "auto",
+        (silence(), initialize_gets(refused(-32022), 6),
+         probe_gets(refused(-32601), 7)),
+        (PROBE, "wait 5 s", INITIALIZE, "wait", "wait"), REFUSED),
+    Row("to initialize, pinned", "2025-06-18", (initialize_gets(refused(-32021)),),
+        ("initialize 2025-06-18", "wait"), REFUSED),
+)  # fmt: skip
+def test_after_a_modern_error_the_handshake_is_no_way_out(row):
+    check(row)
+
+
+@pytest.mark.rule("LIFE-17")
+@table(
+    Row("the probe, in mode stateless", "stateless", (probe_gets(refused(-32601)),),
+        (PROBE, "wait"), REFUSED),
+    Row("the probe, pinned", "2026-07-28", (probe_gets({}),), (PROBE, "wait"), REFUSED),
+    Row("initialize", "session", (initialize_gets(refused(-32603)),),
+        (INITIALIZE, "wait"), REFUSED),
+    Row("both", "auto", (probe_gets(refused(-32601)), initialize_gets(refused(-32603))),
+        (PROBE, "wait 5 s", INITIALIZE, "wait"), REFUSED,
+        ("0 sent server/discover", "1 server/discover failed", "1 sent initialize",
+         "2 initialize failed")),
+    Row("both, after silence", "auto",
+        (silence(), probe_gets(refused(-32601), 6), initialize_gets(refused(-1), 7)),
+        (PROBE, "wait 5 s", INITIALIZE, "wait", "wait"), REFUSED),
+    Row("initialize twice", "session",
+        (initialize_gets(refused(-32602, "2025-06-18")),
+         initialize_gets(refused(-32602, "2025-03-26"), 3)),
+        (INITIALIZE, "wait", "initialize 2025-06-18", "wait"),
+        Error(NegotiationError, supported=("2025-03-26",))),
+    Row("initialize, naming what was proposed", "session",
+        (initialize_gets(refused(-32022, "2025-11-25")),), (INITIALIZE, "wait"),
+        Error(NegotiationError, supported=("2025-11-25",))),
+    Row("initialize, with odd data", "session",
+        (initialize_gets(refused(-32602, 7, None)),), (INITIALIZE, "wait"), REFUSED),
+)  # fmt: skip
+def test_a_server_that_refuses_everything_ends_the_handshake(row):
+    check(row)
+
+
+def broken(name, result, path, got):
+    """Make the row of a broken InitializeResult and where it is broken."""
+    return pytest.param(result, path, got, id=name)
+
+
+VERSION = "InitializeResult.protocolVersion"
+
+
+@pytest.mark.fault("F49")
+@pytest.mark.parametrize(
+    ("result", "path", "got"),
+    [
+        broken("no version", {}, VERSION, "nothing"),
+        broken("version is null", initialized(None), VERSION, "None"),
+        broken("version is a number", initialized(20251125), VERSION, "20251125"),
+        broken("version is an array", initialized(["2025-11-25"]), VERSION,
+               "['2025-11-25']"),
+        broken("capabilities are an array", initialized(capabilities=[1]),
+               "InitializeResult.capabilities", "[1]"),
+        broken("capabilities are true", initialized(capabilities=True),
+               "InitializeResult.capabilities", "True"),
+    ],
+)  # fmt: skip
+def test_a_broken_initialize_result_ends_the_handshake_and_says_where(
+    result, path, got
+):
+    played = play("session", initialize_gets(result))
+    assert played.transcript == [INITIALIZE, "wait"]
+    assert played.error == Error(NegotiationError, supported=())
+    assert played.error.__cause__ == Error(InvalidMessage, path=path, got=got)
+    assert path in str(played.error)
+
+
+@pytest.mark.parametrize(
+    ("result", "path"),
+    [
+        ({}, "DiscoverResult.supportedVersions"),
+        (discovered("2026-07-28", capabilities=7), "DiscoverResult.capabilities"),
+        (discovered("2026-07-28", resultType="x"), "DiscoverResult.resultType"),
+    ],
+)
+def test_a_broken_discover_result_says_where(result, path):
+    error = play("stateless", probe_gets(result)).error
+    assert error.__cause__ == Error(InvalidMessage, path=path)
+
+
+def test_the_first_refusal_of_the_probe_does_not_hide_that_of_initialize():
+    error = play(
+        "auto", probe_gets(refused(-32601)), initialize_gets(refused(-32603))
+    ).error
+    assert error.__cause__ == Error(type(refused(-32603)), code=-32603)
+
+
+# The connection ends...
+
+
+def ends(name, mode, script, steps, verdict=CLOSED):
+    return Row(name, mode, script, steps, Same(verdict))
+
+
+class Same:
+    """Equal to that very exception only."""
+
+    __hash__ = None
+
+    def __init__(self, error):
+        self.error = error
+
+    def __eq__(self, other):
+        return other is self.error
+
+
+@pytest.mark.rule("LIFE-17")
+@table(
+    ends("during the probe, in mode stateless", "stateless", (probe_gets(CLOSED),),
+         (PROBE, "wait")),
+    ends("during initialize, in mode session", "session", (initialize_gets(CLOSED),),
+         (INITIALIZE, "wait")),
+    ends("pinned", "2024-11-05", (initialize_gets(CLOSED),),
+         ("initialize 2024-11-05", "wait")),
+    ends("twice", "auto", (probe_gets(CRASHED), initialize_gets(CLOSED)),
+         (PROBE, "wait 5 s", "reopen", INITIALIZE, "wait")),
+    ends("after a modern error to the probe", "auto",
+         (probe_gets(refused(-32022, "2026-07-28")), probe_gets(CLOSED, 2)),
+         (PROBE, "wait 5 s", PROBE, "wait")),
+    ends("after a modern error to initialize", "auto",
+         (silence(), initialize_gets(refused(-32022), 6), probe_gets(CLOSED, 7)),
+         (PROBE, "wait 5 s", INITIALIZE, "wait", "wait")),
+    ends("after another revision was proposed on the new connection", "auto",
+         (probe_gets(CRASHED), initialize_gets(refused(-32602, "2025-06-18"), 2),
+          initialize_gets(CLOSED, 3)),
+         (PROBE, "wait 5 s", "reopen", INITIALIZE, "wait", "initialize 2025-06-18",
+          "wait")),
+)  # fmt: skip
+def test_a_lost_connection_is_raised_as_it_came(row):
+    check(row)
+
+
+@pytest.mark.rule("VER-11")
+@pytest.mark.pain("P26")
+@table(
+    Row("during the probe", "auto",
+        (probe_gets(CRASHED, 0.5), initialize_gets(initialized(), 1)),
+        (PROBE, "wait 5 s", "reopen", INITIALIZE, "wait", AGREED), "2025-11-25",
+        ("0 sent server/discover", "0.5 the connection ended", "0.5 sent initialize",
+         "1 initialize answered", "1 agreed")),
+    Row("with both open", "auto",
+        (silence(), initialize_gets(CLOSED, 6), initialize_gets(initialized(), 7)),
+        (PROBE, "wait 5 s", INITIALIZE, "wait", "reopen", INITIALIZE, "wait", AGREED),
+        "2025-11-25"),
+    Row("during initialize, after the probe was refused", "auto",
+        (probe_gets(refused(-32601)), initialize_gets(CLOSED), initialize_gets(
+            initialized(), 3)),
+        (PROBE, "wait 5 s", INITIALIZE, "wait", "reopen", INITIALIZE, "wait", AGREED),
+        "2025-11-25"),
+    Row("during initialize at a revision the server named", "auto",
+        (probe_gets(discovered("2025-03-26")), initialize_gets(CLOSED),
+         initialize_gets(initialized("2025-03-26"), 3)),
+        (PROBE, "wait 5 s", "initialize 2025-03-26", "wait", "reopen",
+         "initialize 2025-03-26", "wait", "notifications/initialized at 2025-03-26"),
+        "2025-03-26"),
+)  # fmt: skip
+def test_a_connection_that_ends_is_reopened_once_for_initialize(row):
+    check(row)
+
+
+def test_what_is_wrong_with_our_own_request_is_raised_as_it_is():
+    error = LocalProtocolError("cannot send $.params.capabilities.x: no JSON")
+    for mode, gets in (("auto", probe_gets), ("session", initialize_gets)):
+        played = play(mode, gets(error))
+        assert played.error is error
+        assert len(played.steps) == 2

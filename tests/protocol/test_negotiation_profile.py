@@ -1,4 +1,4 @@
-"""What an agreement means for every request that follows."""
+"""What an agreement means for each request; modes, and the record of a handshake."""
 
 import re
 
@@ -6,8 +6,15 @@ import pytest
 
 from mcpwire.errors import LocalProtocolError
 from mcpwire.protocol.methods import SKILLS
-from mcpwire.protocol.negotiation import Agreement, Identity, Negotiation, Profile
-from mcpwire.versions import REVISIONS, Era
+from mcpwire.protocol.negotiation import (
+    MODES,
+    Agreement,
+    Identity,
+    Negotiation,
+    Profile,
+    parse_mode,
+)
+from mcpwire.versions import LATEST, REVISIONS, Era, find_revision
 from mcpwire.wire.json import encode, loads
 
 IDENTITY = Identity({"name": "me", "version": "1"}, {"roots": {}})
@@ -142,3 +149,64 @@ def test_the_log_level_is_asked_for_with_each_request_that_can_say_so():
         return (made.stamp_fields or {}).get(META + "logLevel")
 
     assert [asked(revision) for revision in REVISIONS] == [None] * 4 + ["info"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "names"),
+    [
+        ("auto", [r.name for r in reversed(REVISIONS)]),
+        ("session", ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]),
+        ("stateless", ["2026-07-28"]),
+        (
+            "prefer-session",
+            ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", "2026-07-28"],
+        ),
+        *((r.name, [r.name]) for r in REVISIONS),
+    ],
+)
+def test_a_mode_allows_revisions_of_one_era_after_the_other(mode, names):
+    assert [revision.name for revision in parse_mode(mode)] == names
+
+
+@pytest.mark.parametrize("mode", ["", "Auto", "modern", "2026-07-29", "2026"])
+def test_an_unknown_mode_is_refused_by_name_and_with_the_choice(mode):
+    with pytest.raises(ValueError, match="mode must be one of") as raised:
+        parse_mode(mode)
+    assert repr(mode) in str(raised.value)
+    assert all(name in str(raised.value) for name in (*MODES, LATEST.name))
+
+
+# The record...
+
+
+def test_a_record_begins_without_a_verdict():
+    record = Negotiation()
+    assert (record.steps, record.revision, record.era, record.reason) == (
+        [],
+        None,
+        None,
+        "",
+    )
+    assert str(record) == "no agreement"
+
+
+def test_a_record_reads_as_the_verdict_and_a_line_for_each_step():
+    record = Negotiation()
+    record.note(0.0, "sent initialize", "proposing 2025-11-25")
+    record.note(0.0314, "initialize answered")
+    record.reason = "the server refused"
+    assert str(record).splitlines() == [
+        "no agreement: the server refused",
+        "  0.000 s  sent initialize: proposing 2025-11-25",
+        "  0.031 s  initialize answered",
+    ]
+    record.revision = find_revision("2025-06-18")
+    record.reason = "the server answered initialize"
+    assert str(record).startswith("2025-06-18: the server answered initialize\n")
+    assert str(Negotiation(revision=LATEST)) == "2026-07-28"
+
+
+def test_a_record_keeps_no_long_texts():
+    record = Negotiation()
+    record.note(0.0, "initialize failed", "x" * 100_000)
+    assert len(record.steps[0].detail) < 300

@@ -92,57 +92,29 @@ CHAIN, UNIQUE = "no annotation outside a chain of properties", "unique name"
 A = "inputSchema.properties.a"
 IN_A = {
     "empty": (mirrored(""), TOKEN, ""),
-    "null": (mirrored(None), TOKEN, ""),
     "space": (mirrored("a b"), TOKEN, ""),
-    "colon": (mirrored("a:b"), TOKEN, ""),
-    "non-ASCII": (mirrored("ü"), TOKEN, ""),
     "CRLF": (mirrored("A\r\nEvil: 1"), TOKEN, ""),
-    "newline at the end": (mirrored("A\n"), TOKEN, ""),
     "number": (mirrored("A", "number"), TYPE, ""),
-    "object": (mirrored("A", "object"), TYPE, ""),
-    "array": (mirrored("A", "array"), TYPE, ""),
     "null type": (mirrored("A", "null"), TYPE, ""),
     "null types": (mirrored("A", ["null"]), TYPE, ""),
-    "no types": (mirrored("A", []), TYPE, ""),
     "some type": (mirrored("A", ["string", "object"]), TYPE, ""),
     "no such type": (mirrored("A", ["string", 5]), TYPE, ""),
-    "types of great depth": (mirrored("A", [[[]]]), TYPE, ""),
     "type missing": ({"x-mcp-header": "A"}, TYPE, ""),
     "taken": (mirrored("TAKEN"), UNIQUE, ""),
     "items": ({"type": "array", "items": mirrored("A")}, CHAIN, ".items"),
-    "prefixItems": ({"prefixItems": [mirrored("A")]}, CHAIN, ".prefixItems.0"),
-    "oneOf": ({"oneOf": [mirrored("A")]}, CHAIN, ".oneOf.0"),
     "anyOf": (
         {"anyOf": [{}, schema(b=mirrored("A"))]},
         CHAIN,
         ".anyOf.1.properties.b",
     ),
-    "allOf": ({"allOf": [mirrored("A")]}, CHAIN, ".allOf.0"),
     "not": ({"not": mirrored("A")}, CHAIN, ".not"),
     "if": ({"if": schema(b=mirrored("A"))}, CHAIN, ".if.properties.b"),
-    "then": ({"then": mirrored("A")}, CHAIN, ".then"),
-    "else": ({"else": mirrored("A")}, CHAIN, ".else"),
-    "additionalProperties": (
-        {"additionalProperties": mirrored("A")},
-        CHAIN,
-        ".additionalProperties",
-    ),
     "patternProperties": (
         {"patternProperties": {"^a": mirrored("A")}},
         CHAIN,
         ".patternProperties.^a",
     ),
     "$defs": ({"$defs": {"d": mirrored("A")}}, CHAIN, ".$defs.d"),
-    "definitions": (
-        {"definitions": {"default": mirrored("A")}},
-        CHAIN,
-        ".definitions.default",
-    ),
-    "dependentSchemas": (
-        {"dependentSchemas": {"b": mirrored("A")}},
-        CHAIN,
-        ".dependentSchemas.b",
-    ),
 }
 
 

@@ -5,7 +5,6 @@ from wire_tables import (
     ALL,
     SESSION,
     STATELESS,
-    Error,
     Refusal,
     Row,
     answered,
@@ -17,8 +16,8 @@ from wire_tables import (
     wire_table,
 )
 
-from mcpwire.errors import InternalError, InvalidMessage, LocalProtocolError, RPCError
-from mcpwire.versions import LATEST, LATEST_SESSION
+from mcpwire.errors import InternalError, LocalProtocolError, RPCError
+from mcpwire.versions import LATEST
 
 ASK = '"method":"ask"'
 UNAGREED_TOO = (None, *ALL)
@@ -352,9 +351,3 @@ def test_an_answer_that_is_no_json_leaves_its_request_in_flight(send):
         send(peer)
     assert 1 in peer.unanswered
     assert peer.answer(1, {}) is not None
-
-
-def test_the_type_of_a_broken_answers_error_tells_whose_fault_it_is():
-    peer, owner = make_peer(opens=("tools/call",), revision=LATEST_SESSION.name)
-    peer.receive(msg('"id":1,"result":7'))
-    assert owner.events == [("failed", 1, Error(InvalidMessage, got="int"))]

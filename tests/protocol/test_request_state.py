@@ -136,17 +136,6 @@ def test_no_text_is_taken_for_a_state(text):
         (OWNER, "tools/call", {**PARAMS, "task": {}}),
         (OWNER, "tools/call", {}),
     ],
-    ids=[
-        "another subject",
-        "another issuer",
-        "another client",
-        "nobody",
-        "another method",
-        "another tool",
-        "other arguments",
-        "more params",
-        "no params",
-    ],
 )
 def test_a_state_is_good_for_its_owner_and_its_request_only(owner, method, params):
     refused(SEALED, binding_of(owner, method, params))

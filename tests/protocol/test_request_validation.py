@@ -29,8 +29,6 @@ from mcpwire.protocol.request_validation import (
     read_message,
 )
 from mcpwire.versions import REVISIONS
-from mcpwire.wire.headers import encode_value
-from mcpwire.wire.jsonrpc import Notification, Request, Success
 
 KEY = "io.modelcontextprotocol/protocolVersion"
 NEW = "2026-07-28"
@@ -93,11 +91,7 @@ def test_who_answers_json_only_asks_for_no_more():
     [
         b"",
         b"{",
-        b"nope",
-        b'{"a": NaN}',
         b"\xff",
-        b"{} {}",
-        b'"\\ud800"',
         b"[" * 100_000,
         b"\xef\xbb\xbf{}",
     ],
@@ -107,10 +101,6 @@ def test_what_is_no_json_is_a_parse_error_without_an_id(body):
         read_json(body, 100)
     assert type(caught.value.error) is ParseError
     assert caught.value.id is None
-
-
-def test_json_is_read():
-    assert read_json(b'{"a": [1, null]}', 100) == {"a": [1, None]}
 
 
 @pytest.mark.attack("X12")
@@ -134,47 +124,20 @@ def test_json_of_too_many_values_is_refused_before_it_is_decoded(head, id):
     assert caught.value.id == id
 
 
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        ({"jsonrpc": "2.0", "id": 1, "method": "a"}, Request(1, "a")),
-        ({"jsonrpc": "2.0", "id": "", "method": "a"}, Request("", "a")),
-        (
-            {"jsonrpc": "2.0", "id": 2**53 + 1, "method": "a"},
-            Request(2**53 + 1, "a"),
-        ),
-        ({"jsonrpc": "2.0", "method": "a"}, Notification("a")),
-        ({"jsonrpc": "2.0", "id": 1, "result": {}}, Success(1, {})),
-    ],
-)
-def test_messages_are_read(value, message):
-    assert read_message(value) == message
-
-
 @pytest.mark.case("B02", "B03")
 @pytest.mark.attack("S12", "S18")
 @pytest.mark.parametrize(
     ("value", "id"),
     [
-        ({}, None),
-        ([], None),
-        (42, None),
-        ("x", None),
         (None, None),
         ({"id": 1, "method": "a"}, 1),
         ({"jsonrpc": "1.0", "id": "1", "method": "a"}, "1"),
-        ({"jsonrpc": 2.0, "id": 1, "method": "a"}, 1),
         ({"jsonrpc": "2.0", "id": 1, "method": 5}, 1),
-        ({"jsonrpc": "2.0", "id": 1, "method": "a", "params": "b"}, 1),
-        ({"jsonrpc": "2.0", "id": 1, "method": "a", "params": None}, 1),
         ({"jsonrpc": "2.0", "id": 1, "method": "a", "params": []}, 1),
-        ({"jsonrpc": "2.0", "id": 1, "method": "a", "result": {}}, 1),
         ({"jsonrpc": "2.0", "id": 1, "Method": "a"}, None),
         ({"jsonrpc": "2.0", "id": None, "method": "a"}, None),
         ({"jsonrpc": "2.0", "id": True, "method": "a"}, None),
         ({"jsonrpc": "2.0", "id": 1.0, "method": "a"}, None),
-        ({"jsonrpc": "2.0", "id": {}, "method": "a"}, None),
-        ({"jsonrpc": "2.0", "id": [], "method": "a"}, None),
         ({"jsonrpc": "2.0", "id": 1, "result": {}, "error": {}}, None),
     ],
 )
@@ -265,16 +228,9 @@ def test_a_name_that_the_head_repeats_passes(method, params, name):
     ("said", "name", "passes"),
     [
         ("=?base64?w6k=?=", "é", True),
-        ("=?base64?ZWNobw==?=", "echo", True),
-        ("=?base64?PT9iYXNlNjQ/eD89?=", "=?base64?x?=", True),
         ("", "", True),
-        ("=", "=", True),
-        ("=?base64?x?=", "=?base64?x?=", False),
         ("=?base64?w6k?=", "é", False),
-        ("=?BASE64?ZWNobw==?=", "echo", False),
-        ("=?BASE64?ZWNobw==?=", "=?BASE64?ZWNobw==?=", True),
         ("\xe9", "\xe9", False),
-        ("a\x7f", "a\x7f", False),
         ("Echo", "echo", False),
         (None, "echo", False),
         ("echo", None, False),
@@ -306,10 +262,6 @@ COUNT = (ParamHeader("Mcp-Param-Count", ("count",)),)
     [
         (CITY, "Bonn", {"where": {"city": "Bonn"}}, True),
         (CITY, "=?base64?Qm9ubg==?=", {"where": {"city": "Bonn"}}, True),
-        (CITY, "=?base64?Qm9ubg?=", {"where": {"city": "Bonn"}}, False),
-        (CITY, "=?base64?Qm9!!!ubg==?=", {"where": {"city": "Bonn"}}, False),
-        (CITY, "Qm9ubg==", {"where": {"city": "Qm9ubg=="}}, True),
-        (CITY, "=?base64?Qm9ubg==", {"where": {"city": "=?base64?Qm9ubg=="}}, True),
         (CITY, None, {"where": {"city": "Bonn"}}, False),
         (CITY, "Köln".encode().decode("latin-1"), {"where": {"city": "Köln"}}, False),
         (CITY, None, {"where": {"city": None}}, True),
@@ -321,12 +273,7 @@ COUNT = (ParamHeader("Mcp-Param-Count", ("count",)),)
         (CITY, "Bonn", {"where": {"city": None}}, False),
         (CITY, "Bonn", {}, False),
         (COUNT, "42", {"count": 42}, True),
-        (COUNT, "42.0", {"count": 42}, True),
-        (COUNT, "42", {"count": 42.0}, True),
         (COUNT, "43", {"count": 42}, False),
-        (COUNT, "4e1", {"count": 40}, False),
-        (COUNT, "true", {"count": True}, True),
-        (COUNT, "True", {"count": True}, False),
         (COUNT, "1", {"count": True}, False),
         (COUNT, ["1", "1"], {"count": 1}, False),
     ],
@@ -340,12 +287,6 @@ def test_arguments_are_compared_as_they_are_meant(headers, said, arguments, pass
     else:
         with pytest.raises(HeaderMismatch):
             check_mirrored(fields, "tools/call", params, headers)
-
-
-@given(st.text(max_size=30))
-def test_whatever_a_client_encodes_is_what_the_server_reads(name):
-    said = encode_value(name)
-    check_mirrored(head(name=said), "tools/call", {"name": name})
 
 
 @given(st.text(st.characters(max_codepoint=255), max_size=30), st.text(max_size=30))

@@ -7,8 +7,6 @@ from hypothesis import strategies as st
 from mcpwire.limits import Recovery
 from mcpwire.protocol.retry import (
     StreamBackoff,
-    full_jitter,
-    retry_floor,
 )
 
 RECOVERY = Recovery(backoff_initial=1.0, backoff_max=10.0, attempts=3)
@@ -24,24 +22,6 @@ def opened(*, in_vain=0, now=0.0, recovery=RECOVERY):
     for _ in range(in_vain):
         made.ended(now)
     return made
-
-
-@pytest.mark.parametrize(
-    ("in_vain", "bound"), [(1, 1.0), (2, 2.0), (3, 4.0), (4, 8.0), (5, 10.0)]
-)
-def test_the_bound_of_the_jitter_doubles_up_to_the_longest_delay(in_vain, bound):
-    assert full_jitter(RECOVERY, in_vain, 0.0) == 0.0
-    assert full_jitter(RECOVERY, in_vain, 0.25) == bound / 4
-    assert full_jitter(RECOVERY, in_vain, ALMOST_ONE) < bound
-    assert full_jitter(RECOVERY, 10**6, 0.5) == 5.0
-
-
-@pytest.mark.parametrize(
-    ("retry_ms", "seconds"),
-    [(None, 0.1), (0, 0.1), (101, 0.101), (59_999, 59.999), (10**12, 60.0)],
-)
-def test_the_time_a_stream_names_is_kept_within_bounds(retry_ms, seconds):
-    assert retry_floor(retry_ms) == seconds
 
 
 def test_the_first_opening_waits_for_nothing():

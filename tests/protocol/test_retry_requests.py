@@ -1,8 +1,6 @@
 """Which failed requests are sent again, and when."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from mcpwire.errors import (
     ConnectError,
@@ -18,7 +16,6 @@ from mcpwire.errors import (
     TransportError,
 )
 from mcpwire.limits import Recovery
-from mcpwire.protocol.methods import METHODS
 from mcpwire.protocol.retry import after_failure, declined
 
 RECOVERY = Recovery(backoff_initial=1.0, backoff_max=6.0, attempts=5)
@@ -167,23 +164,6 @@ def test_the_time_to_come_back_is_honoured_and_nonsense_is_backed_off_from(
 
 def test_a_gateway_that_names_a_time_is_waited_for_too():
     assert wait(http(502, "7"), READ, chance=0.0) == 7.0
-
-
-@pytest.mark.pain("P24")
-@given(
-    st.sampled_from(ANY + REPEATABLE + NONE),
-    st.sampled_from([spec.name for spec in METHODS]),
-    st.none() | st.booleans(),
-    st.integers(1, 7),
-    st.floats(0, ALMOST_ONE),
-)
-def test_no_request_is_sent_again_without_bound(
-    error, method, idempotent, attempt, chance
-):
-    seconds = wait(error, method, idempotent=idempotent, attempt=attempt, chance=chance)
-    assert seconds is None or 0.0 <= seconds < RECOVERY.backoff_max
-    if attempt >= RECOVERY.attempts:
-        assert seconds is None
 
 
 def json_error(status, *, came_with=True):

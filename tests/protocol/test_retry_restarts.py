@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from mcpwire import types
 from mcpwire.limits import Recovery
-from mcpwire.protocol.methods import METHODS
 from mcpwire.protocol.retry import (
     Restarts,
     may_repeat,
@@ -94,12 +93,6 @@ def test_no_order_of_events_gives_a_delay_out_of_bounds(events, chance):
         assert delay is None or 0.0 <= delay <= RECOVERY.backoff_max
 
 
-@pytest.mark.parametrize("idempotent", [None, False, True])
-@pytest.mark.parametrize("method", ["tools/call", "tools/list", "x/unknown"])
-def test_what_never_reached_the_server_may_be_sent_again(method, idempotent):
-    assert may_repeat(method, sent=False, idempotent=idempotent)
-
-
 @pytest.mark.parametrize(
     ("method", "is_repeated"),
     [
@@ -120,12 +113,6 @@ def test_what_may_have_run_is_sent_again_only_where_that_does_no_more(
     method, is_repeated
 ):
     assert may_repeat(method, sent=True) is is_repeated
-
-
-@pytest.mark.parametrize("method", sorted({spec.name for spec in METHODS}))
-@pytest.mark.parametrize("idempotent", [False, True])
-def test_who_knows_the_request_has_the_last_word(method, idempotent):
-    assert may_repeat(method, sent=True, idempotent=idempotent) is idempotent
 
 
 @pytest.mark.rule("TOOL-24")

@@ -193,16 +193,6 @@ def test_a_long_id_is_not_repeated_in_full():
 IDS = st.lists(st.sampled_from("abcd"), max_size=4, unique=True)
 
 
-@given(st.lists(IDS, max_size=4), st.randoms(use_true_random=False))
-def test_results_for_exactly_the_uses_in_any_order_are_balanced(rounds, random):
-    messages = []
-    for ids in rounds:
-        messages.append(assistant(TEXT, *map(use, ids)))
-        shuffled = random.sample(ids, len(ids))
-        messages.append(user(*map(result, shuffled)) if ids else user(TEXT))
-    assert ask(messages=messages)
-
-
 @given(IDS, IDS)
 def test_a_conversation_is_balanced_exactly_when_uses_and_results_agree(uses, results):
     messages = [assistant(*map(use, uses)), user(*map(result, results))]

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from steps import drive
 
 from mcpwire import types
 from mcpwire.errors import (
@@ -62,26 +63,6 @@ def needs(**questions):
 
 
 DONE = task("completed", result=RESULT)
-
-
-def drive(operation, *results):
-    """Perform an operation; return its steps and what it ends with."""
-    left = iter(results)
-    steps = []
-    try:
-        step = next(operation)
-        while True:
-            steps.append(step)
-            if type(step) is Ask:
-                step = operation.send({"answer to": step.key})
-            elif type(step) is not Call:
-                step = operation.send(None)
-            else:
-                is_update = step.method == "tasks/update"
-                step = operation.send({} if is_update else next(left))
-    except StopIteration as done:
-        assert next(left, None) is None
-        return steps, done.value
 
 
 def update(*keys):

@@ -276,15 +276,3 @@ def names_in(union: Any) -> set[str]:
         return {union.__name__}
     inside = list(typing.get_args(union))
     return {name for part in inside for name in names_in(part)}
-
-
-def added(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-    """Name the definitions and properties that a schema has beyond an older one."""
-    before, after = Comparison("", old).definitions, Comparison("", new).definitions
-    names = [name for name in after if name not in before]
-    for name in sorted(after.keys() & before.keys()):
-        known = before[name].get("properties", {})
-        names += [
-            f"{name}.{p}" for p in after[name].get("properties", {}) if p not in known
-        ]
-    return sorted(names)

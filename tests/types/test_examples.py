@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from parity_tables import PARAMS
 from wirevalues import CLASSES
 
 from mcpwire import types
@@ -16,18 +17,6 @@ FOLDERS = 88
 EXAMPLES = 129
 
 BY_NAME = {cls.__name__: cls for cls in CLASSES}
-
-# The types of params, where they are not named after their message.
-PARAMS = {
-    "DiscoverRequest": types.RequestParams,
-    "ListPromptsRequest": types.PaginatedRequestParams,
-    "ListResourceTemplatesRequest": types.PaginatedRequestParams,
-    "ListResourcesRequest": types.PaginatedRequestParams,
-    "ListToolsRequest": types.PaginatedRequestParams,
-    "PromptListChangedNotification": types.NotificationParams,
-    "ResourceListChangedNotification": types.NotificationParams,
-    "ToolListChangedNotification": types.NotificationParams,
-}
 
 # The types of fields, shown as the value of the field.
 FIELDS = {

@@ -8,22 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from mcpwire import types
 
 HOME = {
     name: module for module, names in types.MODULES.items() for name in names.split()
 }
-
-CALL_AND_ONE_RESULT = """
-import sys
-from mcpwire import types
-value = {"content": [{"type": "text", "text": "hi"}]}
-assert types.decode(types.CallToolResult, value).text == "hi"
-assert types.decode(types.InitializeResult, {"protocolVersion": "x"}).capabilities
-print(*sorted(name for name in sys.modules if name.startswith("mcpwire.types.")))
-"""
 
 
 def run(code):
@@ -38,19 +27,6 @@ def test_importing_the_package_imports_no_types():
     code = "import sys, mcpwire.types; print(*sys.modules)"
     loaded = {name for name in run(code) if name.startswith("mcpwire.types")}
     assert loaded == {"mcpwire.types"}
-
-
-def test_one_call_loads_tools_lifecycle_and_content_only():
-    """Our choice: the import budget of a client that calls one tool."""
-    loaded = {name.removeprefix("mcpwire.types.") for name in run(CALL_AND_ONE_RESULT)}
-    public = {name for name in loaded if not name.startswith("_")}
-    assert public == {"content", "lifecycle", "tools"}
-    assert loaded - public == {"_base", "_codec"}
-
-
-def test_no_library_of_others_is_imported():
-    code = CALL_AND_ONE_RESULT + "print(*sys.modules)"
-    assert not run(code) & {"pydantic", "msgspec", "orjson", "asyncio", "logging"}
 
 
 def test_each_name_is_at_home_where_it_is_looked_for():
@@ -79,8 +55,3 @@ def test_what_type_checkers_see_is_what_there_is():
             seen |= dict.fromkeys(names, node.module)
     assert seen == {name: f"mcpwire.types.{home}" for name, home in HOME.items()}
     assert types.__all__ == sorted(seen) == dir(types)
-
-
-def test_an_unknown_name_is_an_attribute_error_that_names_it():
-    with pytest.raises(AttributeError, match="'Tooll'"):
-        _ = types.Tooll

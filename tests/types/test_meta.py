@@ -1,14 +1,15 @@
-"""`_meta`: its typed forms."""
+"""`_meta`: its typed forms, and the spelling of its keys."""
 
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import mcpwire.types._base as meta
 from mcpwire import types
-from mcpwire.errors import InvalidMessage
 from mcpwire.types import decode, encode
-from mcpwire.types._base import is_meta_key
+from mcpwire.types._base import TRACE_KEYS, is_meta_key
 
 REQUEST = {
     meta.PROTOCOL_VERSION: "2026-07-28",
@@ -29,37 +30,6 @@ def test_a_request_s_meta_has_a_typed_form():
     assert typed.progress_token == 0
     assert typed.extra == {"com.example/more": [1]}
     assert encode(typed) == REQUEST
-
-
-@pytest.mark.rule("META-08")
-@pytest.mark.parametrize("key", [meta.PROTOCOL_VERSION, meta.CLIENT_CAPABILITIES])
-def test_a_request_s_meta_without_a_required_key_is_refused(key):
-    value = {name: each for name, each in REQUEST.items() if name != key}
-    with pytest.raises(InvalidMessage) as caught:
-        decode(types.RequestMetaObject, value)
-    assert caught.value.path == f'RequestMetaObject["{key}"]'
-    assert caught.value.got == "nothing"
-
-
-@pytest.mark.rule("META-07")
-def test_a_client_need_not_say_its_name():
-    value = {name: REQUEST[name] for name in list(REQUEST)[:2]}
-    assert decode(types.RequestMetaObject, value).client_info is None
-
-
-@pytest.mark.rule("LOG-04")
-def test_an_unknown_level_of_a_request_is_refused():
-    with pytest.raises(InvalidMessage) as caught:
-        decode(types.RequestMetaObject, REQUEST | {meta.LOG_LEVEL: "whisper"})
-    assert caught.value.got == "'whisper'"
-
-
-@pytest.mark.rule("META-11")
-def test_a_server_s_name_is_in_the_meta_of_its_results():
-    value = {"content": [], "_meta": {meta.SERVER_INFO: {"name": "s", "version": "1"}}}
-    result = decode(types.CallToolResult, value)
-    typed = decode(types.ResultMetaObject, result.meta)
-    assert typed.server_info == types.Implementation("s", "1")
 
 
 @pytest.mark.rule("SUB-06")
@@ -84,3 +54,42 @@ def test_the_keys_of_the_protocol_are_spelled_right_and_reserved():
     ]
     assert all(is_meta_key(key) for key in (*keys, *meta.TRACE_KEYS))
     assert all(key.startswith("io.modelcontextprotocol/") for key in keys)
+
+
+@pytest.mark.rule("META-01", "META-02")
+@pytest.mark.parametrize(
+    "key",
+    [
+        *("progressToken", "a", "A9", "a-b_c.d", "", "com.example/", "com.example/a"),
+        *("c0m/a.b", "a-b.c--d/e", "io.modelcontextprotocol/clientInfo"),
+    ],
+)
+def test_a_key_is_an_optional_prefix_and_a_name(key):
+    assert is_meta_key(key)
+
+
+@pytest.mark.rule("META-01", "META-02")
+@pytest.mark.parametrize(
+    "key",
+    [
+        *("/a", ".com/a", "com./a", "com..b/a", "1com/a", "-com/a", "com-/a"),
+        *("com_b/a", "com/a/b", "a ", "-a", "a-", "_a", "a.", ".a", "com/.a"),
+        *("ü", "a\n"),
+        "a" * 50_000 + "!",
+        "a." * 50_000 + "!",
+    ],
+    ids=lambda key: ascii(key)[:12],
+)
+def test_anything_else_is_no_key(key):
+    assert not is_meta_key(key)
+
+
+@pytest.mark.rule("TRACE-02")
+def test_trace_keys_carry_no_prefix():
+    assert TRACE_KEYS == ("traceparent", "tracestate", "baggage")
+    assert all(map(is_meta_key, TRACE_KEYS))
+
+
+@given(st.text())
+def test_any_text_is_judged(text):
+    assert is_meta_key(text) in {True, False}

@@ -175,19 +175,6 @@ def test_what_is_no_object_is_refused_as_a_whole(value):
 
 
 @pytest.mark.parametrize("cls", ROOTS)
-def test_a_truth_value_is_no_number(cls):
-    """Regression: Python counts True as an int."""
-    root = full(cls)
-    for place in places_of(cls, (), cls.__name__):
-        if isinstance(place.kind, Leaf) and set(place.kind.types) & {int, float}:
-            if bool in place.kind.types:
-                continue
-            with pytest.raises(InvalidMessage) as caught:
-                decode(cls, place.put(root, False))
-            assert (caught.value.path, caught.value.got) == (place.path, "bool")
-
-
-@pytest.mark.parametrize("cls", ROOTS)
 def test_null_for_an_optional_field_reads_as_absence(cls):
     """Our choice (the table): models are often dumped with their unset members."""
     root = full(cls)

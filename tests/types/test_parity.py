@@ -6,7 +6,7 @@ import copy
 import re
 
 import pytest
-from parity import Comparison, added, class_of
+from parity import Comparison, class_of
 from parity_tables import EXCLUDED, OURS, RENAMED, UNIONS, WIDER
 from wirevalues import OPAQUE, PLAIN
 
@@ -84,14 +84,6 @@ def test_the_folder_has_no_revision_that_we_do_not_know(spec_dir):
     found = {path.parent.name for path in spec_dir.glob("*/schema.json")}
     dates = {name for name in found if re.fullmatch(r"\d{4}-\d\d-\d\d", name)}
     assert dates == set(NAMES)
-
-
-def test_what_a_revision_added_is_named(schemas):
-    names = added(schemas["2025-11-25"], schemas["2026-07-28"])
-    assert "DiscoverResult" in names
-    assert "CallToolResult.resultType" in names
-    assert "CallToolRequestParams.requestState" in names
-    assert not any(name.startswith("Implementation") for name in names)
 
 
 def test_a_new_definition_and_a_new_property_are_found(schemas):

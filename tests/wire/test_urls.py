@@ -1,4 +1,4 @@
-"""URL rules: one strict reading, no secrets as text, and the attacks on both."""
+"""URL rules: one strict reading, no secrets as text, and what kind a host is."""
 
 import attrs
 import pytest
@@ -7,7 +7,10 @@ from hypothesis import strategies as st
 
 from mcpwire.wire.urls import (
     Url,
+    address_class,
+    is_loopback,
     mask_url,
+    network_of,
     parse_url,
     resolve_url,
     same_origin,
@@ -95,101 +98,68 @@ REFUSED = {
     "https:/host": ABSOLUTE,
     "https:host": ABSOLUTE,
     "://host": ABSOLUTE,
-    "1ttp://host": ABSOLUTE,
     "javascript:alert(1)": ABSOLUTE,
     "javascript://host/%0aalert(1)": "its scheme must be http or https",
-    "data:text/html,x": ABSOLUTE,
     "file:///etc/passwd": "its scheme must be http or https",
-    "smb://host/share": "its scheme must be http or https",
-    "search-ms:query=x&crumb=y": ABSOLUTE,
-    "gopher://host/": "its scheme must be http or https",
-    "vscode://extension/x": "its scheme must be http or https",
     "x" * 99 + "://host/": "its scheme must be http or https",
     # a user name where the host seems to be
     "https://good.example@evil.example/": "it must not hold a user name",
-    "https://good.example:443@evil.example/": "it must not hold a user name",
     "https://@evil.example/": "it must not hold a user name",
     "https://a@b@evil.example/": "it must not hold a user name",
-    "https://good.example%2f@evil.example/": "it must not hold a user name",
     "https://good.example%00@evil.example/": "it must not hold a user name",
     # slashes that are slashes to some
     "https:\\\\evil.example\\": BAD_CHARACTER,
     "https://good.example\\@evil.example/": BAD_CHARACTER,
-    "https://good.example\\.evil.example/": BAD_CHARACTER,
     "https://good.example/\\..\\": BAD_CHARACTER,
     "https:///evil.example/": NO_HOST,
-    "https:////evil.example/": NO_HOST,
     "https://#/": NO_HOST,
     # white space and controls, which some strip
     " https://host/": BAD_CHARACTER,
-    "https://host/ ": BAD_CHARACTER,
     "https://host/\n": BAD_CHARACTER,
     "ht\ntps://host/": BAD_CHARACTER,
-    "https://ho\tst/": BAD_CHARACTER,
-    "https://ho\rst/": BAD_CHARACTER,
     "https://host/\r\nX-Evil: 1": BAD_CHARACTER,
     "https://host\0.evil.example/": BAD_CHARACTER,
-    "https://host/\x7f": BAD_CHARACTER,
     "https://host/a b": BAD_CHARACTER,
     # characters that shells and openers read
     'https://host/"&calc&"': BAD_CHARACTER,
-    "https://host/`id`": BAD_CHARACTER,
     "https://host/<script>": BAD_CHARACTER,
-    "https://host/{a}|b^c": BAD_CHARACTER,
     "https://host/%COMSPEC%": BAD_CHARACTER,
     "https://host/%": BAD_CHARACTER,
-    "https://host/%4": BAD_CHARACTER,
     "https://host/?%zz": BAD_CHARACTER,
     # look-alikes: nothing outside ASCII is read at all
     "https://b\xfccher.example/": BAD_CHARACTER,
     "https://ex\u0430mple.com/": BAD_CHARACTER,
     "https://\uff11\uff12\uff17.0.0.1/": BAD_CHARACTER,
-    "https://127\u30020\u30020\u30021/": BAD_CHARACTER,
     "https://evil.com\uff0f.good.example/": BAD_CHARACTER,
-    "https://evil.c\u2100.good.example/": BAD_CHARACTER,
     "https://loca\u2113host/": BAD_CHARACTER,
-    "https://\u24db\u24de\u24d2alhost/": BAD_CHARACTER,
-    "https://fa\xdf.example/": BAD_CHARACTER,
     "https://a\u200db.example/": BAD_CHARACTER,
-    "https://a\xad.example/": BAD_CHARACTER,
     "https://host/\u202egnp.exe": BAD_CHARACTER,
     "https://host/\ud800": BAD_CHARACTER,
     # hosts that are none
     "https://ho%73t/": NO_HOST,
     "https://127.0.0.1%2f.evil.example/": NO_HOST,
     "https://-host/": NO_HOST,
-    "https://host-/": NO_HOST,
     "https://a..b/": NO_HOST,
-    "https://.host/": NO_HOST,
     "https://host../": NO_HOST,
-    "https://./": NO_HOST,
     "https://ho!st/": NO_HOST,
-    "https://a,b/": NO_HOST,
     "https://*/": NO_HOST,
     "https://" + "a" * 64 + "/": NO_HOST,
     "https://" + "a." * 127 + "a/": NO_HOST,
     # numbers that are no address
     "https://256.0.0.1/": NO_HOST,
     "https://1.2.3.4.5/": NO_HOST,
-    "https://1.2.3.256/": NO_HOST,
     "https://1.2.65536/": NO_HOST,
     "https://4294967296/": NO_HOST,
-    "https://0x100000000/": NO_HOST,
     "https://08.0.0.1/": NO_HOST,
     "https://127.0.0.09/": NO_HOST,
-    "https://1..1/": NO_HOST,
-    "https://a.1/": NO_HOST,
     "https://evil.example.0x7f/": NO_HOST,
     "https://" + "9" * 300 + "/": NO_HOST,
     # brackets
     "https://[::1/": MALFORMED,
     "https://::1/": MALFORMED,
-    "https://::1]/": MALFORMED,
     "https://[::1]x/": MALFORMED,
-    "https://x[::1]/": MALFORMED,
     "https://[]/": NO_HOST,
     "https://[127.0.0.1]/": NO_HOST,
-    "https://[host]/": NO_HOST,
     "https://[::12345]/": NO_HOST,
     "https://[::ffff:0127.0.0.1]/": NO_HOST,
     "https://[fe80::1%25eth0]/": NO_HOST,
@@ -198,13 +168,9 @@ REFUSED = {
     "https://host:0/": "its port must be 1 to 65535, not 0",
     "https://host:65536/": "its port must be 1 to 65535, not 65536",
     "https://host:000443/": MALFORMED,
-    "https://host:4294967739/": MALFORMED,
     "https://host:-1/": MALFORMED,
-    "https://host:+443/": MALFORMED,
     "https://host:4_43/": MALFORMED,
-    "https://host:0x1bb/": MALFORMED,
     "https://host:443:80/": MALFORMED,
-    "https://host:port/": MALFORMED,
 }
 
 
@@ -291,26 +257,11 @@ def test_a_reference_leads_on_from_a_url(reference, target):
 @pytest.mark.parametrize(
     "reference",
     [
-        "//me@other/",
-        "//host:8443@other/",
-        "///other",
-        "////other",
-        "https:other",
-        "https:/other",
-        "https://host:8443@other/",
-        "\\\\other",
-        "/\\other",
-        "\\/other",
-        "\t//other",
-        "/\t/other",
-        "\n//other",
-        " //other",
-        "//other\\@host:8443/",
-        "javascript:alert(1)",
-        "a:b",
-        "/%zz",
-        "/\xfc",
-        "//\uff0fother/",
+        *("//me@other/", "//host:8443@other/", "///other", "////other", "https:other"),
+        *("https:/other", "https://host:8443@other/", "\\\\other", "/\\other"),
+        *("\\/other", "\t//other", "/\t/other", "\n//other", " //other"),
+        *("//other\\@host:8443/", "javascript:alert(1)", "a:b", "/%zz"),
+        *("/\xfc", "//\uff0fother/"),
     ],
     ids=ascii,
 )
@@ -400,3 +351,155 @@ def test_any_text_is_a_url_that_reads_the_same_again_or_is_refused(text):
     except ValueError:
         return
     assert parse_url(url.unmasked, allow_userinfo=True) == url
+
+
+SPELLED = {
+    "127.0.0.1": [
+        *("127.0.0.1", "127.0.0.1.", "127.1", "127.0.1", "2130706433", "0x7f000001"),
+        *("0X7F.0.0.1", "0x7f.1", "017700000001", "0177.0.0.1", "0177.0.0.01"),
+        *("127.0x0.00.0x1", "00000000000177.1"),
+    ],
+    "169.254.169.254": [
+        "169.254.169.254",
+        "2852039166",
+        "0xa9fea9fe",
+        "0251.0376.0251.0376",
+        "169.16689662",
+        "169.254.43518",
+        "0xA9.254.0251.254",
+    ],
+    "0.0.0.0": ["0", "0.0", "0x0", "0x", "00", "0.0.0.0", "0x.0x.0x.0x"],
+    "255.255.255.255": ["4294967295", "0xffffffff", "255.255.255.255", "255.16777215"],
+    "::1": ["[::1]", "[0:0:0:0:0:0:0:1]", "[0000::0001]"],
+    "2001:db8::1": ["[2001:db8::1]", "[2001:DB8:0:0::0:1]", "[2001:0db8::0.0.0.1]"],
+}
+
+
+@pytest.mark.attack("S05", "S11")
+@pytest.mark.parametrize(
+    ("spelling", "host"),
+    [(spelling, host) for host in SPELLED for spelling in SPELLED[host]],
+)
+def test_an_address_gets_the_one_spelling_that_is_also_connected_to(spelling, host):
+    assert parse_url(f"http://{spelling}:8000/").host == host
+
+
+# One table of attacks: what each spelling of a host is.
+CLASSES = {
+    "loopback": [
+        *SPELLED["127.0.0.1"],
+        *SPELLED["::1"],
+        *("127.0.0.0", "127.255.255.254", "::1", "::1%lo", "localhost", "LocalHost"),
+        *("localhost.", "a.localhost", "a.b.localhost.", "::ffff:127.0.0.1"),
+        *("[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[0:0:0:0:0:ffff:7f00:0001]"),
+        *("[::127.0.0.1]", "[::ffff:0:127.0.0.1]", "[64:ff9b::7f00:1]"),
+        *("[64:ff9b::127.0.0.1]", "[2002:7f00:1::]", "[2002:7f00:0001:1234::5678]"),
+    ],
+    "link-local": [
+        *SPELLED["169.254.169.254"],
+        *("169.254.0.0", "fe80::1", "fe80::1%eth0", "[fe80::1%25eth0]", "febf::1"),
+        *("[::ffff:169.254.169.254]", "[::ffff:a9fe:a9fe]", "[::a9fe:a9fe]"),
+        *("[64:ff9b::a9fe:a9fe]", "[2002:a9fe:a9fe::]"),
+    ],
+    "private": [
+        *("10.0.0.0", "10.255.255.255", "012.1", "172.16.0.1", "172.31.255.255"),
+        *("192.168.0.1", "0xc0a80001", "fc00::1", "fd00:ec2::254", "fdff:ffff::"),
+        *("fec0::1", "64:ff9b:1::1", "[::ffff:10.0.0.1]", "[2002:c0a8:1::1]"),
+    ],
+    "cgnat": [
+        "100.64.0.0",
+        "100.127.255.255",
+        "100.100.100.200",
+        "[::ffff:100.64.0.1]",
+    ],
+    "unspecified": [*SPELLED["0.0.0.0"], "0.1.2.3", "::", "[::]", "[::ffff:0.0.0.0]"],
+    "multicast": ["224.0.0.1", "239.255.255.255", "ff02::1", "[::ffff:224.0.0.1]"],
+    "reserved": [
+        *SPELLED["255.255.255.255"],
+        *SPELLED["2001:db8::1"],
+        *("240.0.0.1", "192.0.0.192", "192.0.2.1", "192.88.99.1", "198.18.0.1"),
+        *("198.19.255.255", "198.51.100.1", "203.0.113.1", "168.63.129.16", "100::1"),
+        *("2001::1", "2001:0:7f00:1::", "2001:1ff::", "3fff::1", "4000::1", "5f00::1"),
+        *("1::", "e000::"),
+    ],
+    "public": [
+        *("1.1.1.1", "8.8.8.8", "134744072", "010.8.8.8", "9.255.255.255", "11.0.0.0"),
+        *("100.63.255.255", "100.128.0.0", "126.255.255.255", "128.0.0.0"),
+        *("169.253.255.255", "169.255.0.0", "172.15.255.255", "172.32.0.0"),
+        *("192.167.255.255", "192.169.0.0", "198.17.255.255", "198.20.0.0"),
+        *("223.255.255.255", "2606:4700:4700::1111", "[2a00::]", "2001:200::1"),
+        *("[::ffff:8.8.8.8]", "[64:ff9b::8.8.8.8]", "[2002:808:808::]"),
+    ],
+    "name": [
+        *("example.com", "example.com.", "localhost.evil.example", "127.0.0.1.nip.io"),
+        *("evil-localhost", "alocalhost", "localhost.localdomain", "1e.100.net"),
+        *("0xg.example", "xn--bcher-kva.example", "metadata.google.internal"),
+        *("a_b", "dead.beef"),
+    ],
+    "invalid": [
+        *("", ".", "a..b", "-a", "256.1.1.1", "1.2.3.4.5", "08.0.0.1"),
+        *("0x1g.1", "4294967296"),
+        "9" * 1000,
+        *("a.0x7f", "a b", "a/b", "a@b", "a%2e", "127.0.0.1 ", " 127.0.0.1"),
+        *("127.0.0.1\n", "127.0.0.1\0", "[127.0.0.1]", "[", "]", ":", ":::", "::12345"),
+        *("::1]x", "127.0.0.1:80", "localhost:80", "1::2::3"),
+        *("\uff11\uff12\uff17.0.0.1", "127\u30020.0.1", "\u0661.1.1.1"),
+        *("loca\u2113host", "\u212a.example", "b\xfccher.example", "\ud800"),
+    ],
+}
+
+
+@pytest.mark.attack("S05", "S11")
+@pytest.mark.parametrize(
+    ("host", "kind"),
+    [(host, kind) for kind in CLASSES for host in CLASSES[kind]],
+    ids=lambda value: ascii(value)[:40],
+)
+def test_a_host_is_classified_whatever_its_spelling(host, kind):
+    assert address_class(host) == kind
+    assert is_loopback(host) is (kind == "loopback")
+
+
+@pytest.mark.attack("S05")
+@given(st.ip_addresses(v=4), st.data())
+def test_all_spellings_of_an_address_are_one(address, data):
+    number = int(address)
+    kept = data.draw(st.integers(0, 3), label="numbers before the last")
+    numbers = [number >> 8 * (3 - place) & 255 for place in range(kept)]
+    numbers.append(number & (256 ** (4 - kept) - 1))
+    forms = data.draw(st.lists(st.sampled_from("dxo"), min_size=4, max_size=4))
+    spell = {"d": "{}".format, "x": "0x{:x}".format, "o": "0{:o}".format}
+    text = ".".join(spell[f](n) for f, n in zip(forms, numbers, strict=False))
+    assert parse_url(f"http://{text}").host == str(address)
+    assert address_class(text) == address_class(str(address))
+    assert address_class(f"::ffff:{address}") == address_class(str(address))
+
+
+@pytest.mark.attack("S05")
+@given(st.ip_addresses())
+def test_no_address_is_public_that_python_calls_private(address):
+    if address_class(str(address)) == "public":
+        inner = [getattr(address, kind, None) for kind in ("ipv4_mapped", "sixtofour")]
+        # Newer ones call all of 6to4 private, whatever IPv4 address is inside.
+        assert not next(filter(None, inner), address).is_private
+
+
+@given(st.text() | st.text("0123456789abcdefx.:[]%"))
+def test_any_text_is_of_some_class(text):
+    assert address_class(text) in CLASSES
+
+
+@pytest.mark.parametrize(
+    ("address", "network"),
+    [
+        ("192.0.2.7", "192.0.2.7"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("2001:db8:1:2::9", "2001:db8:1:2::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("::ffff:192.0.2.7", "192.0.2.7"),
+        ("/run/mcp.sock", "/run/mcp.sock"),
+        ("", ""),
+    ],
+)
+def test_a_client_has_an_ipv4_address_or_an_ipv6_network(address, network):
+    assert network_of(address) == network

@@ -1,0 +1,25 @@
+"""Drives an operation of several steps by a script of results."""
+
+from mcpwire.protocol.multistep import Ask, Call
+
+
+def drive(operation, *results):
+    """Perform an operation; return its steps and what it ends with.
+
+    A question is answered by its key, `tasks/update` by an empty result, and any other
+    call by the next of `results`, which must be used up.
+    """
+    left = iter(results)
+    steps, outcome = [], None
+    try:
+        while True:
+            step = operation.send(outcome)
+            steps.append(step)
+            outcome = None
+            if type(step) is Ask:
+                outcome = {"answer to": step.key}
+            elif type(step) is Call:
+                outcome = {} if step.method == "tasks/update" else next(left)
+    except StopIteration as done:
+        assert next(left, None) is None
+        return steps, done.value
