@@ -1,4 +1,4 @@
-"""Tests whose clock stands still while code runs: no machine is too busy for them."""
+"""Clocks that stand still while code runs: no machine is too busy for such tests."""
 
 import functools
 
@@ -19,3 +19,13 @@ on_a_clock_by_hand = _on(
     functools.partial(VirtualClockLoop, auto_advance=False, patience=50.0)
 )
 """For children and sockets, which take their time; the test lets time pass itself."""
+
+
+class Clock:
+    """A clock that a test sets."""
+
+    def __init__(self, now=1_000.0):
+        self.now = now
+
+    def __call__(self):
+        return self.now

@@ -68,7 +68,6 @@ class ServerConnection:
         self._started: asyncio.Task[None] | None = None
         self._opening: list[_Early] | None = None
         self._opening_id: RequestId | None = None
-        self._has_left = False
         # Previous sessions, while they have running calls.
         self._former: dict[Session, asyncio.Task[None]] = {}
         self.session: Session | None = None
@@ -205,11 +204,6 @@ class ServerConnection:
         for each in early or ():
             self.request(*each)
 
-    def _leave(self) -> None:
-        if self.session is not None and not self._has_left:
-            self._has_left = True
-            self._dispatcher.session_left(self.session)
-
     async def _perform(
         self, request: RequestContext, params: dict[str, Any]
     ) -> dict[str, Any]:
@@ -280,7 +274,8 @@ class ServerConnection:
             if request is not None:  # the request that opens the session has none
                 request.is_cancelled = True
         self._opening = None
-        self._leave()
+        if self.session is not None and not self.session.is_closed:
+            self._dispatcher.session_left(self.session)
         return self._tasks.close() + self._listens.close()
 
     async def settle(self, seconds: float) -> None:

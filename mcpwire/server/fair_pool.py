@@ -29,7 +29,6 @@ class FairPool(Generic[Item]):
         # The owners by their number of items, and for each owner its rank of equals.
         self._ranks: dict[int, dict[Hashable, None]] = {}
         self._rank_of: dict[Hashable, dict[Hashable, None]] = {}
-        self._most = 0
 
     def __len__(self) -> int:
         return len(self._owners)
@@ -81,7 +80,6 @@ class FairPool(Generic[Item]):
         self._items.clear()
         self._ranks.clear()
         self._rank_of.clear()
-        self._most = 0
 
     def to_evict(
         self, owner: Hashable, may_evict: Callable[[Item], bool] = lambda _: True
@@ -123,9 +121,10 @@ class FairPool(Generic[Item]):
         return next((item for item in found if item is not None), None)
 
     def _candidates(self, owner: Hashable) -> Iterator[Item]:
-        for size in range(self._most, self.count(owner), -1):
-            for other in self._ranks.get(size, ()):
-                yield from self._items[other]
+        for size in sorted(self._ranks, reverse=True):
+            if size > self.count(owner):
+                for other in self._ranks[size]:
+                    yield from self._items[other]
         yield from self._items.get(owner, ())
 
     def _rank(self, owner: Hashable, before: int, after: int) -> None:
@@ -137,8 +136,6 @@ class FairPool(Generic[Item]):
         if after:
             rank = self._rank_of[owner] = self._ranks.setdefault(after, {})
             rank[owner] = None
-        if after > self._most or before == self._most not in self._ranks:
-            self._most = after
 
 
 def client_key(name: str, owner: Hashable) -> str:

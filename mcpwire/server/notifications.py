@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from mcpwire.server.dispatcher import Handler
     from mcpwire.server.extensions.tasks import Tasks
     from mcpwire.server.request import Owner, RequestContext
 
@@ -228,10 +227,6 @@ class Subscriptions:
         self._capabilities = capabilities
         self._watchable = watchable
         self.tasks: Tasks | None = None
-
-    def methods(self) -> dict[str, Handler]:
-        """Return the handlers by method."""
-        return {"subscriptions/listen": self.listen}
 
     async def listen(
         self, params: dict[str, Any], request: RequestContext

@@ -625,7 +625,7 @@ class Server:
             if kind in self._kinds:
                 methods |= handlers
         if not self._kinds.isdisjoint(_KINDS.values()):
-            methods |= self._subscriptions.methods()
+            methods["subscriptions/listen"] = self._subscriptions.listen
         for extension in self._extensions:
             methods |= extension.methods()
         extensions = {extension.id for extension in self._extensions}

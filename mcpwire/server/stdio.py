@@ -143,11 +143,8 @@ def run_stdio(dispatcher: Dispatcher, *, around: Around = nullcontext) -> int:
 
     The code is 0 at the end of input. SIGINT and SIGTERM end the server quietly, with
     the exit code of shells. A handler that does not end, also in a thread, ends with
-    the process: in that case this function does not return.
-
-    Args:
-        dispatcher: Handles the requests.
-        around: Returns a context manager that is entered on the loop before serving.
+    the process: in that case this function does not return. The context manager that
+    `around` returns is entered on the loop before serving.
     """
     refuse_running_loop()
     if sys.stdin is not None and sys.stderr is not None and sys.stdin.isatty():

@@ -37,15 +37,10 @@ class LegacyServer(Served):
         self,
         *,
         endpoint: str | Callable[[str], str] = "/messages?session={session}",
-        post_status: int = 202,
         version: str = VERSION,
-        refuses_post: int = 405,
     ) -> None:
         self.endpoint = endpoint
-        self.post_status = post_status
         self.version = version
-        self.refuses_post = refuses_post
-        """What a POST to the URL of the stream is answered."""
         self.on: dict[str, Callable[[RawRequest, Connection], Any]] = {}
         self.executed: list[tuple[str, dict[str, Any], Any]] = []
         self.answered: dict[Any, Any] = {}
@@ -83,7 +78,7 @@ class LegacyServer(Served):
                 self._stream(conn)
                 return
             if request.target == self.raw.path:
-                conn.send(reply(self.refuses_post, allow="GET"))
+                conn.send(reply(405, allow="GET"))
             else:
                 self._post(request, conn)
 
@@ -111,9 +106,7 @@ class LegacyServer(Served):
             error = {"code": -32000, "message": "no such session"}
             conn.send(json_reply({"jsonrpc": "2.0", "id": None, "error": error}, 404))
             return
-        conn.send(reply(self.post_status, b"Accepted", content_type="text/plain"))
-        if self.post_status != 202:
-            return
+        conn.send(reply(202, b"Accepted", content_type="text/plain"))
         if method is None:
             self.answered[message["id"]] = message
             self.raw.wake()  # the request woke them before this stood here

@@ -42,7 +42,7 @@ class Stream:
             data = sse_head(**fields)
             if self.is_resumable:
                 self._primed += 1
-                id = f"{self.name}/{self._last(after)}-{self._primed}"
+                id = f"{self.name}/{after or 0}-{self._primed}"
                 data += chunk(sse_event("", id=id, retry=self.retry))
             if self.cycles:
                 self.cycles -= 1
@@ -53,9 +53,6 @@ class Stream:
                 if after is None or number > after:
                     data += self._event(number, message)
             self._write(data + (LAST_CHUNK if self.is_over else b""))
-
-    def _last(self, after: int | None) -> int:
-        return after or 0
 
     def _event(self, number: int, message: Any) -> bytes:
         id = f"{self.name}/{number}-0" if self.is_resumable else None
@@ -69,12 +66,6 @@ class Stream:
             self.is_over = is_last
             end = LAST_CHUNK if is_last else b""
             self._write(self._event(number, message) + end)
-
-    def end(self) -> None:
-        """End it; what it carries is still there for who takes it up again."""
-        with self._lock:
-            self.is_over = True
-            self._write(LAST_CHUNK)
 
     def is_on(self, conn: Connection) -> bool:
         """Tell whether it still goes on on that connection."""

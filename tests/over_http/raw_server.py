@@ -368,7 +368,6 @@ class RawServer:
         port: int = 0,
         path: str = "/mcp",
         ssl_context: ssl.SSLContext | None = None,
-        listen_backlog: int = 128,
         accepts: bool = True,
         starts: Callable[[RawServer], None] | None = None,
     ) -> None:
@@ -383,7 +382,7 @@ class RawServer:
         self._changed = threading.Condition()
         self._threads: list[threading.Thread] = []
         self._wake, self._waker = socket.socketpair()
-        self._listener = socket.create_server((HOST, port), backlog=listen_backlog)
+        self._listener = socket.create_server((HOST, port), backlog=128)
         self._listener.setblocking(False)
         self.port: int = self._listener.getsockname()[1]
         scheme = "http" if ssl_context is None else "https"

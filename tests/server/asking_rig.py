@@ -83,14 +83,12 @@ class Told:
 class Session:
     """A client of the session era; `answer` gets method and params."""
 
-    def __init__(
-        self, answer=None, *, revision=REVISIONS[3], capabilities=ALL, services=None
-    ):
+    def __init__(self, answer=None, *, revision=REVISIONS[3], capabilities=ALL):
         self.info = SessionFacts(revision, {"name": "c"}, capabilities)
         self.answer = answer
         self.asked = []
         self.told = Told()
-        self.services = services or Services(sealer=StateSealer(KEYS))
+        self.services = Services(sealer=StateSealer(KEYS))
 
     async def _ask(self, method, params):
         self.asked.append((method, plain(params)))

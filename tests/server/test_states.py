@@ -5,6 +5,7 @@ import asyncio
 import attrs
 import pytest
 from asking_rig import KEYS, Alone, person
+from clocks import Clock
 
 from mcpwire.errors import InvalidParams
 from mcpwire.server.input_rounds import MemorySingleUse, StateSealer
@@ -28,16 +29,6 @@ MALLORY = Owner(("https://issuer.example", "app", "mallory"))
 async def greet(ctx):
     name = await ctx.elicit("Who?", FORM, key="name")
     return name.content["text"]
-
-
-class Clock:
-    """A clock that a test sets."""
-
-    def __init__(self):
-        self.now = 1000.0
-
-    def __call__(self):
-        return self.now
 
 
 @pytest.mark.rule("MRTR-08", "MRTR-07")

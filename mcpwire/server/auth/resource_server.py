@@ -559,12 +559,7 @@ class ResourceServer:
     # Authentication
 
     async def authenticate(self, headers: Headers, verb: str, url: str) -> Principal:
-        """Return the client of a request.
-
-        Args:
-            headers: Its header fields.
-            verb: Its HTTP method.
-            url: Its URL, with the query.
+        """Return the client of a request to a URL, which includes the query.
 
         Raises:
             AuthenticationRefused: Credentials are missing or not accepted.

@@ -63,9 +63,6 @@ _RESERVED: Final = "io.modelcontextprotocol/"
 class ReadSkill:
     """One checked skill."""
 
-    key: str
-    """The URI of its `SKILL.md`."""
-
     path: str
     """The path of its folder, relative to the folder of all skills."""
 
@@ -156,7 +153,7 @@ def _skill(base: str, path: str, files: Mapping[str, bytes]) -> ReadSkill:
                 f"the skill {path!r}: its metadata has {key!r}, and what begins with "
                 f"{_RESERVED!r} is reserved"
             )
-    return ReadSkill(uri, path, files, entry)
+    return ReadSkill(path, files, entry)
 
 
 def _file(uri: str, data: bytes) -> dict[str, Any]:
@@ -208,7 +205,7 @@ class Skills:
         self._base = uri
         self._page_size = check_page_size(page_size)
         self._ttl_ms = check_count(ttl_ms, "ttl_ms", least=0)
-        self._skills = {skill.key: skill for skill in read_skills(source, uri)}
+        self._skills = {s.entry["uri"]: s for s in read_skills(source, uri)}
         self._files = {
             f"{skill.path}/{name}": data
             for skill in self._skills.values()
@@ -249,10 +246,10 @@ class Skills:
         """Register the files as resources: each `SKILL.md`, and a template for all."""
         register: Any = server.add_resource  # accepts more arguments than it declares
         hints = {"ttl_ms": self._ttl_ms, "cache_scope": "public"}
-        for skill in self._skills.values():
+        for uri, skill in self._skills.items():
             data = skill.files[DOCUMENT]
             register(
-                skill.key,
+                uri,
                 data.decode(),
                 name=skill.entry["frontmatter"]["name"],
                 description=skill.entry["frontmatter"]["description"],
@@ -290,12 +287,13 @@ class Skills:
     ) -> dict[str, Any]:
         """Handle ``skills/list``."""
         page, following = page_of(
-            list(self._skills.values()),
+            [skill.entry for skill in self._skills.values()],
             params.get("cursor"),
             size=self._page_size,
             name="skills",
+            key=itemgetter("uri"),
         )
-        result: dict[str, Any] = {"skills": [skill.entry for skill in page]}
+        result: dict[str, Any] = {"skills": page}
         if following is not None:
             result["nextCursor"] = following
         return {**result, **self._hints(request)}

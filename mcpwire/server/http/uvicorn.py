@@ -838,20 +838,8 @@ def run_http(
     logger ``mcpwire.access``, unless the program's own logging handles it.
 
     A handler that does not end, also in a thread, ends with the process, with exit code
-    0: in that case this function does not return.
-
-    Args:
-        server: The server or gateway.
-        address: ``HOST:PORT``, or a port on the loopback address; 0 takes a free port.
-        around: Returns a context manager that is entered on the loop before serving.
-        quiet: Whether to write neither the URL nor the requests to stderr.
-        options: Those of `serve_http`.
-
-    Raises:
-        LocalProtocolError: uvicorn is not installed.
-        RuntimeError: An event loop is running in this thread.
-        ValueError: The address or an option is malformed.
-        CannotListen: The address cannot be listened on; it is an `OSError`.
+    0: in that case this function does not return. The context manager that `around`
+    returns is entered on the loop before serving; for the rest see `serve_http`.
     """
     refuse_running_loop()
     _import_uvicorn()

@@ -66,7 +66,7 @@ def run(main):
 async def test_the_names_of_fields_are_in_lower_case():
     # ASGI, "Response Start"; RFC 9113, 8.2.1: anything else breaks HTTP/2.
     answer = await post(Server("s", "1").asgi(), message("initialize", INITIALIZE, 0))
-    names = [name for name, _ in answer.events[0]["headers"]]
+    names = [name for name, _ in answer.sent[0]["headers"]]
     assert b"mcp-session-id" in names
     assert names == [name.lower() for name in names]
 
@@ -172,7 +172,7 @@ async def test_one_that_reads_slowly_does_not():
     app._timeouts.stall = 0.05
     session = await opened(app)
     slow = visit(None, session, "GET").begin(app)
-    await slow.until(lambda visit: len(visit.events) > 15)
+    await slow.until(lambda visit: len(visit.sent) > 15)
     assert not slow.task.done()
     slow.leave()
     await slow.done()

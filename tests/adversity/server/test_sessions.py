@@ -33,7 +33,7 @@ def asking():
 
 async def first_event(visit):
     """Wait for the first message of a stream, and return it."""
-    await visit.until(lambda each: len(each.events) > 1 and events(each))
+    await visit.until(lambda each: len(each.sent) > 1 and events(each))
     return events(visit)[0]
 
 

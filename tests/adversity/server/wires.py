@@ -272,11 +272,11 @@ class OverOldestHttp:
 
     async def _answer_to(self, id):
         mark = f'"id":"{id}"'.encode()
-        await self._stream.until(lambda each: mark in each.events[-1].get("body", b""))
-        said = self._stream.events[-1]["body"].split(b"\n")
+        await self._stream.until(lambda each: mark in each.sent[-1].get("body", b""))
+        said = self._stream.sent[-1]["body"].split(b"\n")
         lines = [line.removeprefix(b"data: ") for line in said if mark in line]
         # What is kept of a stream is not kept by the driver, too.
-        del self._stream.events[1:]
+        del self._stream.sent[1:]
         return json.loads(lines[-1])
 
     async def attack(self, count):

@@ -32,7 +32,7 @@ class Visit:
     def __init__(self, scope, body=None):
         self.scope = scope
         self.incoming = asyncio.Queue()
-        self.events = []
+        self.sent = []
         self.asked = 0
         self._news = asyncio.Condition()
         self.send_error = None
@@ -52,8 +52,7 @@ class Visit:
 
     async def receive(self):
         self.asked += 1
-        async with self._news:
-            self._news.notify_all()
+        await self.tell()
         return await self.incoming.get()
 
     async def send(self, event):
@@ -61,7 +60,11 @@ class Visit:
             await self.gate.wait()
         if self.send_error is not None:
             raise self.send_error
-        self.events.append(event)
+        self.sent.append(event)
+        await self.tell()
+
+    async def tell(self):
+        """Wake those that wait until something is so."""
         async with self._news:
             self._news.notify_all()
 
@@ -90,22 +93,20 @@ class Visit:
 
     @property
     def status(self):
-        return self.events[0]["status"] if self.events else None
+        return self.sent[0]["status"] if self.sent else None
 
     @property
     def headers(self):
-        return {
-            name.decode(): value.decode("latin-1")
-            for name, value in self.events[0]["headers"]
-        }
+        given = self.sent[0]["headers"] if self.sent else ()
+        return {name.decode(): value.decode("latin-1") for name, value in given}
 
     @property
     def body(self):
-        return b"".join(event.get("body", b"") for event in self.events[1:])
+        return b"".join(event.get("body", b"") for event in self.sent[1:])
 
     @property
     def is_complete(self):
-        return bool(self.events[1:]) and not self.events[-1].get("more_body", False)
+        return bool(self.sent[1:]) and not self.sent[-1].get("more_body", False)
 
     def json(self):
         assert self.headers["content-type"] == "application/json"

@@ -32,7 +32,8 @@ def subscribed(call):
     subscriptions = Subscriptions(
         dispatcher.hub, listens=Listens(2), capabilities=lambda: capabilities
     )
-    dispatcher.declare(capabilities, {"tools/call": call, **subscriptions.methods()})
+    methods = {"tools/call": call, "subscriptions/listen": subscriptions.listen}
+    dispatcher.declare(capabilities, methods)
     return dispatcher
 
 

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 
+import asgi_driver
 from by_hand import notice, request, server, session
 
 from mcpwire.limits import DEFAULT_LIMITS
@@ -18,80 +19,34 @@ QUICK = 0.001
 """When a call that takes its time is answered by a stream, here."""
 
 
-class Visit:
+class Visit(asgi_driver.Visit):
     """One request and what came back so far."""
 
     def __init__(self, verb, headers, *, principal=None, timeouts=None, path="/mcp"):
-        scope = {
-            "type": "http",
-            "method": verb,
-            "path": path,
-            "query_string": b"",
-            "headers": [(k.lower().encode(), v.encode()) for k, v in headers.items()],
-        }
         path, _, query = path.partition("?")
-        scope.update(path=path, query_string=query.encode())
-        limits = DEFAULT_LIMITS
-        self.exchange = Exchange(scope, self._receive, self._send, limits, timeouts)
+        more = {"query_string": query.encode(), "client": None}
+        super().__init__(asgi_driver.scope(verb, path, headers.items(), **more))
+        self.exchange = Exchange(
+            self.scope, self.receive, self.send, DEFAULT_LIMITS, timeouts
+        )
         self.exchange.principal = principal
-        self.status = None
-        self.headers = {}
-        self.body = b""
-        self.is_complete = False
-        self.is_refusing = False
-        self.sent = 0
-        self._gone = asyncio.Event()
-        self._news = asyncio.Event()
         self._seen = 0
-        self.task = None
-
-    async def _receive(self):
-        await self._gone.wait()
-        return {"type": "http.disconnect"}
-
-    async def _send(self, event):
-        if self.is_refusing:
-            raise OSError("the client is gone")
-        self.sent += 1
-        if event["type"] == "http.response.start":
-            self.status = event["status"]
-            self.headers = {k.decode(): v.decode() for k, v in event["headers"]}
-        else:
-            self.body += event["body"]
-            self.is_complete = not event["more_body"]
-        self._news.set()
-
-    def leave(self):
-        """Close the connection."""
-        self._gone.set()
 
     def begin(self, serving):
-        async def run():
+        async def run(*_):
             with contextlib.suppress(ClientGone):
                 try:
                     await serving
                 except HttpProblem as problem:
                     message = failure(problem.id, problem.error)
                     await self.exchange.reply(problem.status, message, problem.headers)
-            self._news.set()
+            await self.tell()
 
-        self.task = asyncio.get_running_loop().create_task(run())
-        return self
-
-    async def left(self):
-        """Close the connection, and wait for the end of what serves it."""
-        self.leave()
-        return await self.done()
-
-    async def done(self):
-        async with asyncio.timeout(PATIENCE):
-            await self.task
-        return self
+        return super().begin(run)
 
     @property
     def json(self):
-        assert self.headers["content-type"] == "application/json"
-        return json.loads(self.body)
+        return super().json()
 
     @property
     def is_stream(self):
@@ -114,10 +69,7 @@ class Visit:
 
     async def until(self, condition):
         """Wait until something is so."""
-        async with asyncio.timeout(PATIENCE):
-            while not condition():
-                self._news.clear()
-                await self._news.wait()
+        await super().until(lambda _: condition())
 
     async def next(self):
         """Wait for the next message of the stream and return it."""

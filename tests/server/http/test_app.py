@@ -113,7 +113,7 @@ async def test_websockets_are_closed():
     seen = Visit({"type": "websocket"})
     seen.incoming.put_nowait({"type": "websocket.connect"})
     await seen.begin(app()).done()
-    assert seen.events == [{"type": "websocket.close", "code": 1000}]
+    assert seen.sent == [{"type": "websocket.close", "code": 1000}]
 
 
 async def test_what_asgi_does_not_have_is_an_error():

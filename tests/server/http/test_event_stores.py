@@ -9,6 +9,7 @@ from contextlib import closing
 
 import pytest
 from by_hand import request
+from clocks import Clock
 from hosted import opening, posted
 from http_hand import call, content, in_session
 from hypothesis import given
@@ -70,14 +71,6 @@ def test_what_is_no_id_of_ours_names_nothing(text):
     assert parse_event_id(text) is None
 
 
-class Clock:
-    def __init__(self):
-        self.now = 0.0
-
-    def __call__(self):
-        return self.now
-
-
 @pytest.fixture(params=["memory", "file"])
 def make(request, tmp_path):
     def build(clock=None, **options):
@@ -129,7 +122,7 @@ async def test_a_store_gives_back_one_stream_of_one_session_in_order(make):
 
 
 async def test_a_store_keeps_events_for_a_while(make):
-    clock = Clock()
+    clock = Clock(0.0)
     store = make(clock, age=10)
     await fill(store, "a", 1)
     clock.now = 5
@@ -272,7 +265,7 @@ def count(path):
 
 async def test_a_file_is_pruned_now_and_then(tmp_path, monkeypatch):
     monkeypatch.setattr("mcpwire.server.http.event_store.PRUNED_EVERY", 4)
-    path, clock = tmp_path / "events.db", Clock()
+    path, clock = tmp_path / "events.db", Clock(0.0)
     store = SQLiteEventStore(path, age=10, events=5, clock=clock)
     for sequence in range(1, 9):
         clock.now += 0.1
@@ -295,7 +288,7 @@ async def test_a_file_loses_the_oldest_events_of_the_client_with_the_most(
     tmp_path, monkeypatch
 ):
     monkeypatch.setattr("mcpwire.server.http.event_store.PRUNED_EVERY", 1)
-    clock = Clock()
+    clock = Clock(0.0)
     store = SQLiteEventStore(tmp_path / "events.db", events=6, clock=clock)
     await fill(store, "a.mine", 1, 2)
     for sequence in range(1, 9):

@@ -139,7 +139,7 @@ async def test_a_message_is_one_answer():
     visit, made = opened()
     made.extra.append((b"x-extra", b"1"))
     await made.reply(200, {"a": 1}, [("X-More", "2")])
-    assert visit.events == [
+    assert visit.sent == [
         {
             "type": "http.response.start",
             "status": 200,
@@ -180,7 +180,7 @@ async def test_what_has_no_json_form_is_not_begun():
     visit, made = opened()
     with pytest.raises(LocalProtocolError):
         await made.reply(200, {"a": object()})
-    assert visit.events == []
+    assert visit.sent == []
 
 
 @pytest.mark.case("D16")
@@ -197,7 +197,7 @@ async def test_a_stream_is_neither_cached_nor_held_back():
         "x-accel-buffering": "no",
         "x-more": "1",
     }
-    assert [event["more_body"] for event in visit.events[1:]] == [True, False]
+    assert [event["more_body"] for event in visit.sent[1:]] == [True, False]
     assert visit.body == b"ab"
 
 
@@ -216,7 +216,7 @@ async def test_nothing_is_sent_to_a_client_that_is_gone():
     await made.watch()
     with pytest.raises(ClientGone):
         await made.write(b"a")
-    assert len(visit.events) == 1
+    assert len(visit.sent) == 1
 
 
 def in_virtual_time(main):

@@ -64,19 +64,19 @@ async def test_the_lifespan_of_a_web_server_is_used():
     counting = Counting()
     for rounds in (1, 2):
         life = life_of(counting.app)
-        await life.until(lambda v: v.events)
-        assert life.events == [{"type": "lifespan.startup.complete"}]
+        await life.until(lambda v: v.sent)
+        assert life.sent == [{"type": "lifespan.startup.complete"}]
         assert (await post(counting.app, call())).status == 200
         assert counting.started == rounds
         life.incoming.put_nowait({"type": "lifespan.shutdown"})
         await life.done()
-        assert life.events[1:] == [{"type": "lifespan.shutdown.complete"}]
+        assert life.sent[1:] == [{"type": "lifespan.shutdown.complete"}]
         assert counting.closed == rounds
 
 
 async def test_a_lifespan_that_cannot_begin_says_so(caplog):
     life = await life_of(Counting(ValueError("secret")).app).done()
-    assert life.events == [
+    assert life.sent == [
         {
             "type": "lifespan.startup.failed",
             "message": "the server could not start: ValueError",
@@ -180,7 +180,7 @@ async def test_draining_ends_subscriptions_with_their_result():
     made = app(dispatcher=dispatcher)
     wanted = {"notifications": {"toolsListChanged": True}}
     listening = posted(by_hand.modern(5, "subscriptions/listen", wanted)).begin(made)
-    await listening.until(lambda v: v.events[1:])
+    await listening.until(lambda v: v.sent[1:])
     dispatcher.hub.tell(TOOLS)
     await listening.until(lambda v: len(v.sse()) == 2)
     await made.drain(30)

@@ -68,7 +68,7 @@ async def test_what_a_call_tells_is_on_no_subscription():
     meta = {"progressToken": "t", by_hand.LOG_KEY: "debug"}
     listening = posted(by_hand.modern(1, "subscriptions/listen", wanted, **meta))
     listening.begin(made)
-    await listening.until(lambda v: v.events[1:])
+    await listening.until(lambda v: v.sent[1:])
     told = await post(made, call(2, **meta))
     assert len(told.sse()) == 3
     dispatcher.hub.tell(TOOLS)
@@ -130,7 +130,7 @@ def test_nothing_that_is_sent_ends_the_server(bodies, version, origin):
                 origin=origin,
             )
             assert visit.status in {200, 202, 400, 403, 404}
-            for name, value in visit.events[0]["headers"]:
+            for name, value in visit.sent[0]["headers"]:
                 assert min(name + value, default=32) >= 32
         right = await post(made, call())
         assert right.status == 200

@@ -317,7 +317,7 @@ async def test_the_client_is_asked_outside_of_any_request(dispatcher, app):
     await stream.until(lambda visit: visit.status == 200)
     (session,) = dispatcher.opened
     asking = asyncio.ensure_future(session.ask("roots/list", {}))
-    await stream.until(lambda visit: any("roots/list" in str(e) for e in visit.events))
+    await stream.until(lambda visit: any("roots/list" in str(e) for e in visit.sent))
     answer = {"jsonrpc": "2.0", "id": 1, "result": {"roots": []}}
     await post(app, answer, mcp_session_id=id)
     assert await asking == {"roots": []}

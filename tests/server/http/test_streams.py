@@ -117,7 +117,7 @@ async def test_what_was_not_written_goes_to_the_next_stream(store):
         await first.until(lambda: first.body)
         session.send("notifications/a", {})
         await first.next()
-        first.is_refusing = True
+        first.send_error = OSError("the client is gone")
         session.send("notifications/b", {})
         session.send("notifications/c", {})
         await first.done()

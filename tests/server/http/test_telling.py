@@ -63,7 +63,7 @@ async def test_what_is_told_arrives_before_the_answer():
         return {"content": []}
 
     visit = posted(call(progressToken="t")).begin(app(slow))
-    await visit.until(lambda v: v.events[1:])
+    await visit.until(lambda v: v.sent[1:])
     assert [m["method"] for m in visit.sse()] == ["notifications/progress"]
     go_on.set()
     await visit.done()
@@ -137,7 +137,7 @@ async def test_a_handler_that_ignores_its_cancellation_is_not_answered():
 async def test_a_handler_that_ends_as_its_client_goes_away_is_not_answered():
     work = Work()
     visit = posted(call(progressToken="t")).begin(app(work, stream_after=0.001))
-    await visit.until(lambda v: v.events[1:])
+    await visit.until(lambda v: v.sent[1:])
     # Both are seen in the same turn of the loop, the client first.
     visit.leave()
     asyncio.get_running_loop().call_soon(work.go_on.set)
@@ -154,7 +154,7 @@ async def test_a_server_that_says_the_client_is_gone_is_believed():
 
     visit = posted(call(progressToken="t")).begin(app(slow))
     await visit.done()
-    assert visit.events == []
+    assert visit.sent == []
 
 
 async def test_a_client_that_does_not_take_its_answer_is_nobodys_fault(caplog):
@@ -171,7 +171,7 @@ async def test_a_web_server_that_cancels_a_call_cancels_it():
     visit.task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await visit.done()
-    assert visit.events == []
+    assert visit.sent == []
 
 
 @pytest.mark.attack("S13")
@@ -216,7 +216,7 @@ async def test_a_subscription_is_a_stream_at_once(json_only):
     made = app(dispatcher=dispatcher, json_only=json_only)
     message = by_hand.modern(1, "subscriptions/listen", {"notifications": {}})
     visit = posted(message).begin(made)
-    await visit.until(lambda v: v.events[1:])
+    await visit.until(lambda v: v.sent[1:])
     assert [m["method"] for m in visit.sse()] == [
         "notifications/subscriptions/acknowledged"
     ]

@@ -4,6 +4,7 @@ import asyncio
 from contextlib import asynccontextmanager
 
 import attrs
+from clocks import Clock
 
 from mcpwire.server.auth.resource_server import Principal
 from mcpwire.server.extensions.tasks import Tasks
@@ -32,16 +33,6 @@ class TaskTool:
 
     key: str = "slow"
     task: str = "optional"
-
-
-class Clock:
-    """A clock that a test sets."""
-
-    def __init__(self):
-        self.now = 1_000.0
-
-    def __call__(self):
-        return self.now
 
 
 async def done(_):
