@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from mcpwire.exporters.neutral import ModelCall, Outcomes
     from mcpwire.types import JsonObject
 
-__all__ = ["FORM"]
-
 # Fields of Schema; `format` and `enum` only allow some values.
 _KNOWN: Final = (
     "title",

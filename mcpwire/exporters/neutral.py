@@ -25,21 +25,6 @@ if TYPE_CHECKING:
     from mcpwire.types import JsonObject
     from mcpwire.types.content import ContentBlock
 
-__all__ = [
-    "FORM",
-    "Exportable",
-    "Form",
-    "Media",
-    "ModelCall",
-    "Outcome",
-    "Outcomes",
-    "made_call",
-    "members_of",
-    "parts_of",
-    "plain",
-    "text_of",
-]
-
 
 class Exportable(Protocol):
     """The attributes of a tool that are exported; a `ToolView` has them."""

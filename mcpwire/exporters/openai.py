@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from mcpwire.exporters.neutral import ModelCall, Outcomes
     from mcpwire.types import JsonObject
 
-__all__ = ["CHAT", "RESPONSES"]
-
 _IMAGES: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 
 _LOOKAROUND: Final = re.compile(r"\(\?<?[=!]")

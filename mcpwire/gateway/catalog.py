@@ -49,8 +49,6 @@ if TYPE_CHECKING:
 
     Json = dict[str, Any]
 
-__all__ = ["RETRY_S", "Catalog", "Descriptions", "call_extra"]
-
 logger = LimitedLogger("mcpwire")
 
 KINDS: Final = {

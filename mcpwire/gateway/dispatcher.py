@@ -55,8 +55,6 @@ if TYPE_CHECKING:
 
     Json = dict[str, Any]
 
-__all__ = ["GatewayDispatcher"]
-
 ROOTS_CHANGED: Final = "notifications/roots/list_changed"
 
 REQUESTER: Final = "mcpwire.gateway"

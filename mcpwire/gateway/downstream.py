@@ -48,8 +48,6 @@ if TYPE_CHECKING:
     from mcpwire.server.request import RequestContext, Session
     from mcpwire.versions import Revision
 
-__all__ = ["Downstream", "RelayedCall", "SuspendedCalls", "SuspensionLimits"]
-
 
 class Downstream:
     """The session of a set (up to 2025-11-25), or all clients that share the set.

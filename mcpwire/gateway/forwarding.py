@@ -72,15 +72,6 @@ if TYPE_CHECKING:
 
     Json = dict[str, Any]
 
-
-__all__ = [
-    "check_forwarded",
-    "forward",
-    "pick_headers",
-    "take_headers",
-    "with_forwarded_headers",
-]
-
 logger = LimitedLogger("mcpwire")
 
 VISIT: Final = "visit-"

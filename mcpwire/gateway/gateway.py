@@ -52,13 +52,6 @@ if TYPE_CHECKING:
     from mcpwire.transports.memory import MemoryChannel
     from mcpwire.versions import Revision
 
-
-__all__ = [
-    "GATEWAY_LIMITS",
-    "Gateway",
-    "Watched",
-]
-
 F = TypeVar("F", bound="Callable[..., Any]")
 
 GATEWAY_LIMITS: Final[Limits] = Limits(inbound=1_024)

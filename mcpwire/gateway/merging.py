@@ -38,26 +38,6 @@ if TYPE_CHECKING:
     from mcpwire.tools.transforms import ToolTransform
     from mcpwire.versions import Revision
 
-__all__ = [
-    "SCHEME",
-    "Listed",
-    "Merged",
-    "TemplateOwners",
-    "alias_of",
-    "has_links",
-    "listed",
-    "mark_of",
-    "merge_named",
-    "merge_resources",
-    "merge_templates",
-    "merged_capabilities",
-    "merged_instructions",
-    "page_of",
-    "read_alias",
-    "with_links",
-    "with_uris",
-]
-
 T = TypeVar("T")
 
 MARK_BYTES: Final = 9

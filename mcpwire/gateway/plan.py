@@ -21,17 +21,6 @@ if TYPE_CHECKING:
     from mcpwire.gateway.session_ids import Chosen
     from mcpwire.server.request import RequestInfo
 
-
-__all__ = [
-    "BY_PATH",
-    "Changes",
-    "FromHeaders",
-    "Plan",
-    "Planned",
-    "Source",
-    "Static",
-]
-
 _NOT_HERE: Final = frozenset({*HANDLERS, "client_info", "extensions"})
 """Options of a member without effect here: the client of the gateway decides."""
 

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     Json = dict[str, Any]
 
-__all__ = ["CAPABILITIES", "SERVED", "routes"]
-
 CAPABILITIES: Final = {
     "tools": {"listChanged": True},
     "prompts": {"listChanged": True},

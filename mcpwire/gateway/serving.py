@@ -32,13 +32,6 @@ if TYPE_CHECKING:
     from mcpwire.server.http.exchange import Receive, Scope, Send
 
 
-__all__ = [
-    "Mounts",
-    "marks_of",
-    "watch",
-]
-
-
 class Mounts:
     """The ASGI applications of one gateway by path; see the module's text."""
 

@@ -15,8 +15,6 @@ from mcpwire.wire.json import encode, loads
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
-__all__ = ["VERSION", "Chosen", "Kept", "decode_kept", "encode_kept"]
-
 VERSION: Final = 1
 """Version of the encoding; other versions are not decoded."""
 

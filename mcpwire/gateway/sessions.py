@@ -34,14 +34,6 @@ if TYPE_CHECKING:
     from mcpwire.gateway.session_ids import Kept
     from mcpwire.limits import Limits
 
-
-__all__ = [
-    "HandleIds",
-    "SealedIds",
-    "SessionIds",
-    "end_sessions",
-]
-
 logger = LimitedLogger("mcpwire")
 
 KIND: Final = "mcpwire-session-1"

@@ -29,17 +29,6 @@ if TYPE_CHECKING:
     Watched = list[tuple[Upstream, str, str]]
     """Subscribed resources: the server, the URI there, and the URI for the client."""
 
-
-__all__ = [
-    "follow",
-    "forget_session",
-    "listen",
-    "roots_changed",
-    "set_level",
-    "subscribe",
-    "unsubscribe",
-]
-
 logger = logging.getLogger("mcpwire")
 
 RESOURCES_FIELD: Final = "resourceSubscriptions"

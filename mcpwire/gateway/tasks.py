@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     Answer = Callable[[Json, RequestContext, Upstreams], Awaitable[Json]]
     """Handler of the requests of one method, with one set."""
 
-__all__ = ["TASK_CAPABILITIES", "WatchedTasks", "task_capabilities", "task_methods"]
-
 logger = logging.getLogger("mcpwire")
 
 TASK_CAPABILITIES: Final[dict[str, Any]] = {

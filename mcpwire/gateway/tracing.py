@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     Record = dict[str, Any]
     RecordFn = Callable[[Record], object]
 
-__all__ = ["ConnectionTrace", "ExchangeTrace", "JsonLines"]
-
 MASK: Final = "***"
 
 PENDING: Final = 1_024

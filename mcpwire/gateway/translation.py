@@ -45,33 +45,6 @@ if TYPE_CHECKING:
     from mcpwire.protocol.request_state import Owner
     from mcpwire.versions import Revision
 
-
-__all__ = [
-    "CANCELLED",
-    "CANCEL_GRACE_S",
-    "ELICIT",
-    "ROOTS",
-    "ROUND_MEMBERS",
-    "SAMPLE",
-    "TASKS_KEPT",
-    "InFlightCalls",
-    "TaskIds",
-    "answer_across",
-    "can_be_asked",
-    "declared_again",
-    "lowered",
-    "passed_error",
-    "passed_meta",
-    "passed_result",
-    "public_text",
-    "question_across",
-    "reaches",
-    "refusal",
-    "visits_of",
-    "with_task_id",
-    "without_rounds",
-]
-
 _NOV_2024, _MAR_2025, _JUN_2025, _NOV_2025, *_ = REVISIONS
 
 ELICIT: Final = "elicitation/create"

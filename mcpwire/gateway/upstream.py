@@ -68,8 +68,6 @@ if TYPE_CHECKING:
 
     Params = dict[str, Any] | None
 
-__all__ = ["ChangeThrottle", "RelayClient", "Upstream"]
-
 logger = logging.getLogger("mcpwire")
 
 LISTS: Final = ("tools", "prompts", "resources")

@@ -35,9 +35,6 @@ if TYPE_CHECKING:
     from mcpwire.server.request import Owner, Session
     from mcpwire.versions import Revision
 
-
-__all__ = ["CLOSED", "UpstreamPool", "Upstreams", "UpstreamsBusy"]
-
 logger = LimitedLogger("mcpwire")
 
 CHANGES: Final = {"tools": TOOLS, "prompts": PROMPTS, "resources": RESOURCES}

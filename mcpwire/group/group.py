@@ -74,12 +74,6 @@ if TYPE_CHECKING:
     from mcpwire.wire.jsonrpc import RequestId
 
 
-__all__ = [
-    "Group",
-    "GroupSource",
-]
-
-
 class Group(GroupBase[Client]):
     """Client of many servers, each with a name.
 

@@ -14,19 +14,6 @@ if TYPE_CHECKING:
 
     from mcpwire.protocol.subscriptions import Notification
 
-
-__all__ = [
-    "GroupEvent",
-    "Report",
-    "ServerState",
-    "ServerStatus",
-    "fields",
-    "format_error",
-    "logger",
-    "relay",
-    "warn",
-]
-
 ServerState: TypeAlias = Literal[
     "idle", "connecting", "ready", "lost", "restarting", "failed", "needs_auth"
 ]

@@ -19,14 +19,6 @@ if TYPE_CHECKING:
 
     from mcpwire.types import Tool
 
-
-__all__ = [
-    "Differences",
-    "ToolLock",
-    "compare",
-    "fingerprint",
-]
-
 VERSION: Final = 1
 
 

@@ -60,13 +60,6 @@ if TYPE_CHECKING:
     from mcpwire.tools.transforms import ToolView
     from mcpwire.types import Tool
 
-
-__all__ = [
-    "OnChange",
-    "Reading",
-    "ToolSet",
-]
-
 logger: Final = logging.getLogger("mcpwire.tools")
 
 PAUSES: Final = (0.0, 0.1, 0.5, 2.0, 10.0)

@@ -24,23 +24,6 @@ if TYPE_CHECKING:
     from mcpwire.tools.results import Extra
     from mcpwire.types import Tool
 
-
-__all__ = [
-    "PREVIEW",
-    "Built",
-    "Listed",
-    "ToolCall",
-    "ToolTransform",
-    "ToolView",
-    "build",
-    "check_arguments",
-    "check_transforms",
-    "key_of",
-    "object_schema",
-    "preview",
-    "without",
-]
-
 EMPTY_SCHEMA: Final = {"type": "object", "properties": {}}
 
 KINDS: Final = {
