@@ -180,14 +180,16 @@ class Gateway:
         self.as_tools = kinds_as_tools(
             resources=resources_as_tools, prompts=prompts_as_tools
         )
-        self._pass_on(forward_headers, delegate, sessions)
+        self._set_relayed(forward_headers, delegate, sessions)
         self.deny_urls = UrlDenyList(deny_urls)
         # The gateway's own server is planned like all others.
-        own = Planned(name=LOCAL, target=local, is_bare=True)
+        own = Planned(name=LOCAL, target=local, keeps_names=True)
         self._local = () if local is None else (own,)
         if isinstance(self.source, Static):
             self._check_servers(self.source.servers)
-        self._begin(check_count(max_upstream_sets, "max_upstream_sets"), idle, trace)
+        self._set_state(
+            check_count(max_upstream_sets, "max_upstream_sets"), idle, trace
+        )
 
     def _describe(
         self,
@@ -202,7 +204,7 @@ class Gateway:
         self.revisions = read_revisions(revisions)
         self.page_size = check_page_size(page_size)
 
-    def _pass_on(
+    def _set_relayed(
         self, forward_headers: Iterable[str], delegate: Any, sessions: Any
     ) -> None:
         private = getattr(self.source, "private_headers", ())
@@ -212,7 +214,7 @@ class Gateway:
         self.delegate = splicer_of(delegate, withheld=private)
         self.sessions: SessionIds = HandleIds() if sessions is None else sessions
 
-    def _begin(
+    def _set_state(
         self, max_upstream_sets: int, idle: float, trace: RecordFn | None
     ) -> None:
         """Create the state of a gateway that serves."""
@@ -250,7 +252,7 @@ class Gateway:
             InvalidRequest: A server has the name of the gateway's own.
         """
         try:
-            return plan.beside(self._local).only(one)
+            return plan.with_servers(self._local).only(one)
         except ValueError as error:
             raise InvalidRequest(str(error)) from None
 

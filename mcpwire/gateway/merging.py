@@ -176,7 +176,7 @@ class Listed:
     meta: Mapping[str, Any] = attrs.field(factory=dict)
     """The merged `_meta` of its pages."""
 
-    is_bare: bool = False
+    keeps_names: bool = False
     """Whether the items keep their names."""
 
     rules: ServerRules = NO_RULES
@@ -255,7 +255,7 @@ def listed(
     pages: Sequence[Mapping[str, Any]],
     list_key: str,
     *,
-    is_bare: bool = False,
+    keeps_names: bool = False,
     rules: ServerRules = NO_RULES,
     extras: Iterable[dict[str, Any]] = (),
 ) -> Listed:
@@ -278,7 +278,7 @@ def listed(
         ttl=min(times, default=0),
         is_public=all(page.get("cacheScope") == "public" for page in pages),
         meta=meta,
-        is_bare=is_bare,
+        keeps_names=keeps_names,
         rules=rules,
         extras=tuple(extras),
     )
@@ -363,9 +363,11 @@ class _Naming:
         # Of two bare items with the same name, the first one gets it.
         bare: dict[str, Owner] = {}
         for owner, (listed, _) in self.items.items():
-            if listed.is_bare:
+            if listed.keeps_names:
                 bare.setdefault(owner[1], owner)
-        others = [owner for owner, (each, _) in self.items.items() if not each.is_bare]
+        others = [
+            owner for owner, (each, _) in self.items.items() if not each.keeps_names
+        ]
         # Names without transforms: collisions are ignored here, because a transform
         # may resolve them.
         plain = attrs.evolve(policy, on_collision="suffix")

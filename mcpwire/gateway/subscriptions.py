@@ -193,4 +193,4 @@ def roots_changed(upstreams: Upstreams) -> None:
         revision = upstream.revision
         is_session = revision is not None and revision.era is Era.SESSION
         if is_session and upstream.client.is_connected:
-            upstream.spawn(upstream.tell_roots_changed())
+            upstream.spawn(upstream.notify_roots_changed())

@@ -83,7 +83,7 @@ def refusal(
     return MethodNotFound(f"the client behind the gateway did not declare {family}")
 
 
-def question_across(
+def convert_request(
     method: str, params: Mapping[str, Any] | None, goes: Revision, *, new_id: str
 ) -> dict[str, Any] | None:
     """Convert the params of a server's request to the client's revision."""
@@ -136,7 +136,7 @@ def _single(message: Any) -> list[Any]:
     return [{**message, "content": block} for block in content]
 
 
-def answer_across(
+def convert_answer(
     method: str, answer: dict[str, Any], asks: Revision
 ) -> dict[str, Any]:
     """Convert a client's answer to the server's revision; mostly unchanged."""
@@ -151,7 +151,7 @@ def answer_across(
     return {**answer, "content": content[0]}
 
 
-def visits_of(data: Any) -> list[dict[str, Any]]:
+def url_elicitations(data: Any) -> list[dict[str, Any]]:
     """Return the URL elicitations that an error requires (-32042, 2025-11-25 only)."""
     listed = data.get("elicitations") if type(data) is dict else None
     return [
@@ -163,7 +163,7 @@ def visits_of(data: Any) -> list[dict[str, Any]]:
     ]
 
 
-def declared_again(
+def convert_capabilities(
     declared: Mapping[str, Any], came: Revision, goes: Revision
 ) -> dict[str, Any]:
     """Convert a client's capabilities to another revision.
@@ -278,7 +278,7 @@ def reaches(level: object, wanted: str | None) -> bool:
     return rank is not None and rank >= _RANKS[wanted]
 
 
-def lowered(told: str | None, wanted: str) -> bool:
+def needs_lower_level(told: str | None, wanted: str) -> bool:
     """Return whether `wanted` is below the level that a server got, if any."""
     return told is None or _RANKS[wanted] < _RANKS[told]
 
@@ -407,7 +407,7 @@ class TaskIds:
             return result
         return with_task_id(result, raw, self.claim(server, raw))
 
-    def outside(self, server: str, fields: dict[str, Any]) -> dict[str, Any]:
+    def to_client(self, server: str, fields: dict[str, Any]) -> dict[str, Any]:
         """Replace the server's id of the related task in a message by the client's."""
         raw = _related(fields)
         name = self.name(server, raw) if raw is not None else None
@@ -415,7 +415,7 @@ class TaskIds:
             return fields
         return with_task_id(fields, raw, name)
 
-    def inside(self, server: str, fields: dict[str, Any]) -> dict[str, Any]:
+    def to_server(self, server: str, fields: dict[str, Any]) -> dict[str, Any]:
         """Replace the client's id of the related task in a message by the server's."""
         name = _related(fields)
         found = self.find(name, (server,))

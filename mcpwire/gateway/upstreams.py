@@ -144,7 +144,7 @@ class Upstreams:
         gone = [each for each in before.values() if each not in members.values()]
         new = [each for each in members.values() if each not in before.values()]
         for each in gone:
-            self.catalog.forget(each)
+            self.catalog.remove_server(each)
         levels = {
             level
             for each in before.values()
@@ -357,9 +357,9 @@ class UpstreamPool:
             return
         upstreams.is_open = True
         if upstreams in self._shared.values():
-            self.left(upstreams)
+            self.mark_idle(upstreams)
 
-    def left(self, upstreams: Upstreams) -> None:
+    def mark_idle(self, upstreams: Upstreams) -> None:
         """Restart the idle time of a shared set."""
         self.touch(upstreams)
         loop = asyncio.get_running_loop()

@@ -143,7 +143,7 @@ async def test_a_change_is_taken_over_and_a_wrong_one_reported(tmp_path: Path) -
     watched = gateway.watched
     assert watched is not None
     watching = asyncio.ensure_future(
-        watch(gateway, watched, interval=0.005, told=said.put_nowait)
+        watch(gateway, watched, interval=0.005, report=said.put_nowait)
     )
     await asyncio.sleep(0)  # it takes note of the files as they are
     write(path, a=A, b=B)
@@ -170,7 +170,7 @@ async def test_what_changes_nothing_is_not_worth_a_word(tmp_path: Path) -> None:
         return {"a": A["url"]}
 
     watching = asyncio.ensure_future(
-        watch(gateway, Watched([str(path)], load), interval=0.005, told=said.append)
+        watch(gateway, Watched([str(path)], load), interval=0.005, report=said.append)
     )
     await asyncio.sleep(0)  # as above
     path.write_text("{ }")
