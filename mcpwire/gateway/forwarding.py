@@ -133,18 +133,14 @@ def _is_on(upstream: Upstream, method: str, request: RequestContext) -> bool:
     )
 
 
-def _follow_level(relayed: RelayedRequest, level: str | None) -> None:
-    """Send a session's log level with each request to a stateless server.
-
-    A session sets its level once. Before that, the level of the gateway's connection
-    applies.
-    """
+def _follow_level(relayed: RelayedRequest, level: str) -> None:
+    """Send a session's log level with each request to a stateless server."""
     client = relayed.upstream.client
     if not client.profile.offers("logging"):
         return
     if relayed.upstream.downstream.session is None:
         relayed.add_meta(LOG_LEVEL, level)
-    elif level is not None and client.connection.log_level != level:
+    elif client.connection.log_level != level:
         client.connection.set_log_level(level)
 
 
