@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from secrets import token_bytes
 from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
+from weakref import WeakKeyDictionary
 
 import attrs
 
@@ -232,6 +233,8 @@ class Gateway:
         self._dispatchers: dict[str | None, GatewayDispatcher] = {}
         self._closing: set[asyncio.Task[None]] = set()
         self._holders = 0
+        # The errors of servers whose last connection attempt, of any set, timed out.
+        self.timeouts: WeakKeyDictionary[Planned, Exception] = WeakKeyDictionary()
         self.listens = Listens(self.limits.listens)
         self.trace: ExchangeTrace | None = None
         if trace is not None:
