@@ -30,6 +30,7 @@ from mcpwire.gateway.merging import (
 from mcpwire.protocol.methods import find
 from mcpwire.protocol.multistep import pages
 from mcpwire.server.log_limit import LimitedLogger
+from mcpwire.server.request import member_of
 from mcpwire.server.server import Server
 from mcpwire.tools.results import EXTRAS
 from mcpwire.transports.http.target import Http
@@ -196,9 +197,9 @@ class Catalog:
         members = self._upstreams.members
         if owner is not None and owner[0] in members:
             return [(members[owner[0]], owner[1])]
-        templates = (await self.get("templates")).templates
+        templates = await self.get("templates")
         members = self._upstreams.members  # may have changed during the await
-        servers = [each for each in templates.of(uri) if each in members]
+        servers = [each for each in templates.servers_of(uri) if each in members]
         if servers:
             return [(members[server], uri) for server in servers]
         offering = self._upstreams.offering("resources")
@@ -378,8 +379,7 @@ async def call_extra(
         return {"content": [block], "structuredContent": found}
     is_prompt = name == "mcp_get_prompt"
     method, key = ("prompts/get", "name") if is_prompt else ("resources/read", "uri")
-    if type(arguments.get(key)) is not str:
-        raise InvalidParams(f"params.arguments.{key} must be a string")
+    member_of(arguments, key, str, "params.arguments")
     result = await forward(upstream, method, dict(arguments), request, upstreams)
     if result.get("resultType", "complete") != "complete":
         return result

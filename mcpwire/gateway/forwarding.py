@@ -35,6 +35,7 @@ from mcpwire.errors import (
 from mcpwire.gateway.downstream import RelayedCall
 from mcpwire.gateway.translation import (
     ELICIT,
+    ROUND_MEMBERS,
     can_be_asked,
     convert_capabilities,
     convert_request,
@@ -42,7 +43,7 @@ from mcpwire.gateway.translation import (
     passed_meta,
     passed_result,
     url_elicitations,
-    without_rounds,
+    without,
 )
 from mcpwire.protocol.http_headers import check_headers
 from mcpwire.protocol.methods import available, capability_declared, declared_extensions
@@ -177,7 +178,7 @@ async def _stateless_to_session(relayed: RelayedRequest) -> Json:
         wanted = request.meta.get(LOG_LEVEL)
         if wanted is not None:
             await upstream.set_level(wanted)
-        work = _send_across(relayed)
+        work = _send_to_session(relayed)
         if may_ask and can_be_asked(request.client_capabilities):
             return await suspended.perform(relayed.call, work)
         return await work
@@ -185,8 +186,8 @@ async def _stateless_to_session(relayed: RelayedRequest) -> Json:
         return _as_input_requests(error, request, may_ask=may_ask)
 
 
-async def _send_across(relayed: RelayedRequest) -> Json:
-    raw = await relayed.send(without_rounds(relayed.params))
+async def _send_to_session(relayed: RelayedRequest) -> Json:
+    raw = await relayed.send(without(relayed.params, ROUND_MEMBERS))
     return passed_result(raw, Era.SESSION, Era.STATELESS)
 
 

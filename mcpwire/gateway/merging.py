@@ -232,9 +232,15 @@ class Merged:
         return found
 
     @cached_property
-    def templates(self) -> TemplateOwners:
-        """The servers of resource templates, searchable by URI."""
-        return TemplateOwners(self)
+    def _tests(self) -> list[tuple[str, Callable[[str], bool]]]:
+        """Of a list of templates: each server, and the test of a template of it."""
+        tests = {template: _test(template) for _, template in self.names}
+        return [(server, tests[template]) for server, template in self.names]
+
+    def servers_of(self, uri: str) -> list[str]:
+        """Return the servers with a template that matches a URI, each once."""
+        found = (server for server, fits in self._tests if fits(uri))
+        return list(dict.fromkeys(found))
 
     @cached_property
     def param_headers(self) -> dict[str, tuple[ParamHeader, ...]]:
@@ -454,21 +460,6 @@ def _merge_uris(lists: Sequence[Listed], key: str, *, has_aliases: bool) -> Merg
         ),
         hints=_hints(lists),
     )
-
-
-class TemplateOwners:
-    """The templates of a merged list, to match URIs."""
-
-    def __init__(self, templates: Merged) -> None:
-        tests = {template: _test(template) for _, template in templates.names}
-        self._tests = [
-            (server, tests[template]) for server, template in templates.names
-        ]
-
-    def of(self, uri: str) -> list[str]:
-        """Return the servers with a template that matches a URI, each once."""
-        found = (server for server, fits in self._tests if fits(uri))
-        return list(dict.fromkeys(found))
 
 
 def _test(text: str) -> Callable[[str], bool]:

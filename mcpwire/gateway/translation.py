@@ -236,34 +236,28 @@ def passed_meta(meta: Mapping[str, Any]) -> dict[str, Any] | None:
     return passed or None
 
 
-def without_rounds(params: dict[str, Any]) -> dict[str, Any]:
-    """Return the params without the members of an input round."""
-    if ROUND_MEMBERS.isdisjoint(params):
-        return params
-    return {key: value for key, value in params.items() if key not in ROUND_MEMBERS}
-
-
 def passed_result(result: dict[str, Any], came: Era, goes: Era) -> dict[str, Any]:
     """Convert a complete result to the client's era; mostly unchanged."""
     if came is Era.SESSION:
         # The gateway adds these members itself; in a session, members with these names
         # have another meaning.
         if goes is Era.STATELESS and not _STATELESS_MEMBERS.isdisjoint(result):
-            return _without(result, _STATELESS_MEMBERS)
+            return without(result, _STATELESS_MEMBERS)
         return result
     if goes is Era.SESSION and not _STATELESS_MEMBERS.isdisjoint(result):
-        result = _without(result, _STATELESS_MEMBERS)
+        result = without(result, _STATELESS_MEMBERS)
     meta = result.get("_meta")
     if type(meta) is not dict or SERVER_INFO not in meta:
         return result
     # 2026-07-28 basic, "_meta": it names the responding side, which is the gateway.
-    left = _without(meta, frozenset({SERVER_INFO}))
+    left = without(meta, frozenset({SERVER_INFO}))
     if left:
         return {**result, "_meta": left}
-    return _without(result, frozenset({"_meta"}))
+    return without(result, frozenset({"_meta"}))
 
 
-def _without(fields: dict[str, Any], names: frozenset[str]) -> dict[str, Any]:
+def without(fields: dict[str, Any], names: frozenset[str]) -> dict[str, Any]:
+    """Return the fields without those with these names."""
     return {key: value for key, value in fields.items() if key not in names}
 
 

@@ -37,7 +37,6 @@ from mcpwire.gateway.translation import (
     refusal,
     url_elicitations,
     with_task_id,
-    without_rounds,
 )
 from mcpwire.protocol.methods import LEVELS
 from mcpwire.types._base import RELATED_TASK
@@ -239,13 +238,6 @@ def test_meta_of_the_two_ends_goes_through_and_that_of_the_hop_does_not():
 def test_meta_of_which_nothing_is_left_is_none():
     assert passed_meta({}) is None
     assert passed_meta({"progressToken": 1}) is None
-
-
-def test_members_of_a_round_are_left_out():
-    params = {"name": "a", "inputResponses": {}, "requestState": "x"}
-    assert without_rounds(params) == {"name": "a"}
-    plain = {"name": "a"}
-    assert without_rounds(plain) is plain
 
 
 json_values = st.recursive(
