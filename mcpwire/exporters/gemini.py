@@ -228,7 +228,7 @@ def _results(outcomes: Outcomes, *, media: bool) -> list[JsonObject]:
 
 
 def _carries(part: Media) -> bool:
-    return part.kind in {"image", "audio"} or part.mime_type == "application/pdf"
+    return part.kind in {"image", "audio"} or part.is_document
 
 
 def _inline(call: ModelCall, parts: Iterable[str | Media]) -> list[JsonObject]:

@@ -395,35 +395,27 @@ class ToolSet(Reading):
                     await fetch.wake.wait()
 
     async def _list(self, server: str) -> None:
-        """List a server's tools; record a failure."""
-        if server not in self._source.group:
+        """List a server's tools for the next `_rebuild`; record a failure."""
+        group, wanted = self._source.group, self._options.extras
+        if server not in group:
             return
+        extras: list[Tool] = []
         try:
-            self._take(server, await self._source.list_tools(server))
+            tools = await self._source.list_tools(server)
+            if wanted:
+                extras = extra_tools(group.client_of(server).capabilities, wanted)
         except MCPError as error:
-            self._note_problem(server, error)
-
-    def _take(self, server: str, tools: list[Tool]) -> None:
-        """Store a server's tools for the next `_rebuild`."""
-        wanted = self._options.extras
-        extras = (
-            extra_tools(self._source.group.client_of(server).capabilities, wanted)
-            if wanted
-            else []
-        )
-        rules = self._source.group.rules(server) or ServerRules()
+            self._problems[server] = error
+            logger.warning(
+                "the tools of %r could not be listed: %s",
+                server,
+                format_error(error),
+                extra={"server": server, "error": error},
+            )
+            return
+        rules = group.rules(server) or ServerRules()
         self._listed[server] = Listed(tools, extras, rules)
         self._problems.pop(server, None)
-
-    def _note_problem(self, server: str, error: MCPError) -> None:
-        """Record and log why a server's tools could not be listed."""
-        self._problems[server] = error
-        logger.warning(
-            "the tools of %r could not be listed: %s",
-            server,
-            format_error(error),
-            extra={"server": server, "error": error},
-        )
 
     def _rebuild(self) -> None:
         """Rebuild all views from the stored tools, atomically."""
