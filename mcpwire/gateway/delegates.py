@@ -189,7 +189,7 @@ class _Agent:
     rows: list[Row] = attrs.field(factory=list)
 
     def confirm(self, ids: Iterable[Hashable]) -> None:
-        """Record confirmed ids, and remove rows whose blocks are all confirmed."""
+        """Record confirmed ids, and remove rows with confirmed blocks only."""
         self.confirmed.update(dict.fromkeys(ids))
         self.rows = [
             row for row in self.rows if any(id not in self.confirmed for id, _ in row)

@@ -98,7 +98,7 @@ class _UnknownSession(HttpRefusal, InvalidRequest):
 class GatewayDispatcher(Dispatcher):
     """Dispatcher for the servers of a gateway, or for one of them.
 
-    `only` is the name of the one server, whose tools and prompts keep their names;
+    `only` is the name of the one server, with its own names of tools and prompts;
     ``None``: all servers; `BY_PATH`: the server that the path of a request names.
     """
 

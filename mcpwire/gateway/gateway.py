@@ -188,9 +188,7 @@ class Gateway:
         self._local = () if local is None else (own,)
         if isinstance(self.source, Static):
             self._check_servers(self.source.servers)
-        self._set_state(
-            check_count(max_upstream_sets, "max_upstream_sets"), idle, trace
-        )
+        self._set_state(max_upstream_sets, idle, trace)
 
     def _describe(
         self,
@@ -219,6 +217,7 @@ class Gateway:
         self, max_upstream_sets: int, idle: float, trace: RecordFn | None
     ) -> None:
         """Create the state of a gateway that serves."""
+        maximum = check_count(max_upstream_sets, "max_upstream_sets")
         seconds = check_timeout(idle, "idle")
         if seconds is None:
             raise ValueError("idle must be a number of seconds, got None")
@@ -227,13 +226,11 @@ class Gateway:
         )
         self.around: list[tuple[str | None, AroundRequest]] = []
         self.opened: set[Upstreams] = set()
-        self.pool = UpstreamPool(
-            maximum=max_upstream_sets, idle=seconds, close=self.close_later
-        )
+        self.pool = UpstreamPool(maximum=maximum, idle=seconds, close=self.close_later)
         self._dispatchers: dict[str | None, GatewayDispatcher] = {}
         self._closing: set[asyncio.Task[None]] = set()
         self._holders = 0
-        # The errors of servers whose last connection attempt, of any set, timed out.
+        # The errors of servers that could not be connected to in time, in any set.
         self.timeouts: WeakKeyDictionary[Planned, Exception] = WeakKeyDictionary()
         self.listens = Listens(self.limits.listens)
         self.trace: ExchangeTrace | None = None

@@ -109,7 +109,7 @@ async def _list(params: Json, request: RequestContext, upstreams: Upstreams) -> 
     """Return the client's tasks of all servers, on one page.
 
     A server lists all tasks of the gateway's requests, also those of other clients:
-    only tasks whose id this client has received are returned.
+    only those with an id that this client has received are returned.
     """
     if not upstreams.downstream.is_one:
         # 2025-11-25 basic/utilities/tasks, "Task Listing": only tasks of the requesting

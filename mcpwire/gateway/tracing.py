@@ -77,7 +77,7 @@ class SentRequest:
 
 
 class ExchangeTrace:
-    """Passes records to a function, whose exceptions are counted and ignored."""
+    """Passes records to a function; its exceptions are counted and ignored."""
 
     def __init__(self, write: RecordFn) -> None:
         self._write = write

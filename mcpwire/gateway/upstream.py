@@ -367,7 +367,7 @@ class RelayFeatures(ClientFeatures):
     def __init__(self, upstream: Upstream) -> None:
         super().__init__()
         self._upstream = upstream
-        self.handle: object | None = None  # the call whose stream carries a request
+        self.handle: object | None = None  # the call that a request belongs to
 
     @property
     def extensions(self) -> frozenset[str]:
