@@ -405,14 +405,6 @@ async def test_a_collision_that_is_an_error_is_answered_as_one():
             await client.list_tools()
 
 
-async def test_names_that_collide_lead_each_to_its_own_server():
-    servers = {"a_b": named("one", "c"), "a": named("two", "b_c")}
-    async with through(servers) as client:
-        names = tool_names(await client.list_tools())
-        texts = {(await client.call_tool(name)).text for name in names}
-        assert texts == {"one.c()", "two.b_c()"}
-
-
 # What servers say of themselves...
 
 

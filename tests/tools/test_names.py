@@ -67,18 +67,6 @@ def test_a_name_follows_the_template_in_the_characters_there_are(
     assert (table.collisions, table.shortened) == ((), ())
 
 
-def test_each_preset_is_a_template():
-    assert [
-        preset().template
-        for preset in (
-            NamePolicy.claude,
-            NamePolicy.plain,
-            NamePolicy.proxy,
-            NamePolicy.bare,
-        )
-    ] == ["mcp__{server}__{tool}", "{server}__{tool}", "{server}_{tool}", "{tool}"]
-
-
 @pytest.mark.system("R07")
 @pytest.mark.parametrize("server", ["my-server", "my server", "my.server"])
 def test_only_ascii_letters_digits_and_underscores_stay_where_that_is_the_charset(
@@ -86,10 +74,6 @@ def test_only_ascii_letters_digits_and_underscores_stay_where_that_is_the_charse
 ):
     policy = NamePolicy(charset="A-Za-z0-9_")
     assert list(policy.table([(server, "read")])) == ["mcp__my_server__read"]
-
-
-def test_a_tool_that_is_there_twice_counts_once():
-    assert list(NamePolicy().table([("a", "x"), ("a", "x")])) == ["mcp__a__x"]
 
 
 def test_a_tool_without_any_name_gets_one():
