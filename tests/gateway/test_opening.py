@@ -320,11 +320,6 @@ async def test_a_gateway_that_is_closed_connects_to_no_more_servers():
     await client.aclose()
 
 
-def test_two_servers_of_one_name_are_no_plan():
-    with pytest.raises(ValueError, match="two servers are named 'a'"):
-        Plan(servers=(Planned(name="a", target="x"), Planned(name="a", target="y")))
-
-
 async def test_a_denied_url_is_never_connected_to():
     url = "https://example.com/mcp"
     with pytest.raises(ValueError, match="the URL of the server 'a' is denied"):

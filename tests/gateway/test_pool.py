@@ -204,18 +204,6 @@ async def test_whoever_stops_waiting_leaves_it_to_the_others():
     assert closed == [slow]
 
 
-async def test_closing_ends_what_is_being_opened():
-    kept, closed = pool()
-    slow = Held(is_ready=False)
-    waiting = asyncio.create_task(kept.open_shared("a", "me", lambda: slow))
-    await asyncio.sleep(0)  # a turn of the loop
-    kept.close()
-    with pytest.raises(UpstreamsBusy, match="were closed as they opened"):
-        await waiting
-    assert closed == [slow]
-    assert len(kept.shared) == 0
-
-
 # Closed at last...
 
 

@@ -8,9 +8,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from world import a_world
 
-from mcpwire import Client, Http
 from mcpwire.errors import ConfigError, UnknownServer
 from mcpwire.gateway import FromHeaders, Gateway, Static
 from mcpwire.gateway.gateway import Watched
@@ -69,35 +67,6 @@ def test_what_is_wrong_in_a_configuration_is_said_at_once(
 ) -> None:
     with pytest.raises(error):
         make()
-
-
-async def test_only_the_servers_that_changed_are_connected_to_anew() -> None:
-    def member(url: dict[str, Any]) -> Any:
-        return Http(url["url"], http_client=world.inside)
-
-    async with a_world() as world:
-        gateway = Gateway({"a": member(A), "b": member(B)})
-        changed = asyncio.Event()
-
-        def listen(notification: Any) -> None:
-            if notification.method == "notifications/tools/list_changed":
-                changed.set()
-
-        async with Client(gateway, mode="2025-11-25", on_notification=listen) as client:
-            await client.list_tools()
-            before = world.a.verbs()
-            changes = await gateway.replace({"a": member(A), "c": member(B)})
-            assert (changes.added, changes.removed) == (("c",), ("b",))
-            await changed.wait()
-            tools = {tool.name for tool in await client.list_tools()}
-            assert tools == {"a_fail", "a_whoami", "c_fail", "c_whoami"}
-            again = [
-                each.headers.get("mcp-method")
-                for each in world.a.seen[len(before) :]
-                if each.verb == "POST"
-            ]
-            assert "server/discover" not in again
-            assert "initialize" not in again
 
 
 async def test_a_configuration_is_reloaded_and_a_wrong_one_is_not() -> None:
