@@ -36,9 +36,6 @@ def by_owner(table, owners):
 
 NAMES = [
     (NamePolicy(), "time", "now", "mcp__time__now"),
-    (NamePolicy.claude(), "time", "now", "mcp__time__now"),
-    (NamePolicy.plain(), "time", "now", "time__now"),
-    (NamePolicy.proxy(), "time", "now", "time_now"),
     (NamePolicy.bare(), "time", "now", "now"),
     (NamePolicy("{{x_{tool}", normalise="none"), "time", "now", "{x_now"),
     (NamePolicy("{tool}.{server}", charset="a-z0-9_."), "t", "n", "n.t"),
@@ -65,6 +62,16 @@ def test_a_name_follows_the_template_in_the_characters_there_are(
     assert list(table) == [name]
     assert table.find(name) == (server, tool)
     assert (table.collisions, table.shortened) == ((), ())
+
+
+def test_each_preset_is_a_template():
+    presets = (NamePolicy.claude, NamePolicy.plain, NamePolicy.proxy, NamePolicy.bare)
+    assert [preset().template for preset in presets] == [
+        "mcp__{server}__{tool}",
+        "{server}__{tool}",
+        "{server}_{tool}",
+        "{tool}",
+    ]
 
 
 @pytest.mark.system("R07")
