@@ -13,7 +13,7 @@ import attrs
 from mcpwire.wire.json import encode_sorted, loads
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Hashable, Mapping
 
 VERSION: Final = 1
 """Version of the encoding; other versions are not decoded."""
@@ -109,12 +109,9 @@ def decode_kept(text: bytes, now: float) -> Kept | None:
         client_info=members["i"],
         client_capabilities=members["c"],
         owner=None if owner is None else tuple(owner),
-        servers=None if servers is None else tuple(map(_chosen, servers)),
+        servers=None
+        if servers is None
+        else tuple(Chosen(url=u, name=n, headers=h) for u, n, h in servers),
         upstream_sessions=members["u"],
         expires_at=expires_at,
     )
-
-
-def _chosen(item: Sequence[Any]) -> Chosen:
-    url, name, headers = item
-    return Chosen(url=url, name=name, headers=headers)

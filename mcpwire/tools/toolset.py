@@ -309,7 +309,9 @@ class ToolSet(Reading):
         wanted: list[asyncio.Future[None]] = []
         self._refreshing += 1
         try:
-            wanted += map(self._want, servers or self._source.group)
+            for server in servers or self._source.group:
+                wanted.append(asyncio.get_running_loop().create_future())
+                self._fetch(server, wanted[-1])
             if wanted:
                 await asyncio.wait(wanted)
         except asyncio.CancelledError:
@@ -342,14 +344,8 @@ class ToolSet(Reading):
             return
         self._fetch(server)
 
-    def _want(self, server: str) -> asyncio.Future[None]:
-        """Return a future that is done after a listing that begins from now on."""
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._fetch(server, future)
-        return future
-
     def _fetch(self, server: str, waiting: asyncio.Future[None] | None = None) -> None:
-        """Start listing a server's tools, or have the running task list them again."""
+        """List a server's tools anew; `waiting` is done after that, if it is given."""
         known = self._fetches.get(server)
         fetch = self._fetches[server] = known or _Fetch()
         fetch.again = True
