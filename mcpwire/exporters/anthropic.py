@@ -10,29 +10,13 @@ from mcpwire.exporters.neutral import (
     made_call,
     members_of,
     parts_of,
+    whole_tool,
 )
 from mcpwire.exporters.schemas import NameRule
 
 if TYPE_CHECKING:
     from mcpwire.exporters.neutral import ModelCall, Outcomes
     from mcpwire.types import JsonObject
-
-__all__ = ["FORM"]
-
-_IMAGES: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
-
-
-def _tool(name: str, description: str, schema: JsonObject) -> JsonObject:
-    """Return a tool; its schema may have all keywords, also `$ref` and `$defs`.
-
-    Only alternatives at the root are refused ("input_schema does not support oneOf,
-    allOf, or anyOf at the top level"): these are merged.
-    """
-    return {
-        "name": name,
-        "description": description,
-        "input_schema": schema,
-    }
 
 
 def _calls(answer: object) -> list[ModelCall]:
@@ -54,7 +38,9 @@ def _result(call: ModelCall, outcome: Any, *, media: bool) -> JsonObject:
     # "all content must be type `text` if `is_error` is true", and one cannot be empty;
     # "text content blocks must contain non-whitespace text".
     media = media and not getattr(outcome, "is_error", False)
-    parts, failed = parts_of(outcome, lambda part: media and _carries(part))
+    parts, failed = parts_of(
+        outcome, lambda part: media and (part.is_image or part.is_document)
+    )
     parts = [part for part in parts if not isinstance(part, str) or part.strip()]
     if failed and not parts:
         parts = ["the tool failed and gave no reason"]
@@ -66,20 +52,18 @@ def _result(call: ModelCall, outcome: Any, *, media: bool) -> JsonObject:
     return result
 
 
-def _carries(part: Media) -> bool:
-    return part.mime_type in _IMAGES or part.mime_type == "application/pdf"
-
-
 def _block(part: str | Media) -> JsonObject:
     if isinstance(part, str):
         return {"type": "text", "text": part}
     source = {"type": "base64", "media_type": part.mime_type, "data": part.data}
-    kind = "image" if part.mime_type in _IMAGES else "document"
+    kind = "image" if part.is_image else "document"
     return {"type": kind, "source": source}
 
 
+# Schemas may have all keywords. Only alternatives at the root are refused, and merged:
+# "input_schema does not support oneOf, allOf, or anyOf at the top level".
 FORM: Final = Form(
-    _tool,
+    whole_tool,
     _calls,
     _results,
     # Messages API, tools[].name: ^[a-zA-Z0-9_-]{1,64}$.

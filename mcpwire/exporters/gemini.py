@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from mcpwire.exporters.neutral import ModelCall, Outcomes
     from mcpwire.types import JsonObject
 
-__all__ = ["FORM"]
-
 # Fields of Schema; `format` and `enum` only allow some values.
 _KNOWN: Final = (
     "title",
@@ -230,7 +228,7 @@ def _results(outcomes: Outcomes, *, media: bool) -> list[JsonObject]:
 
 
 def _carries(part: Media) -> bool:
-    return part.kind in {"image", "audio"} or part.mime_type == "application/pdf"
+    return part.kind in {"image", "audio"} or part.is_document
 
 
 def _inline(call: ModelCall, parts: Iterable[str | Media]) -> list[JsonObject]:

@@ -25,21 +25,6 @@ if TYPE_CHECKING:
     from mcpwire.types import JsonObject
     from mcpwire.types.content import ContentBlock
 
-__all__ = [
-    "FORM",
-    "Exportable",
-    "Form",
-    "Media",
-    "ModelCall",
-    "Outcome",
-    "Outcomes",
-    "made_call",
-    "members_of",
-    "parts_of",
-    "plain",
-    "text_of",
-]
-
 
 class Exportable(Protocol):
     """The attributes of a tool that are exported; a `ToolView` has them."""
@@ -81,6 +66,9 @@ Outcome: TypeAlias = CallToolResult | Exception | str
 Outcomes: TypeAlias = "Iterable[tuple[ModelCall, Outcome]]"
 
 
+_IMAGES: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
+
+
 @attrs.frozen
 class Media:
     """A part of a result that is not text."""
@@ -98,6 +86,16 @@ class Media:
     def url(self) -> str:
         """The media as a `data:` URL."""
         return f"data:{self.mime_type};base64,{self.data}"
+
+    @property
+    def is_image(self) -> bool:
+        """Whether it is an image that Anthropic and OpenAI accept."""
+        return self.mime_type in _IMAGES
+
+    @property
+    def is_document(self) -> bool:
+        """Whether it is a PDF document."""
+        return self.mime_type == "application/pdf"
 
 
 @attrs.frozen
@@ -213,7 +211,7 @@ def _media(block: ContentBlock) -> Media | None:
     )
 
 
-def _tool(name: str, description: str, schema: JsonObject) -> JsonObject:
+def whole_tool(name: str, description: str, schema: JsonObject) -> JsonObject:
     """Return a tool with its whole schema."""
     return {"name": name, "description": description, "input_schema": schema}
 
@@ -247,7 +245,7 @@ def _result(call: ModelCall, outcome: Outcome, *, media: bool) -> JsonObject:
 
 
 FORM: Final = Form(
-    _tool,
+    whole_tool,
     _calls,
     _results,
     names=NameRule(r"\s\S", r"\s\S", 1_000_000),  # all names are allowed

@@ -26,10 +26,6 @@ if TYPE_CHECKING:
     from mcpwire.exporters.neutral import ModelCall, Outcomes
     from mcpwire.types import JsonObject
 
-__all__ = ["CHAT", "RESPONSES"]
-
-_IMAGES: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
-
 _LOOKAROUND: Final = re.compile(r"\(\?<?[=!]")
 
 _SOUNDS: Final = {
@@ -152,11 +148,11 @@ def _chat_results(outcomes: Outcomes, *, media: bool) -> list[JsonObject]:
 
 
 def _chat_carries(part: Media) -> bool:
-    return part.mime_type in {*_IMAGES, *_SOUNDS, "application/pdf"}
+    return part.is_image or part.is_document or part.mime_type in _SOUNDS
 
 
 def _chat_part(part: Media) -> JsonObject:
-    if part.mime_type in _IMAGES:
+    if part.is_image:
         return {"type": "image_url", "image_url": {"url": part.url}}
     if part.mime_type in _SOUNDS:
         sound = {"data": part.data, "format": _SOUNDS[part.mime_type]}
@@ -180,7 +176,9 @@ def _responses_results(outcomes: Outcomes, *, media: bool) -> list[JsonObject]:
     """Return an input item for each call, with a text or a list of parts."""
     items = []
     for call, outcome in outcomes:
-        parts, _ = parts_of(outcome, lambda part: media and _responses_carries(part))
+        parts, _ = parts_of(
+            outcome, lambda part: media and (part.is_image or part.is_document)
+        )
         output: Any = text_of(parts)
         if any(isinstance(part, Media) for part in parts):
             output = [_responses_part(part) for part in parts]
@@ -190,14 +188,10 @@ def _responses_results(outcomes: Outcomes, *, media: bool) -> list[JsonObject]:
     return items
 
 
-def _responses_carries(part: Media) -> bool:
-    return part.mime_type in _IMAGES or part.mime_type == "application/pdf"
-
-
 def _responses_part(part: str | Media) -> JsonObject:
     if isinstance(part, str):
         return {"type": "input_text", "text": part}
-    if part.mime_type in _IMAGES:
+    if part.is_image:
         return {"type": "input_image", "image_url": part.url}
     return {"type": "input_file", "filename": part.name, "file_data": part.url}
 

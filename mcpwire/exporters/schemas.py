@@ -28,17 +28,6 @@ if TYPE_CHECKING:
 
     from mcpwire.types import JsonObject
 
-
-__all__ = [
-    "Inliner",
-    "NameRule",
-    "VendorNames",
-    "accepts_null",
-    "plain_root",
-    "renamed_members",
-    "without_nulls",
-]
-
 LARGEST: Final = 2_000
 """The largest number of subschemas after references; others become unrestricted."""
 

@@ -18,8 +18,6 @@ from mcpwire.protocol.json_schema import (
 if TYPE_CHECKING:
     from mcpwire.types import JsonObject
 
-__all__ = ["strict_schema"]
-
 _KNOWN: Final = frozenset(
     {
         "title",

@@ -30,6 +30,7 @@ from mcpwire.gateway.merging import (
 from mcpwire.protocol.methods import find
 from mcpwire.protocol.multistep import pages
 from mcpwire.server.log_limit import LimitedLogger
+from mcpwire.server.request import member_of
 from mcpwire.server.server import Server
 from mcpwire.tools.results import EXTRAS
 from mcpwire.transports.http.target import Http
@@ -48,8 +49,6 @@ if TYPE_CHECKING:
     from mcpwire.versions import Revision
 
     Json = dict[str, Any]
-
-__all__ = ["RETRY_S", "Catalog", "Descriptions", "call_extra"]
 
 logger = LimitedLogger("mcpwire")
 
@@ -72,13 +71,13 @@ class Catalog:
         # The last merged list of each kind; may be older than the last change.
         self.known: dict[str, Merged] = {}
 
-    def drop(self, kind: str, server: str) -> None:
+    def mark_stale(self, kind: str, server: str) -> None:
         """Mark a list of a server as stale: the next reader fetches it again."""
         for each in ("resources", "templates") if kind == "resources" else (kind,):
             if found := self._lists.get((server, each)):
-                found.wanted += 1
+                found.version += 1
 
-    def forget(self, upstream: Upstream) -> None:
+    def remove_server(self, upstream: Upstream) -> None:
         """Discard the lists of a server that was removed from the set."""
         for kind in KINDS:
             found = self._lists.get((upstream.name, kind))
@@ -100,7 +99,7 @@ class Catalog:
         stale = [each for each in self._lists_of(kind) if not each.is_fresh]
         await asyncio.gather(*(each.refresh() for each in stale))
         lists = self._lists_of(kind)  # the servers may have changed
-        state = [(each, each.got) for each in lists]
+        state = [(each, each.fetched_version) for each in lists]
         if self._states.get(kind) != state:
             self.known[kind] = self._merge(
                 kind, [each.found for each in lists if each.found is not None]
@@ -198,9 +197,9 @@ class Catalog:
         members = self._upstreams.members
         if owner is not None and owner[0] in members:
             return [(members[owner[0]], owner[1])]
-        templates = (await self.get("templates")).templates
+        templates = await self.get("templates")
         members = self._upstreams.members  # may have changed during the await
-        servers = [each for each in templates.of(uri) if each in members]
+        servers = [each for each in templates.servers_of(uri) if each in members]
         if servers:
             return [(members[server], uri) for server in servers]
         offering = self._upstreams.offering("resources")
@@ -231,15 +230,15 @@ class ServerList:
         self._method, self._capability = KINDS[kind]
         self._task: asyncio.Task[None] | None = None
         self._retry_at = 0.0
-        self.wanted = 0  # incremented at each change
-        self.got = -1  # `wanted` at the start of the last fetch
+        self.version = 0  # incremented at each change
+        self.fetched_version = -1  # `version` at the start of the last fetch
         self.found: Listed | None = None  # None: the fetch failed
         self._is_slow = False  # the last fetch timed out
 
     @property
     def is_fresh(self) -> bool:
         """Whether no fetch is due: unchanged, or failed within `LIST_RETRY_S`."""
-        if self.got < self.wanted:
+        if self.fetched_version < self.version:
             return False
         if self.found is not None:
             return True
@@ -251,10 +250,10 @@ class ServerList:
         After a timeout, callers do not wait for the next fetch. Clients are notified
         when a list that was left out is available.
         """
-        if self.got >= self.wanted:
-            self.wanted += 1  # retry after a failure
-        wanted = self.wanted
-        while self.got < wanted:
+        if self.fetched_version >= self.version:
+            self.version += 1  # retry after a failure
+        wanted = self.version
+        while self.fetched_version < wanted:
             if self._task is None:
                 self._task = asyncio.get_running_loop().create_task(
                     self._fetch(), name="mcpwire-list"
@@ -265,8 +264,8 @@ class ServerList:
             await asyncio.wait((self._task,))
 
     async def _fetch(self) -> None:
-        upstream, version = self.upstream, self.wanted
-        was_left_out = self.found is None and self.got >= 0
+        upstream, version = self.upstream, self.version
+        was_left_out = self.found is None and self.fetched_version >= 0
         try:
             found = await self._in_time()
         except (MCPError, OSError) as error:
@@ -286,9 +285,9 @@ class ServerList:
             self.found, self._is_slow = found, False
             upstream.problems.pop(self._method, None)
         finally:
-            self.got, self._task = version, None
+            self.fetched_version, self._task = version, None
         if was_left_out and self.found is not None:
-            upstream.changes.tell(f"notifications/{self._capability}/list_changed")
+            upstream.changes.notify(f"notifications/{self._capability}/list_changed")
 
     async def _in_time(self) -> Listed:
         timeout = self.upstream.timeout
@@ -316,7 +315,7 @@ class ServerList:
             upstream.name,
             found,
             spec.list_key,
-            is_bare=planned.is_bare,
+            keeps_names=planned.keeps_names,
             rules=planned.rules,
             extras=self._extras(),
         )
@@ -380,8 +379,7 @@ async def call_extra(
         return {"content": [block], "structuredContent": found}
     is_prompt = name == "mcp_get_prompt"
     method, key = ("prompts/get", "name") if is_prompt else ("resources/read", "uri")
-    if type(arguments.get(key)) is not str:
-        raise InvalidParams(f"params.arguments.{key} must be a string")
+    member_of(arguments, key, str, "params.arguments")
     result = await forward(upstream, method, dict(arguments), request, upstreams)
     if result.get("resultType", "complete") != "complete":
         return result
@@ -409,7 +407,7 @@ def _prompted(result: Json) -> Json:
     }
 
 
-MOST: Final = 1_000
+MAX_PLANS: Final = 1_000
 
 
 class Descriptions:
@@ -437,7 +435,7 @@ class Descriptions:
         is_fresh = asyncio.get_running_loop().time() < fresh_until
         return dict(described) if is_fresh and known.servers == plan.servers else None
 
-    def keep(
+    def put(
         self,
         plan: Plan,
         revision: Revision,
@@ -451,7 +449,7 @@ class Descriptions:
             return
         if _is_personal(plan, headers):
             return
-        while len(self._kept) >= MOST:
+        while len(self._kept) >= MAX_PLANS:
             del self._kept[next(iter(self._kept))]
         now = asyncio.get_running_loop().time()
         fresh_until = math.inf if is_complete else now + RETRY_S

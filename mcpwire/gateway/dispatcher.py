@@ -55,8 +55,6 @@ if TYPE_CHECKING:
 
     Json = dict[str, Any]
 
-__all__ = ["GatewayDispatcher"]
-
 ROOTS_CHANGED: Final = "notifications/roots/list_changed"
 
 REQUESTER: Final = "mcpwire.gateway"
@@ -196,7 +194,7 @@ class GatewayDispatcher(Dispatcher):
             raise InternalError(error.message, data=error.data) from error
         finally:
             upstreams.users -= 1
-            self._gateway.pool.left(upstreams)
+            self._gateway.pool.mark_idle(upstreams)
 
     def _requester(self, request: RequestContext) -> Requester:
         """Return the client; kept in the request over HTTP, which needs it twice."""
@@ -374,7 +372,7 @@ class GatewayDispatcher(Dispatcher):
             upstreams.sessions.discard(session)
             forget_session(upstreams, session)
             upstreams.users -= 1
-            self._gateway.pool.left(upstreams)
+            self._gateway.pool.mark_idle(upstreams)
             return
         closing = self._closing[session] = self._gateway.close_later(upstreams)
         closing.add_done_callback(lambda _: self._closing.pop(session, None))
@@ -514,7 +512,7 @@ class GatewayDispatcher(Dispatcher):
         if instructions is not None:
             described["instructions"] = instructions
         if self._gateway.on_error == "skip":
-            self._descriptions.keep(
+            self._descriptions.put(
                 upstreams.plan,
                 revision,
                 described,

@@ -48,8 +48,6 @@ if TYPE_CHECKING:
     from mcpwire.server.request import RequestContext, Session
     from mcpwire.versions import Revision
 
-__all__ = ["Downstream", "RelayedCall", "SuspendedCalls", "SuspensionLimits"]
-
 
 class Downstream:
     """The session of a set (up to 2025-11-25), or all clients that share the set.
@@ -112,7 +110,7 @@ class Downstream:
                 f"the client behind the gateway did not answer {method!r}: {error}"
             ) from error
 
-    def tell(self, method: str, params: dict[str, Any] | None) -> None:
+    def notify(self, method: str, params: dict[str, Any] | None) -> None:
         """Send a notification outside of requests, if there is an open session."""
         if self.session is not None and not self.session.is_closed:
             self.session.send(method, {} if params is None else params)
@@ -144,12 +142,12 @@ class RelayedCall(CallHandle):
         """Whether the client sent a progress token."""
         return is_request_id(self.request.meta.get("progressToken"))
 
-    def goes_on(self, request: RequestContext) -> None:
+    def continue_with(self, request: RequestContext) -> None:
         """Continue with another request of the client, which gets the result."""
         self.request = request
         self._progress = None
 
-    def heard(self, method: str, params: dict[str, Any] | None) -> None:
+    def relay_progress(self, method: str, params: dict[str, Any] | None) -> None:
         """Relay a progress notification with the client's own progress token."""
         if method != PROGRESS or params is None or not self.wants_progress:
             return
@@ -171,7 +169,7 @@ class RelayedCall(CallHandle):
 
 TIMEOUT_S: Final = 300.0
 
-TURNS: Final = 3
+GATHER_ITERATIONS: Final = 3
 """Iterations of the event loop in which further input requests join a result."""
 
 
@@ -213,7 +211,7 @@ class SuspendedCalls:
         call.suspended = SuspendedCall(self, call, work)
         return await call.suspended.outcome()
 
-    async def go_on(self, request: RequestContext) -> dict[str, Any]:
+    async def resume(self, request: RequestContext) -> dict[str, Any]:
         """Resume a suspended call with the answers in a request; return its outcome."""
         state = self.limits.sealer.open(request.params["requestState"], request)
         call = self._calls.get(str(state.kept.get("call")))
@@ -282,7 +280,7 @@ class SuspendedCall:
         self._calls = calls
         self._call = call
         self._changed = asyncio.Event()  # new input request, or end of the call
-        self._questions: dict[str, _Question] = {}
+        self._questions: dict[str, InputRequest] = {}
         self._asked = 0
         self._timer: asyncio.TimerHandle | None = None
         self.id = secrets.token_urlsafe(16)
@@ -299,7 +297,7 @@ class SuspendedCall:
         self._calls.add(self)
         self._asked += 1
         key = f"{method.partition('/')[0]}-{self._asked}"
-        question = self._questions[key] = _Question(method, params)
+        question = self._questions[key] = InputRequest(method, params)
         self._changed.set()
         try:
             return await question.answer
@@ -316,7 +314,7 @@ class SuspendedCall:
                 )
         self._stop_timer()
         self.is_attended = True
-        self._call.goes_on(request)
+        self._call.continue_with(request)
         for key, answer in given.items():
             future = self._questions.pop(key).answer
             if not future.done():
@@ -327,7 +325,7 @@ class SuspendedCall:
         try:
             while not self._task.done():
                 if self._questions:
-                    for _ in range(TURNS):
+                    for _ in range(GATHER_ITERATIONS):
                         await asyncio.sleep(0)
                     if self._questions and not self._task.done():
                         return self._suspend()
@@ -379,7 +377,7 @@ class SuspendedCall:
             self._timer = None
 
 
-class _Question:
+class InputRequest:
     """One open input request of a server, and the future of its answer."""
 
     __slots__ = ("answer", "mark", "raw")

@@ -35,14 +35,15 @@ from mcpwire.errors import (
 from mcpwire.gateway.downstream import RelayedCall
 from mcpwire.gateway.translation import (
     ELICIT,
+    ROUND_MEMBERS,
     can_be_asked,
-    declared_again,
+    convert_capabilities,
+    convert_request,
     passed_error,
     passed_meta,
     passed_result,
-    question_across,
-    visits_of,
-    without_rounds,
+    url_elicitations,
+    without,
 )
 from mcpwire.protocol.http_headers import check_headers
 from mcpwire.protocol.methods import available, capability_declared, declared_extensions
@@ -72,18 +73,9 @@ if TYPE_CHECKING:
 
     Json = dict[str, Any]
 
-
-__all__ = [
-    "check_forwarded",
-    "forward",
-    "pick_headers",
-    "take_headers",
-    "with_forwarded_headers",
-]
-
 logger = LimitedLogger("mcpwire")
 
-VISIT: Final = "visit-"
+URL_KEY_PREFIX: Final = "visit-"
 """Key prefix of the URL elicitations that a failed call requires (-32042)."""
 
 
@@ -108,23 +100,25 @@ async def forward(
         raise MethodNotFound(f"the server {upstream.name!r} does not offer {method}")
     upstream.calls += 1
     params.pop("_meta", None)
-    sending = Sending(upstream, method, params, request)
+    relayed = RelayedRequest(upstream, method, params, request)
     tasks = upstreams.downstream.tasks
     if agreement.revision.era is Era.SESSION:
         if request.session is None:
-            return await _across(sending)
-        raw = await sending.send(params)
+            return await _stateless_to_session(relayed)
+        raw = await relayed.send(params)
         if "task" in params:
             raw = tasks.created(upstream.name, raw)
         return passed_result(raw, Era.SESSION, Era.SESSION)
     declared = request.client_capabilities
     if declared != upstream.downstream.capabilities:  # differs in a shared set
-        said = declared_again(declared, request.revision, agreement.revision)
-        sending.add_meta(CLIENT_CAPABILITIES, said)
+        said = convert_capabilities(declared, request.revision, agreement.revision)
+        relayed.add_meta(CLIENT_CAPABILITIES, said)
     if request.session is None:
-        return passed_result(await _alone(sending), Era.STATELESS, Era.STATELESS)
-    _follow_level(sending, request.session.log_level)
-    raw = await _finish(sending, await sending.send(params))
+        return passed_result(
+            await _stateless_to_stateless(relayed), Era.STATELESS, Era.STATELESS
+        )
+    _follow_level(relayed, request.session.log_level)
+    raw = await _finish(relayed, await relayed.send(params))
     return passed_result(raw, Era.STATELESS, Era.SESSION)
 
 
@@ -140,81 +134,77 @@ def _is_on(upstream: Upstream, method: str, request: RequestContext) -> bool:
     )
 
 
-def _follow_level(sending: Sending, level: str | None) -> None:
-    """Send a session's log level with each request to a stateless server.
-
-    A session sets its level once. Before that, the level of the gateway's connection
-    applies.
-    """
-    client = sending.upstream.client
+def _follow_level(relayed: RelayedRequest, level: str) -> None:
+    """Send a session's log level with each request to a stateless server."""
+    client = relayed.upstream.client
     if not client.profile.offers("logging"):
         return
-    if sending.upstream.downstream.session is None:
-        sending.add_meta(LOG_LEVEL, level)
-    elif level is not None and client.connection.log_level != level:
+    if relayed.upstream.downstream.session is None:
+        relayed.add_meta(LOG_LEVEL, level)
+    elif client.connection.log_level != level:
         client.connection.set_log_level(level)
 
 
-async def _alone(sending: Sending) -> Json:
+async def _stateless_to_stateless(relayed: RelayedRequest) -> Json:
     """Send a stateless request to a stateless server."""
-    request, params = sending.request, sending.params
-    downstream = sending.upstream.downstream
+    request, params = relayed.request, relayed.params
+    downstream = relayed.upstream.downstream
     wanted = request.meta.get(LOG_LEVEL)
     if wanted is not None:
-        sending.add_meta(LOG_LEVEL, wanted)
+        relayed.add_meta(LOG_LEVEL, wanted)
     if "requestState" in params:
         params["requestState"] = downstream.suspended.opened_state(request)
-    raw = await sending.send(params)
+    raw = await relayed.send(params)
     kind = raw.get("resultType")
     if kind == TASK:
-        return downstream.tasks.created(sending.upstream.name, raw)
+        return downstream.tasks.created(relayed.upstream.name, raw)
     if kind == INPUT_REQUIRED and "requestState" in raw:
         state = downstream.suspended.sealed_state(raw["requestState"], request)
         return {**raw, "requestState": state}
     return raw
 
 
-async def _across(sending: Sending) -> Json:
+async def _stateless_to_session(relayed: RelayedRequest) -> Json:
     """Send a stateless request to a server with a session."""
-    request, upstream = sending.request, sending.upstream
+    request, upstream = relayed.request, relayed.upstream
     suspended = upstream.downstream.suspended
-    spec = available(sending.method, LATEST, "client")
+    spec = available(relayed.method, LATEST, "client")
     may_ask = spec is not None and spec.may_need_input
     try:
         if may_ask and "requestState" in request.params:
-            return await suspended.go_on(request)
-        if may_ask and _turned_down(request.params.get("inputResponses")):
+            return await suspended.resume(request)
+        if may_ask and _is_declined(request.params.get("inputResponses")):
             raise ToolError("the user did not visit the URL that the call needs")
         wanted = request.meta.get(LOG_LEVEL)
         if wanted is not None:
             await upstream.set_level(wanted)
-        work = _send_across(sending)
+        work = _send_to_session(relayed)
         if may_ask and can_be_asked(request.client_capabilities):
-            return await suspended.perform(sending.call, work)
+            return await suspended.perform(relayed.call, work)
         return await work
     except UrlElicitationRequired as error:
-        return _visits(error, request, may_ask=may_ask)
+        return _as_input_requests(error, request, may_ask=may_ask)
 
 
-async def _send_across(sending: Sending) -> Json:
-    raw = await sending.send(without_rounds(sending.params))
+async def _send_to_session(relayed: RelayedRequest) -> Json:
+    raw = await relayed.send(without(relayed.params, ROUND_MEMBERS))
     return passed_result(raw, Era.SESSION, Era.STATELESS)
 
 
-def _visits(
+def _as_input_requests(
     error: UrlElicitationRequired, request: RequestContext, *, may_ask: bool
 ) -> Json:
     """Return the URL elicitations that a failed call requires, as input requests."""
-    visits = visits_of(error.data)
+    visits = url_elicitations(error.data)
     declared = capability_declared(request.client_capabilities, "elicitation.url")
     if not (may_ask and declared and visits):
         raise error
     return {
         "resultType": INPUT_REQUIRED,
         "inputRequests": {
-            f"{VISIT}{number}": {
+            f"{URL_KEY_PREFIX}{number}": {
                 "method": ELICIT,
-                "params": question_across(
+                "params": convert_request(
                     ELICIT, {**visit, "mode": "url"}, LATEST, new_id=""
                 ),
             }
@@ -223,16 +213,16 @@ def _visits(
     }
 
 
-def _turned_down(responses: Any) -> bool:
+def _is_declined(responses: Any) -> bool:
     """Return whether the user declined to visit a URL that a failed call requires."""
     return type(responses) is dict and any(
-        key.startswith(VISIT)
+        key.startswith(URL_KEY_PREFIX)
         and (type(answer) is not dict or answer.get("action") != "accept")
         for key, answer in responses.items()
     )
 
 
-class Sending:
+class RelayedRequest:
     """One request of a client to one server; the params are without `_meta`."""
 
     def __init__(
@@ -255,7 +245,7 @@ class Sending:
         """Send the request, again on a failure if that is safe; return the result."""
         upstream, call, method = self.upstream, self.call, self.method
         requests = upstream.client.requests
-        on_progress: Any = call.heard if call.wants_progress else None
+        on_progress: Any = call.relay_progress if call.wants_progress else None
         if upstream.upstreams.gateway.forward_headers:
             take_headers(upstream.upstreams, call.request)
         in_flight = upstream.in_flight
@@ -302,16 +292,16 @@ class Sending:
             in_flight.finish(call)
 
 
-async def _finish(sending: Sending, raw: Json) -> Json:
+async def _finish(relayed: RelayedRequest, raw: Json) -> Json:
     """Perform the input rounds that a result requires; return the final result."""
     if raw.get("resultType", COMPLETE) == COMPLETE:
         return raw
-    client = sending.upstream.client
+    client = relayed.upstream.client
     settings, profile = client.connection.settings, client.profile
     assert profile.agreement is not None
     steps = input_rounds(
-        sending.method,
-        sending.params,
+        relayed.method,
+        relayed.params,
         raw,
         revision=profile.agreement.revision,
         extensions=profile.extensions,
@@ -322,40 +312,40 @@ async def _finish(sending: Sending, raw: Json) -> Json:
     try:
         step = next(steps)
         while True:
-            step = steps.send(await _take(sending, step))
+            step = steps.send(await _take(relayed, step))
     except StopIteration as done:
         result: Json = done.value
         return result
     except (RPCError, ToolError):
         raise
     except MCPError as error:
-        raise passed_error(sending.upstream.name, sending.method, error) from error
+        raise passed_error(relayed.upstream.name, relayed.method, error) from error
 
 
-async def _take(sending: Sending, step: Step) -> Any:
+async def _take(relayed: RelayedRequest, step: Step) -> Any:
     if type(step) is Ask:
-        return await _ask(sending, step)
+        return await _ask(relayed, step)
     if type(step) is Sleep:
-        return await sending.upstream.client.connection.sleep(step.seconds)
+        return await relayed.upstream.client.connection.sleep(step.seconds)
     assert type(step) is Call  # input rounds have no other steps
-    return await sending.send(dict(step.params))
+    return await relayed.send(dict(step.params))
 
 
-async def _ask(sending: Sending, step: Ask) -> Json:
+async def _ask(relayed: RelayedRequest, step: Ask) -> Json:
     """Send an input request to the client, with the call's deadline paused."""
-    upstream, deadline = sending.upstream, sending.deadline
+    upstream, deadline = relayed.upstream, relayed.deadline
     connection, revision = upstream.client.connection, upstream.revision
     assert revision is not None
     if deadline is not None:
         limits = connection.settings.limits
         deadline.pause(connection.time(), limits.question_time)
     try:
-        return await upstream.ask(step.method, step.params, revision, sending.call)
+        return await upstream.ask(step.method, step.params, revision, relayed.call)
     except RPCError as error:
         # 2026-07-28 basic/patterns/mrtr: no answer can express a refusal, so the call
         # fails. For a tool, the caller gets the reason as a tool error.
         sentence = f"the client refused {step.method!r}: {error.message}"
-        if sending.method == "tools/call":
+        if relayed.method == "tools/call":
             raise ToolError(sentence) from error
         raise InternalError(sentence, data={"code": error.code}) from error
     finally:

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from secrets import token_bytes
 from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
+from weakref import WeakKeyDictionary
 
 import attrs
 
@@ -51,13 +52,6 @@ if TYPE_CHECKING:
     from mcpwire.transports.custom import ReceiveFn, SendFn
     from mcpwire.transports.memory import MemoryChannel
     from mcpwire.versions import Revision
-
-
-__all__ = [
-    "GATEWAY_LIMITS",
-    "Gateway",
-    "Watched",
-]
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -187,14 +181,14 @@ class Gateway:
         self.as_tools = kinds_as_tools(
             resources=resources_as_tools, prompts=prompts_as_tools
         )
-        self._pass_on(forward_headers, delegate, sessions)
+        self._set_relayed(forward_headers, delegate, sessions)
         self.deny_urls = UrlDenyList(deny_urls)
         # The gateway's own server is planned like all others.
-        own = Planned(name=LOCAL, target=local, is_bare=True)
+        own = Planned(name=LOCAL, target=local, keeps_names=True)
         self._local = () if local is None else (own,)
         if isinstance(self.source, Static):
             self._check_servers(self.source.servers)
-        self._begin(check_count(max_upstream_sets, "max_upstream_sets"), idle, trace)
+        self._set_state(max_upstream_sets, idle, trace)
 
     def _describe(
         self,
@@ -209,7 +203,7 @@ class Gateway:
         self.revisions = read_revisions(revisions)
         self.page_size = check_page_size(page_size)
 
-    def _pass_on(
+    def _set_relayed(
         self, forward_headers: Iterable[str], delegate: Any, sessions: Any
     ) -> None:
         private = getattr(self.source, "private_headers", ())
@@ -219,10 +213,11 @@ class Gateway:
         self.delegate = splicer_of(delegate, withheld=private)
         self.sessions: SessionIds = HandleIds() if sessions is None else sessions
 
-    def _begin(
+    def _set_state(
         self, max_upstream_sets: int, idle: float, trace: RecordFn | None
     ) -> None:
         """Create the state of a gateway that serves."""
+        maximum = check_count(max_upstream_sets, "max_upstream_sets")
         seconds = check_timeout(idle, "idle")
         if seconds is None:
             raise ValueError("idle must be a number of seconds, got None")
@@ -231,12 +226,12 @@ class Gateway:
         )
         self.around: list[tuple[str | None, AroundRequest]] = []
         self.opened: set[Upstreams] = set()
-        self.pool = UpstreamPool(
-            maximum=max_upstream_sets, idle=seconds, close=self.close_later
-        )
+        self.pool = UpstreamPool(maximum=maximum, idle=seconds, close=self.close_later)
         self._dispatchers: dict[str | None, GatewayDispatcher] = {}
         self._closing: set[asyncio.Task[None]] = set()
         self._holders = 0
+        # The errors of servers that could not be connected to in time, in any set.
+        self.timeouts: WeakKeyDictionary[Planned, Exception] = WeakKeyDictionary()
         self.listens = Listens(self.limits.listens)
         self.trace: ExchangeTrace | None = None
         if trace is not None:
@@ -257,7 +252,7 @@ class Gateway:
             InvalidRequest: A server has the name of the gateway's own.
         """
         try:
-            return plan.beside(self._local).only(one)
+            return plan.with_servers(self._local).only(one)
         except ValueError as error:
             raise InvalidRequest(str(error)) from None
 

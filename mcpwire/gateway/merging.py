@@ -38,26 +38,6 @@ if TYPE_CHECKING:
     from mcpwire.tools.transforms import ToolTransform
     from mcpwire.versions import Revision
 
-__all__ = [
-    "SCHEME",
-    "Listed",
-    "Merged",
-    "TemplateOwners",
-    "alias_of",
-    "has_links",
-    "listed",
-    "mark_of",
-    "merge_named",
-    "merge_resources",
-    "merge_templates",
-    "merged_capabilities",
-    "merged_instructions",
-    "page_of",
-    "read_alias",
-    "with_links",
-    "with_uris",
-]
-
 T = TypeVar("T")
 
 MARK_BYTES: Final = 9
@@ -196,7 +176,7 @@ class Listed:
     meta: Mapping[str, Any] = attrs.field(factory=dict)
     """The merged `_meta` of its pages."""
 
-    is_bare: bool = False
+    keeps_names: bool = False
     """Whether the items keep their names."""
 
     rules: ServerRules = NO_RULES
@@ -252,9 +232,15 @@ class Merged:
         return found
 
     @cached_property
-    def templates(self) -> TemplateOwners:
-        """The servers of resource templates, searchable by URI."""
-        return TemplateOwners(self)
+    def _tests(self) -> list[tuple[str, Callable[[str], bool]]]:
+        """Of a list of templates: each server, and the test of a template of it."""
+        tests = {template: _test(template) for _, template in self.names}
+        return [(server, tests[template]) for server, template in self.names]
+
+    def servers_of(self, uri: str) -> list[str]:
+        """Return the servers with a template that matches a URI, each once."""
+        found = (server for server, fits in self._tests if fits(uri))
+        return list(dict.fromkeys(found))
 
     @cached_property
     def param_headers(self) -> dict[str, tuple[ParamHeader, ...]]:
@@ -275,7 +261,7 @@ def listed(
     pages: Sequence[Mapping[str, Any]],
     list_key: str,
     *,
-    is_bare: bool = False,
+    keeps_names: bool = False,
     rules: ServerRules = NO_RULES,
     extras: Iterable[dict[str, Any]] = (),
 ) -> Listed:
@@ -298,7 +284,7 @@ def listed(
         ttl=min(times, default=0),
         is_public=all(page.get("cacheScope") == "public" for page in pages),
         meta=meta,
-        is_bare=is_bare,
+        keeps_names=keeps_names,
         rules=rules,
         extras=tuple(extras),
     )
@@ -383,9 +369,11 @@ class _Naming:
         # Of two bare items with the same name, the first one gets it.
         bare: dict[str, Owner] = {}
         for owner, (listed, _) in self.items.items():
-            if listed.is_bare:
+            if listed.keeps_names:
                 bare.setdefault(owner[1], owner)
-        others = [owner for owner, (each, _) in self.items.items() if not each.is_bare]
+        others = [
+            owner for owner, (each, _) in self.items.items() if not each.keeps_names
+        ]
         # Names without transforms: collisions are ignored here, because a transform
         # may resolve them.
         plain = attrs.evolve(policy, on_collision="suffix")
@@ -472,21 +460,6 @@ def _merge_uris(lists: Sequence[Listed], key: str, *, has_aliases: bool) -> Merg
         ),
         hints=_hints(lists),
     )
-
-
-class TemplateOwners:
-    """The templates of a merged list, to match URIs."""
-
-    def __init__(self, templates: Merged) -> None:
-        tests = {template: _test(template) for _, template in templates.names}
-        self._tests = [
-            (server, tests[template]) for server, template in templates.names
-        ]
-
-    def of(self, uri: str) -> list[str]:
-        """Return the servers with a template that matches a URI, each once."""
-        found = (server for server, fits in self._tests if fits(uri))
-        return list(dict.fromkeys(found))
 
 
 def _test(text: str) -> Callable[[str], bool]:

@@ -21,18 +21,7 @@ if TYPE_CHECKING:
     from mcpwire.gateway.session_ids import Chosen
     from mcpwire.server.request import RequestInfo
 
-
-__all__ = [
-    "BY_PATH",
-    "Changes",
-    "FromHeaders",
-    "Plan",
-    "Planned",
-    "Source",
-    "Static",
-]
-
-_NOT_HERE: Final = frozenset({*HANDLERS, "client_info", "extensions"})
+_IGNORED_OPTIONS: Final = frozenset({*HANDLERS, "client_info", "extensions"})
 """Options of a member without effect here: the client of the gateway decides."""
 
 BY_PATH: Final = "mcpwire/server"
@@ -58,7 +47,7 @@ class Planned:
     rules: ServerRules = NO_RULES
     """Rules for its tools, in addition to the gateway's rules for all."""
 
-    is_bare: bool = False
+    keeps_names: bool = False
     """Whether its tools and prompts keep their names."""
 
     key: Hashable = None
@@ -96,7 +85,7 @@ class Plan:
             return self
         return Plan(
             servers=tuple(
-                attrs.evolve(each, is_bare=True)
+                attrs.evolve(each, keeps_names=True)
                 for each in self.servers
                 if each.name == name
             ),
@@ -104,7 +93,7 @@ class Plan:
             one=name,
         )
 
-    def beside(self, others: Iterable[Planned]) -> Plan:
+    def with_servers(self, others: Iterable[Planned]) -> Plan:
         """Return the plan with further servers appended."""
         more = tuple(others)
         return Plan(servers=(*self.servers, *more), key=self.key) if more else self
@@ -215,7 +204,7 @@ def _planned(name: str, member: Member) -> Planned:
     options = {
         option: value
         for option, value in member.client_options().items()
-        if option not in _NOT_HERE
+        if option not in _IGNORED_OPTIONS
     }
     return Planned(name=name, target=target, options=options, rules=member.rules())
 

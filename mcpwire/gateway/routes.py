@@ -15,6 +15,8 @@ from mcpwire.gateway.forwarding import forward
 from mcpwire.gateway.merging import has_links, page_of, with_links, with_uris
 from mcpwire.gateway.subscriptions import listen, set_level, subscribe, unsubscribe
 from mcpwire.gateway.tasks import TASK_CAPABILITIES, task_methods
+from mcpwire.server.request import EXCERPT, member_of
+from mcpwire.server.resources import not_found
 from mcpwire.tools.transforms import check_arguments, without
 
 if TYPE_CHECKING:
@@ -28,8 +30,6 @@ if TYPE_CHECKING:
 
     Json = dict[str, Any]
 
-__all__ = ["CAPABILITIES", "SERVED", "routes"]
-
 CAPABILITIES: Final = {
     "tools": {"listChanged": True},
     "prompts": {"listChanged": True},
@@ -41,9 +41,6 @@ CAPABILITIES: Final = {
 
 SERVED: Final = {**CAPABILITIES, **TASK_CAPABILITIES}
 """`CAPABILITIES` with tasks, which a client gets if a server has them."""
-
-EXCERPT: Final = 100
-"""How many characters of a client's name or URI an error message repeats."""
 
 NOT_FOUND: Final = -32002
 
@@ -107,7 +104,7 @@ async def _list(  # noqa: PLR0917 - three of one route, three of a request
 async def _call_tool(
     params: Json, request: RequestContext, upstreams: Upstreams
 ) -> Json:
-    name = _text(params, "name")
+    name = member_of(params, "name", str)
     upstream, raw = await _named("tool", name, upstreams)
     tools = upstreams.catalog.known["tools"]
     params = _changed(params, tools.transforms.get(name), upstream)
@@ -146,7 +143,8 @@ def _changed(params: Json, transform: ToolTransform | None, upstream: Upstream) 
 async def _get_prompt(
     params: Json, request: RequestContext, upstreams: Upstreams
 ) -> Json:
-    upstream, raw = await _named("prompt", _text(params, "name"), upstreams)
+    name = member_of(params, "name", str)
+    upstream, raw = await _named("prompt", name, upstreams)
     return await forward(
         upstream, "prompts/get", {**params, "name": raw}, request, upstreams
     )
@@ -155,8 +153,8 @@ async def _get_prompt(
 async def _read_resource(
     params: Json, request: RequestContext, upstreams: Upstreams
 ) -> Json:
-    uri = _text(params, "uri")
-    refusal: RPCError = _no_resource(uri)
+    uri = member_of(params, "uri", str)
+    refusal: RPCError = not_found(uri)
     for upstream, raw in await upstreams.catalog.owners_of_uri(uri):
         try:
             result = await forward(
@@ -190,7 +188,7 @@ def _in_session(error: RPCError, uri: str, request: RequestContext) -> RPCError:
 async def _subscription(
     answer: Any, params: Json, request: RequestContext, upstreams: Upstreams
 ) -> Json:
-    uri = _text(params, "uri")
+    uri = member_of(params, "uri", str)
     upstream, raw = await _owner_of_uri(uri, upstreams)
     await answer(upstream, raw, uri, request)
     return {}
@@ -199,15 +197,13 @@ async def _subscription(
 async def _complete(
     params: Json, request: RequestContext, upstreams: Upstreams
 ) -> Json:
-    ref = params.get("ref")
-    if type(ref) is not dict:
-        raise InvalidParams("params.ref must be an object")
+    ref = member_of(params, "ref", dict)
     if ref.get("type") == "ref/prompt":
         key = "name"
-        upstream, raw = await _named("prompt", _text(ref, key), upstreams)
+        upstream, raw = await _named("prompt", member_of(ref, key, str), upstreams)
     elif ref.get("type") == "ref/resource":
         key = "uri"
-        uri = _text(ref, key)
+        uri = member_of(ref, key, str)
         owner = (await upstreams.catalog.get("templates")).owners.get(uri)
         if owner is None:
             upstream, raw = await _owner_of_uri(uri, upstreams)
@@ -239,18 +235,5 @@ async def _named(noun: str, name: str, upstreams: Upstreams) -> tuple[Upstream, 
 async def _owner_of_uri(uri: str, upstreams: Upstreams) -> tuple[Upstream, str]:
     owner = await upstreams.catalog.owner_of_uri(uri)
     if owner is None:
-        raise _no_resource(uri)
+        raise not_found(uri)
     return owner
-
-
-def _text(params: Json, key: str) -> str:
-    value = params.get(key)
-    if type(value) is not str:
-        raise InvalidParams(f"params.{key} must be a string")
-    return value
-
-
-def _no_resource(uri: str) -> RPCError:
-    return ResourceNotFound(
-        f"there is no resource {uri[:EXCERPT]!r}", data={"uri": uri}
-    )

@@ -26,8 +26,6 @@ from mcpwire.wire.urls import Url, address_class, mask_url, parse_url
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
-__all__ = ["name_servers", "read_servers"]
-
 _PUBLIC: Final = frozenset({"public", "name"})
 """Classes of hosts that every client may choose."""
 

@@ -32,13 +32,6 @@ if TYPE_CHECKING:
     from mcpwire.server.http.exchange import Receive, Scope, Send
 
 
-__all__ = [
-    "Mounts",
-    "marks_of",
-    "watch",
-]
-
-
 class Mounts:
     """The ASGI applications of one gateway by path; see the module's text."""
 
@@ -202,7 +195,7 @@ async def watch(
     watched: Watched,
     *,
     interval: float = INTERVAL_S,
-    told: Callable[[str], object] = logger.warning,
+    report: Callable[[str], object] = logger.warning,
 ) -> None:
     """Reload a gateway whenever one of its files changes, until cancelled."""
     marks = marks_of(watched.files)
@@ -214,10 +207,10 @@ async def watch(
         try:
             changes = await gateway.replace(watched.load())
         except (MCPError, OSError, ValueError) as error:
-            told(f"nothing is reloaded: {error}")
+            report(f"nothing is reloaded: {error}")
             continue
         if changes:
-            told(f"reloaded: {_spell(changes)}")
+            report(f"reloaded: {_spell(changes)}")
 
 
 def _spell(changes: Changes) -> str:

@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from mcpwire.wire.json import encode, loads
+from mcpwire.wire.json import encode_sorted, loads
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
-
-__all__ = ["VERSION", "Chosen", "Kept", "decode_kept", "encode_kept"]
+    from collections.abc import Hashable, Mapping
 
 VERSION: Final = 1
 """Version of the encoding; other versions are not decoded."""
@@ -72,23 +70,21 @@ class Kept:
 
 def encode_kept(kept: Kept) -> bytes:
     """Encode the data of a session canonically."""
-    # `encode` limits the depth, on which the recursion of `_sorted` relies.
-    encode([dict(kept.client_info), dict(kept.client_capabilities)])
     servers = None
     if kept.servers is not None:
         chosen = sorted(kept.servers, key=lambda each: each.url)
-        servers = [[each.url, each.name, _sorted(each.headers)] for each in chosen]
-    return encode(
+        servers = [[each.url, each.name, dict(each.headers)] for each in chosen]
+    return encode_sorted(
         {
             "v": VERSION,
             "n": kept.nonce,
             "r": kept.revision,
             "p": kept.place,
-            "i": _sorted(kept.client_info),
-            "c": _sorted(kept.client_capabilities),
+            "i": dict(kept.client_info),
+            "c": dict(kept.client_capabilities),
             "o": None if kept.owner is None else list(kept.owner),
             "s": servers,
-            "u": _sorted(kept.upstream_sessions),
+            "u": dict(kept.upstream_sessions),
             "e": kept.expires_at,
         }
     )
@@ -113,21 +109,9 @@ def decode_kept(text: bytes, now: float) -> Kept | None:
         client_info=members["i"],
         client_capabilities=members["c"],
         owner=None if owner is None else tuple(owner),
-        servers=None if servers is None else tuple(map(_chosen, servers)),
+        servers=None
+        if servers is None
+        else tuple(Chosen(url=u, name=n, headers=h) for u, n, h in servers),
         upstream_sessions=members["u"],
         expires_at=expires_at,
     )
-
-
-def _chosen(item: Sequence[Any]) -> Chosen:
-    url, name, headers = item
-    return Chosen(url=url, name=name, headers=headers)
-
-
-def _sorted(value: Any) -> Any:
-    """Return a value with the members of all objects sorted by name."""
-    if isinstance(value, list | tuple):
-        return [_sorted(item) for item in value]
-    if hasattr(value, "keys"):
-        return {name: _sorted(value[name]) for name in sorted(value)}
-    return value

@@ -24,7 +24,6 @@ from mcpwire.server.fair_pool import FairPool, client_key, client_of
 from mcpwire.server.log_limit import LimitedLogger
 from mcpwire.transports.http.target import Http
 from mcpwire.versions import LATEST_SESSION
-from mcpwire.wire.headers import is_session_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, MutableMapping
@@ -33,14 +32,6 @@ if TYPE_CHECKING:
     from mcpwire.gateway.plan import Plan
     from mcpwire.gateway.session_ids import Kept
     from mcpwire.limits import Limits
-
-
-__all__ = [
-    "HandleIds",
-    "SealedIds",
-    "SessionIds",
-    "end_sessions",
-]
 
 logger = LimitedLogger("mcpwire")
 
@@ -297,8 +288,6 @@ async def end_sessions(plan: Plan, sessions: Mapping[str, str], limits: Limits) 
 
 
 async def _end_session(target: Http, id: str, limits: Limits) -> None:
-    if not is_session_id(id):
-        return
     from mcpwire.transports.http.engine import open_engine
     from mcpwire.transports.http.streamable import HttpChannel
 

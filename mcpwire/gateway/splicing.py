@@ -21,20 +21,6 @@ if TYPE_CHECKING:
     Block = Mapping[str, Any]
     """A content block, as a plain dict."""
 
-__all__ = [
-    "DEFAULT_TAG",
-    "NOTIFICATIONS",
-    "STYLES",
-    "PendingBatch",
-    "can_splice",
-    "check_tag",
-    "closing",
-    "opening",
-    "splice",
-    "token_of",
-    "tokens_in",
-]
-
 NOTIFICATIONS: Final = "org.pypi.pymcpwire/notifications"
 """Key of a result's `_meta` for the token and the count of the added blocks."""
 

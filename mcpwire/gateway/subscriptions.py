@@ -29,17 +29,6 @@ if TYPE_CHECKING:
     Watched = list[tuple[Upstream, str, str]]
     """Subscribed resources: the server, the URI there, and the URI for the client."""
 
-
-__all__ = [
-    "follow",
-    "forget_session",
-    "listen",
-    "roots_changed",
-    "set_level",
-    "subscribe",
-    "unsubscribe",
-]
-
 logger = logging.getLogger("mcpwire")
 
 RESOURCES_FIELD: Final = "resourceSubscriptions"
@@ -204,4 +193,4 @@ def roots_changed(upstreams: Upstreams) -> None:
         revision = upstream.revision
         is_session = revision is not None and revision.era is Era.SESSION
         if is_session and upstream.client.is_connected:
-            upstream.spawn(upstream.tell_roots_changed())
+            upstream.spawn(upstream.notify_roots_changed())

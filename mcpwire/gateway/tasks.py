@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     Answer = Callable[[Json, RequestContext, Upstreams], Awaitable[Json]]
     """Handler of the requests of one method, with one set."""
 
-__all__ = ["TASK_CAPABILITIES", "WatchedTasks", "task_capabilities", "task_methods"]
-
 logger = logging.getLogger("mcpwire")
 
 TASK_CAPABILITIES: Final[dict[str, Any]] = {
@@ -167,7 +165,9 @@ class WatchedTasks:
                 continue
             upstream, raw = owner
             try:
-                told = await upstream.client.hear(Filter(task_ids=frozenset((raw,))))
+                told = await upstream.client.subscribe_to(
+                    Filter(task_ids=frozenset((raw,)))
+                )
             except MCPError as error:
                 logger.debug("%r refused a subscription: %s", upstream.name, error)
                 continue
@@ -179,7 +179,7 @@ class WatchedTasks:
         """Cancel the subscription to a task."""
         upstream, raw = self._watched.pop(name)
         try:
-            await upstream.client.unhear(Filter(task_ids=frozenset((raw,))))
+            await upstream.client.unsubscribe_from(Filter(task_ids=frozenset((raw,))))
         except MCPError as error:
             logger.debug("%r: %s", upstream.name, error)
 

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     Record = dict[str, Any]
     RecordFn = Callable[[Record], object]
 
-__all__ = ["ConnectionTrace", "ExchangeTrace", "JsonLines"]
-
 MASK: Final = "***"
 
 PENDING: Final = 1_024
@@ -51,7 +49,7 @@ HASH_DIGITS: Final = 12
 
 
 @attrs.frozen
-class Asked:
+class SentRequest:
     """A request, its connection and its sender."""
 
     method: str
@@ -85,7 +83,7 @@ class ExchangeTrace:
         self._write = write
         self.errors = 0
 
-    def record(self, asked: Asked, response: dict[str, Any]) -> None:
+    def record(self, asked: SentRequest, response: dict[str, Any]) -> None:
         """Write the record of a request and its response."""
         try:
             self._write(asked.record(response))
@@ -107,7 +105,7 @@ class ExchangeTrace:
         session: Session | None = None,
     ) -> dict[str, Any]:
         """Await the result of a client's request; record the result or the error."""
-        asked = Asked(method, params, "client", None, "client", session)
+        asked = SentRequest(method, params, "client", None, "client", session)
         try:
             result = await outcome
         except BaseException as error:
@@ -131,7 +129,7 @@ class ConnectionTrace:
         self._server = server
         self._session = session
         self._also = also
-        self._asked: dict[tuple[str, Any], Asked] = {}
+        self._asked: dict[tuple[str, Any], SentRequest] = {}
 
     def __call__(self, event: str, data: Any) -> None:
         """Process an event of the trace hook of a client."""
@@ -151,7 +149,7 @@ class ConnectionTrace:
         if "method" in message:
             while len(self._asked) >= PENDING:
                 del self._asked[next(iter(self._asked))]
-            self._asked[event, message["id"]] = Asked(
+            self._asked[event, message["id"]] = SentRequest(
                 message["method"],
                 message.get("params"),
                 "server",

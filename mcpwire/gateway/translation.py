@@ -45,33 +45,6 @@ if TYPE_CHECKING:
     from mcpwire.protocol.request_state import Owner
     from mcpwire.versions import Revision
 
-
-__all__ = [
-    "CANCELLED",
-    "CANCEL_GRACE_S",
-    "ELICIT",
-    "ROOTS",
-    "ROUND_MEMBERS",
-    "SAMPLE",
-    "TASKS_KEPT",
-    "InFlightCalls",
-    "TaskIds",
-    "answer_across",
-    "can_be_asked",
-    "declared_again",
-    "lowered",
-    "passed_error",
-    "passed_meta",
-    "passed_result",
-    "public_text",
-    "question_across",
-    "reaches",
-    "refusal",
-    "visits_of",
-    "with_task_id",
-    "without_rounds",
-]
-
 _NOV_2024, _MAR_2025, _JUN_2025, _NOV_2025, *_ = REVISIONS
 
 ELICIT: Final = "elicitation/create"
@@ -110,7 +83,7 @@ def refusal(
     return MethodNotFound(f"the client behind the gateway did not declare {family}")
 
 
-def question_across(
+def convert_request(
     method: str, params: Mapping[str, Any] | None, goes: Revision, *, new_id: str
 ) -> dict[str, Any] | None:
     """Convert the params of a server's request to the client's revision."""
@@ -163,7 +136,7 @@ def _single(message: Any) -> list[Any]:
     return [{**message, "content": block} for block in content]
 
 
-def answer_across(
+def convert_answer(
     method: str, answer: dict[str, Any], asks: Revision
 ) -> dict[str, Any]:
     """Convert a client's answer to the server's revision; mostly unchanged."""
@@ -178,7 +151,7 @@ def answer_across(
     return {**answer, "content": content[0]}
 
 
-def visits_of(data: Any) -> list[dict[str, Any]]:
+def url_elicitations(data: Any) -> list[dict[str, Any]]:
     """Return the URL elicitations that an error requires (-32042, 2025-11-25 only)."""
     listed = data.get("elicitations") if type(data) is dict else None
     return [
@@ -190,7 +163,7 @@ def visits_of(data: Any) -> list[dict[str, Any]]:
     ]
 
 
-def declared_again(
+def convert_capabilities(
     declared: Mapping[str, Any], came: Revision, goes: Revision
 ) -> dict[str, Any]:
     """Convert a client's capabilities to another revision.
@@ -263,34 +236,28 @@ def passed_meta(meta: Mapping[str, Any]) -> dict[str, Any] | None:
     return passed or None
 
 
-def without_rounds(params: dict[str, Any]) -> dict[str, Any]:
-    """Return the params without the members of an input round."""
-    if ROUND_MEMBERS.isdisjoint(params):
-        return params
-    return {key: value for key, value in params.items() if key not in ROUND_MEMBERS}
-
-
 def passed_result(result: dict[str, Any], came: Era, goes: Era) -> dict[str, Any]:
     """Convert a complete result to the client's era; mostly unchanged."""
     if came is Era.SESSION:
         # The gateway adds these members itself; in a session, members with these names
         # have another meaning.
         if goes is Era.STATELESS and not _STATELESS_MEMBERS.isdisjoint(result):
-            return _without(result, _STATELESS_MEMBERS)
+            return without(result, _STATELESS_MEMBERS)
         return result
     if goes is Era.SESSION and not _STATELESS_MEMBERS.isdisjoint(result):
-        result = _without(result, _STATELESS_MEMBERS)
+        result = without(result, _STATELESS_MEMBERS)
     meta = result.get("_meta")
     if type(meta) is not dict or SERVER_INFO not in meta:
         return result
     # 2026-07-28 basic, "_meta": it names the responding side, which is the gateway.
-    left = _without(meta, frozenset({SERVER_INFO}))
+    left = without(meta, frozenset({SERVER_INFO}))
     if left:
         return {**result, "_meta": left}
-    return _without(result, frozenset({"_meta"}))
+    return without(result, frozenset({"_meta"}))
 
 
-def _without(fields: dict[str, Any], names: frozenset[str]) -> dict[str, Any]:
+def without(fields: dict[str, Any], names: frozenset[str]) -> dict[str, Any]:
+    """Return the fields without those with these names."""
     return {key: value for key, value in fields.items() if key not in names}
 
 
@@ -305,7 +272,7 @@ def reaches(level: object, wanted: str | None) -> bool:
     return rank is not None and rank >= _RANKS[wanted]
 
 
-def lowered(told: str | None, wanted: str) -> bool:
+def needs_lower_level(told: str | None, wanted: str) -> bool:
     """Return whether `wanted` is below the level that a server got, if any."""
     return told is None or _RANKS[wanted] < _RANKS[told]
 
@@ -434,7 +401,7 @@ class TaskIds:
             return result
         return with_task_id(result, raw, self.claim(server, raw))
 
-    def outside(self, server: str, fields: dict[str, Any]) -> dict[str, Any]:
+    def to_client(self, server: str, fields: dict[str, Any]) -> dict[str, Any]:
         """Replace the server's id of the related task in a message by the client's."""
         raw = _related(fields)
         name = self.name(server, raw) if raw is not None else None
@@ -442,7 +409,7 @@ class TaskIds:
             return fields
         return with_task_id(fields, raw, name)
 
-    def inside(self, server: str, fields: dict[str, Any]) -> dict[str, Any]:
+    def to_server(self, server: str, fields: dict[str, Any]) -> dict[str, Any]:
         """Replace the client's id of the related task in a message by the server's."""
         name = _related(fields)
         found = self.find(name, (server,))

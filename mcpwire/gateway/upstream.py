@@ -34,11 +34,11 @@ from mcpwire.gateway.downstream import RelayedCall
 from mcpwire.gateway.forwarding import with_forwarded_headers
 from mcpwire.gateway.translation import (
     InFlightCalls,
-    answer_across,
-    declared_again,
-    lowered,
+    convert_answer,
+    convert_capabilities,
+    convert_request,
+    needs_lower_level,
     passed_error,
-    question_across,
     reaches,
     refusal,
     with_task_id,
@@ -67,8 +67,6 @@ if TYPE_CHECKING:
     from mcpwire.wire.jsonrpc import RequestId
 
     Params = dict[str, Any] | None
-
-__all__ = ["ChangeThrottle", "RelayClient", "Upstream"]
 
 logger = logging.getLogger("mcpwire")
 
@@ -187,22 +185,22 @@ class Upstream:
         refused = refusal(method, params, revision, declared)
         if refused is not None:
             raise refused
-        put = question_across(
+        put = convert_request(
             method, params, revision, new_id=secrets.token_urlsafe(16)
         )
         tasks = downstream.tasks
         if put is not None:
-            put = tasks.outside(self.name, put)
+            put = tasks.to_client(self.name, put)
         answer = await downstream.ask(method, put, call)
-        return answer_across(method, tasks.inside(self.name, answer), asks)
+        return convert_answer(method, tasks.to_server(self.name, answer), asks)
 
     # Notifications of the server
 
     def notified(self, method: str, params: Params, handle: object | None) -> None:
         """Relay a notification to its receivers, if any.
 
-        Progress is relayed by its call (`RelayedCall.heard`). Notifications that the
-        protocol does not define are relayed to a session only.
+        Progress is relayed by its call (`RelayedCall`). Notifications that the protocol
+        does not define are relayed to a session only.
         """
         downstream = self.downstream
         fields = params or {}
@@ -214,7 +212,7 @@ class Upstream:
             case "notifications/resources/updated":
                 self._updated(fields)
             case "notifications/elicitation/complete" if tells_ids:
-                downstream.tell(method, params)
+                downstream.notify(method, params)
             case "notifications/tasks/status" if tells_ids:
                 self._task_status(method, fields)
             case "notifications/tasks":
@@ -226,13 +224,13 @@ class Upstream:
             ):
                 self.changed(method.split("/")[1])
             case _ if find(method) is None:
-                downstream.tell(method, params)
+                downstream.notify(method, params)
 
     def changed(self, kind: str) -> None:
         """Mark a list as stale, and notify clients of the change."""
         # In this order, so that no client gets the old list after the notification.
-        self.upstreams.catalog.drop(kind, self.name)
-        self.changes.tell(f"notifications/{kind}/list_changed")
+        self.upstreams.catalog.mark_stale(kind, self.name)
+        self.changes.notify(f"notifications/{kind}/list_changed")
 
     def renewed(self) -> None:
         """Mark all lists as stale after a reconnect; notify clients of offered ones."""
@@ -240,7 +238,7 @@ class Upstream:
             if self.offers(kind):
                 self.changed(kind)
             else:
-                self.upstreams.catalog.drop(kind, self.name)
+                self.upstreams.catalog.mark_stale(kind, self.name)
 
     def _updated(self, params: dict[str, Any]) -> None:
         # 2025-11-25 server/resources, "Subscriptions": the URI may be that of a part
@@ -248,19 +246,19 @@ class Upstream:
         for watched, names in self.watched.items():
             if Filter(uris=frozenset((watched,))).matches(UPDATED, params):
                 for name in names:
-                    self.changes.tell(UPDATED, name)
+                    self.changes.notify(UPDATED, name)
 
     def _log(self, method: str, params: dict[str, Any], handle: object | None) -> None:
         call = self._call_of(handle)
         session = self.downstream.session
-        params = self.downstream.tasks.outside(self.name, params)
+        params = self.downstream.tasks.to_client(self.name, params)
         if session is not None:
             if not reaches(params.get("level"), session.log_level):
                 return
             if call is not None and call.request.is_open:
                 call.request.notify(method, params)
             else:
-                self.downstream.tell(method, params)
+                self.downstream.notify(method, params)
         elif call is not None:
             request = call.request
             wanted: str | None = request.meta.get(LOG_LEVEL)
@@ -283,7 +281,7 @@ class Upstream:
         raw = params.get("taskId")
         name = self.downstream.tasks.name(self.name, raw) if type(raw) is str else None
         if name is not None:
-            self.downstream.tell(method, with_task_id(params, str(raw), name))
+            self.downstream.notify(method, with_task_id(params, str(raw), name))
 
     def _task(self, method: str, params: dict[str, Any]) -> None:
         raw = params.get("taskId")
@@ -339,7 +337,9 @@ class Upstream:
         is_shared = self.downstream.session is None
         has_levels = profile.agreement is not None and profile.offers("logging")
         if is_shared and not (
-            has_levels and profile.era is Era.SESSION and lowered(self._level, level)
+            has_levels
+            and profile.era is Era.SESSION
+            and needs_lower_level(self._level, level)
         ):
             return
         before, self._level = self._level, level
@@ -353,7 +353,7 @@ class Upstream:
             if is_shared:
                 self._level = client.connection.log_level = before
 
-    async def tell_roots_changed(self) -> None:
+    async def notify_roots_changed(self) -> None:
         """Notify the server that the client's roots changed."""
         try:
             await self.client.notify("notifications/roots/list_changed")
@@ -378,7 +378,9 @@ class RelayFeatures(ClientFeatures):
     def capabilities(self, revision: Revision) -> dict[str, Any]:
         """Return the client's capabilities, converted to a revision."""
         downstream = self._upstream.downstream
-        return declared_again(downstream.capabilities, downstream.revision, revision)
+        return convert_capabilities(
+            downstream.capabilities, downstream.revision, revision
+        )
 
     def prepare(self, method: str, params: Params, revision: Revision) -> ServerRequest:
         """Return the relay of a server's request to the client.
@@ -553,12 +555,12 @@ class RelayClient(Client):
             return None
         return self._may_repeat(name, None)
 
-    async def hear(self, wanted: Filter) -> Filter:
+    async def subscribe_to(self, wanted: Filter) -> Filter:
         """Subscribe to more notifications; return those that the server accepts."""
         return await self._subscriptions.add(wanted, {})
 
-    async def unhear(self, wanted: Filter) -> None:
-        """Undo one `hear`."""
+    async def unsubscribe_from(self, wanted: Filter) -> None:
+        """Undo one `subscribe_to`."""
         await self._subscriptions.remove(wanted, {})
 
 
@@ -575,7 +577,7 @@ class ChangeThrottle:
         self._waiting: dict[tuple[str, str | None], asyncio.TimerHandle] = {}
         self._again: set[tuple[str, str | None]] = set()
 
-    def tell(self, method: str, uri: str | None = None) -> None:
+    def notify(self, method: str, uri: str | None = None) -> None:
         """Notify the hub of a change, in the event loop's thread."""
         what = method, uri
         if what in self._waiting:
@@ -589,7 +591,7 @@ class ChangeThrottle:
         del self._waiting[what]
         if what in self._again:
             self._again.discard(what)
-            self.tell(*what)
+            self.notify(*what)
 
     def close(self) -> None:
         """Stop all notifications."""

@@ -11,7 +11,7 @@ from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.errors import InternalError
+from mcpwire.errors import InternalError, RequestTimeout
 from mcpwire.gateway.catalog import RETRY_S, Catalog
 from mcpwire.gateway.merging import merged_capabilities, merged_instructions
 from mcpwire.gateway.subscriptions import follow
@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from mcpwire.gateway.plan import Plan
     from mcpwire.server.request import Owner, Session
     from mcpwire.versions import Revision
-
-
-__all__ = ["CLOSED", "UpstreamPool", "Upstreams", "UpstreamsBusy"]
 
 logger = LimitedLogger("mcpwire")
 
@@ -81,12 +78,18 @@ class Upstreams:
     async def open(self) -> None:
         """Connect to all servers, in parallel; call `aclose` after a failure."""
         self.is_begun = True
+        is_strict = self.gateway.on_error == "raise"
+        # A server that was too slow for another set joins in the background.
+        for each in self.members.values():
+            if not is_strict:
+                each.problem = self.gateway.timeouts.get(each.planned)
+        self.retry()
         slots = asyncio.Semaphore(self.gateway.concurrency)
         tasks = [
             asyncio.create_task(self._connect(each, slots), name="mcpwire-upstream")
             for each in self.members.values()
+            if each.problem is None
         ]
-        is_strict = self.gateway.on_error == "raise"
         until = asyncio.FIRST_COMPLETED if is_strict else asyncio.ALL_COMPLETED
         waiting = set(tasks)
         try:
@@ -114,6 +117,8 @@ class Upstreams:
             except Exception as error:  # noqa: BLE001 - recorded for the server
                 upstream.problem = error
                 upstream.retry_at = asyncio.get_running_loop().time() + RETRY_S
+                if isinstance(error, RequestTimeout):
+                    self.gateway.timeouts[upstream.planned] = error
                 logger.warning(
                     "the server %r could not be connected to: %s",
                     upstream.name,
@@ -123,6 +128,7 @@ class Upstreams:
                 )
             else:
                 upstream.problem = None
+                self.gateway.timeouts.pop(upstream.planned, None)
                 if not self._has(upstream):  # removed during the attempt
                     await upstream.client.aclose()
 
@@ -147,7 +153,7 @@ class Upstreams:
         gone = [each for each in before.values() if each not in members.values()]
         new = [each for each in members.values() if each not in before.values()]
         for each in gone:
-            self.catalog.forget(each)
+            self.catalog.remove_server(each)
         levels = {
             level
             for each in before.values()
@@ -360,9 +366,9 @@ class UpstreamPool:
             return
         upstreams.is_open = True
         if upstreams in self._shared.values():
-            self.left(upstreams)
+            self.mark_idle(upstreams)
 
-    def left(self, upstreams: Upstreams) -> None:
+    def mark_idle(self, upstreams: Upstreams) -> None:
         """Restart the idle time of a shared set."""
         self.touch(upstreams)
         loop = asyncio.get_running_loop()

@@ -19,8 +19,6 @@ import attrs
 
 from mcpwire.limits import LONGEST_TIMEOUT_S, check_count
 
-__all__ = ["Backoff"]
-
 
 def _between(low: float, high: float, words: str) -> Any:
     """Return a validator of numbers in a range; `words` describe it in errors."""

@@ -39,14 +39,6 @@ if TYPE_CHECKING:
     from mcpwire.tools.rules import ServerRules
     from mcpwire.types import Unset
 
-__all__ = [
-    "GroupBase",
-    "as_reference",
-    "report_of",
-    "taken_already",
-]
-
-
 ClientT = TypeVar("ClientT")
 
 

@@ -26,13 +26,6 @@ if TYPE_CHECKING:
 
     from mcpwire.limits import Limits
 
-
-__all__ = [
-    "EventBus",
-    "GroupBuffer",
-    "GroupEvents",
-]
-
 CALLBACK_END_S: Final = 2.0
 """The time limit, in seconds, for a cancelled callback to end."""
 

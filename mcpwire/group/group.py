@@ -42,12 +42,11 @@ from mcpwire.group.managed_server import CLOSE_S, ManagedServer
 from mcpwire.group.member import Member
 from mcpwire.group.reports import fields, logger, warn
 from mcpwire.limits import DEFAULT_LIMITS, check_timeout
-from mcpwire.transports.base import wait_shared
 from mcpwire.transports.handlers import invoke
 from mcpwire.types import UNSET
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Mapping
+    from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
     from types import TracebackType
     from typing import Self, Unpack
 
@@ -72,12 +71,6 @@ if TYPE_CHECKING:
         Tool,
     )
     from mcpwire.wire.jsonrpc import RequestId
-
-
-__all__ = [
-    "Group",
-    "GroupSource",
-]
 
 
 class Group(GroupBase[Client]):
@@ -294,15 +287,8 @@ class Group(GroupBase[Client]):
             RequestTimeout: Closing took too long; it continues in the background.
         """
         entry = self._entries.get(name)
-        if entry is None:
-            return
-        self._check_loop()
-        self._remove_server(entry)
-        try:
-            await wait_shared(self._spawn(entry.close(), "disconnect"))
-        except Exception as error:
-            warn("disconnecting", name, error)
-            raise
+        if entry is not None:
+            await self._disconnect([entry])
 
     async def disconnect_all(self) -> None:
         """Close every connection, in parallel, even if some fail.
@@ -313,12 +299,14 @@ class Group(GroupBase[Client]):
         """
         entries = list(self._entries.values())
         if entries:
-            self._check_loop()
+            await self._disconnect(entries)
+
+    async def _disconnect(self, entries: Sequence[ManagedServer]) -> None:
+        """Remove servers, and close them in parallel; raise the first error."""
+        self._check_loop()
         for entry in entries:
             self._remove_server(entry)
         closing = [self._spawn(entry.close(), "disconnect") for entry in entries]
-        if not closing:
-            return
         await asyncio.wait(closing)
         first: BaseException | None = None
         for entry, task in zip(entries, closing, strict=True):

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from mcpwire.group.member import Member
     from mcpwire.group.reports import ServerState
 
-__all__ = ["CLOSE_S", "ManagedServer"]
-
 CLOSE_S: Final = 10.0
 """Seconds that closing may take in addition to the time for a child process to exit. No
 client should need as long; a close that does is abandoned."""

@@ -37,17 +37,6 @@ if TYPE_CHECKING:
         Literal["raise", "skip"] | Callable[[str, Exception], Awaitable[None] | None]
     )
 
-__all__ = [
-    "CLIENT_OPTIONS",
-    "HANDLERS",
-    "ClientOptions",
-    "Member",
-    "check",
-    "check_client_options",
-    "handlers_of",
-    "split",
-]
-
 
 class ClientOptions(TypedDict, total=False):
     """Options of each client of a group; see `Client`."""

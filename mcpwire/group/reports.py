@@ -14,19 +14,6 @@ if TYPE_CHECKING:
 
     from mcpwire.protocol.subscriptions import Notification
 
-
-__all__ = [
-    "GroupEvent",
-    "Report",
-    "ServerState",
-    "ServerStatus",
-    "fields",
-    "format_error",
-    "logger",
-    "relay",
-    "warn",
-]
-
 ServerState: TypeAlias = Literal[
     "idle", "connecting", "ready", "lost", "restarting", "failed", "needs_auth"
 ]
@@ -34,13 +21,16 @@ ServerState: TypeAlias = Literal[
 
 
 LONGEST: Final = 2_000
-"""The maximum length, in characters, of an error's text in logs and reports."""
+"""The maximum length, in characters, of a server's text in logs and reports."""
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
 
 
 def format_error(error: BaseException) -> str:
     """Return an error as one line of text, whatever text its server sent."""
-    text = str(error)
-    shown = text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+    shown = _cut(str(error))
     if not shown.isprintable():
         # Terminal control sequences, or line breaks that would forge log lines.
         shown = "".join(c if c.isprintable() else repr(c)[1:-1] for c in shown)
@@ -137,9 +127,6 @@ LEVELS: Final = {
 }
 """Logging levels by MCP level; the levels that are missing are critical."""
 
-EXCERPT: Final = 2_000
-"""The maximum length, in characters, of a server's log message in our log."""
-
 
 def fields(
     server: str | None,
@@ -167,12 +154,9 @@ def relay(server: str, params: Mapping[str, Any]) -> None:
     number = LEVELS.get(level, logging.CRITICAL) if isinstance(level, str) else 0
     if not logger.isEnabledFor(number):
         return
-    data, name = params.get("data"), params.get("logger")
-    said = repr(data)
-    said = said if len(said) <= EXCERPT else f"{said[:EXCERPT]}..."
-    logger.log(
-        number, "server %r logged: %s", server, said, extra=fields(server, logger=name)
-    )
+    said = _cut(repr(params.get("data")))
+    extra = fields(server, logger=params.get("logger"))
+    logger.log(number, "server %r logged: %s", server, said, extra=extra)
 
 
 def warn(what: str, server: str | None, error: BaseException, **about: Any) -> None:

@@ -22,19 +22,6 @@ if TYPE_CHECKING:
     from mcpwire.types import CallToolResult
     from mcpwire.types.tools import ToolAnnotations
 
-__all__ = [
-    "BYTES_PER_TOKEN",
-    "CatalogEntry",
-    "Cost",
-    "Costs",
-    "EffectKind",
-    "Risk",
-    "SideEffects",
-    "ToolContract",
-    "catalog",
-    "size_of",
-]
-
 EffectKind: TypeAlias = Literal["read_only", "mutating", "unknown"]
 """Whether a tool changes anything; unknown without a hint of its server."""
 

@@ -19,14 +19,6 @@ if TYPE_CHECKING:
 
     from mcpwire.types import Tool
 
-
-__all__ = [
-    "Differences",
-    "ToolLock",
-    "compare",
-    "fingerprint",
-]
-
 VERSION: Final = 1
 
 
@@ -98,7 +90,13 @@ class ToolLock:
 
     def check(self, tools: _HasFingerprints) -> Differences:
         """Return the differences from the accepted tools; false without any."""
-        return compare(self.fingerprints, tools.fingerprints())
+        accepted, found = self.fingerprints, tools.fingerprints()
+        changed = (key for key in found if accepted.get(key, found[key]) != found[key])
+        return Differences(
+            changed=tuple(sorted(changed)),
+            added=tuple(sorted(found.keys() - accepted.keys())),
+            removed=tuple(sorted(accepted.keys() - found.keys())),
+        )
 
     def accept(self, fingerprints: Mapping[str, str], *patterns: str) -> None:
         """Accept the current fingerprints, all or those that a pattern matches.
@@ -199,14 +197,3 @@ class _Text(str):
     """A text that is JSON already."""
 
     __slots__ = ()
-
-
-def compare(accepted: Mapping[str, str], found: Mapping[str, str]) -> Differences:
-    """Compare fingerprints by ``server/tool``."""
-    return Differences(
-        changed=tuple(
-            sorted(key for key in found if accepted.get(key, found[key]) != found[key])
-        ),
-        added=tuple(sorted(found.keys() - accepted.keys())),
-        removed=tuple(sorted(accepted.keys() - found.keys())),
-    )

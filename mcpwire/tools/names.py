@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import Self
 
-__all__ = ["Collision", "NamePolicy", "NameTable", "Owner", "names_of_servers"]
-
 Owner: TypeAlias = tuple[str, str]
 """The name of a server in the group, and the server's name of the tool."""
 

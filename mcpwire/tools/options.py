@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     Approve: TypeAlias = Callable[[ToolCall], Any]
 
-__all__ = ["Errors", "Options", "ToolOptions"]
-
 Errors: TypeAlias = Literal["raise", "result"]
 
 

@@ -49,21 +49,6 @@ if TYPE_CHECKING:
         ReadResourceResult,
     )
 
-
-__all__ = [
-    "EXTRAS",
-    "FLAT_FORMS",
-    "Extra",
-    "FlatForm",
-    "cut_text",
-    "extra_tools",
-    "flatten",
-    "json_text",
-    "kinds_as_tools",
-    "mark_of",
-    "trim_result",
-]
-
 FlatForm: TypeAlias = Literal["text", "auto", "structured", "blocks"]
 
 FLAT_FORMS: Final[tuple[FlatForm, ...]] = ("text", "auto", "structured", "blocks")

@@ -21,18 +21,6 @@ from mcpwire.types._base import TRACE_KEYS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-__all__ = [
-    "Confirm",
-    "Patterns",
-    "Rules",
-    "ServerRules",
-    "as_patterns",
-    "first_match",
-    "is_trace_value",
-    "with_trace_argument",
-    "with_trace_meta",
-]
-
 Patterns: TypeAlias = "str | Iterable[str]"
 """One glob, or several."""
 

@@ -60,13 +60,6 @@ if TYPE_CHECKING:
     from mcpwire.tools.transforms import ToolView
     from mcpwire.types import Tool
 
-
-__all__ = [
-    "OnChange",
-    "Reading",
-    "ToolSet",
-]
-
 logger: Final = logging.getLogger("mcpwire.tools")
 
 PAUSES: Final = (0.0, 0.1, 0.5, 2.0, 10.0)
@@ -316,7 +309,9 @@ class ToolSet(Reading):
         wanted: list[asyncio.Future[None]] = []
         self._refreshing += 1
         try:
-            wanted += map(self._want, servers or self._source.group)
+            for server in servers or self._source.group:
+                wanted.append(asyncio.get_running_loop().create_future())
+                self._fetch(server, wanted[-1])
             if wanted:
                 await asyncio.wait(wanted)
         except asyncio.CancelledError:
@@ -349,14 +344,8 @@ class ToolSet(Reading):
             return
         self._fetch(server)
 
-    def _want(self, server: str) -> asyncio.Future[None]:
-        """Return a future that is done after a listing that begins from now on."""
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._fetch(server, future)
-        return future
-
     def _fetch(self, server: str, waiting: asyncio.Future[None] | None = None) -> None:
-        """Start listing a server's tools, or have the running task list them again."""
+        """List a server's tools anew; `waiting` is done after that, if it is given."""
         known = self._fetches.get(server)
         fetch = self._fetches[server] = known or _Fetch()
         fetch.again = True
@@ -402,35 +391,27 @@ class ToolSet(Reading):
                     await fetch.wake.wait()
 
     async def _list(self, server: str) -> None:
-        """List a server's tools; record a failure."""
-        if server not in self._source.group:
+        """List a server's tools for the next `_rebuild`; record a failure."""
+        group, wanted = self._source.group, self._options.extras
+        if server not in group:
             return
+        extras: list[Tool] = []
         try:
-            self._take(server, await self._source.list_tools(server))
+            tools = await self._source.list_tools(server)
+            if wanted:
+                extras = extra_tools(group.client_of(server).capabilities, wanted)
         except MCPError as error:
-            self._note_problem(server, error)
-
-    def _take(self, server: str, tools: list[Tool]) -> None:
-        """Store a server's tools for the next `_rebuild`."""
-        wanted = self._options.extras
-        extras = (
-            extra_tools(self._source.group.client_of(server).capabilities, wanted)
-            if wanted
-            else []
-        )
-        rules = self._source.group.rules(server) or ServerRules()
+            self._problems[server] = error
+            logger.warning(
+                "the tools of %r could not be listed: %s",
+                server,
+                format_error(error),
+                extra={"server": server, "error": error},
+            )
+            return
+        rules = group.rules(server) or ServerRules()
         self._listed[server] = Listed(tools, extras, rules)
         self._problems.pop(server, None)
-
-    def _note_problem(self, server: str, error: MCPError) -> None:
-        """Record and log why a server's tools could not be listed."""
-        self._problems[server] = error
-        logger.warning(
-            "the tools of %r could not be listed: %s",
-            server,
-            format_error(error),
-            extra={"server": server, "error": error},
-        )
 
     def _rebuild(self) -> None:
         """Rebuild all views from the stored tools, atomically."""

@@ -24,23 +24,6 @@ if TYPE_CHECKING:
     from mcpwire.tools.results import Extra
     from mcpwire.types import Tool
 
-
-__all__ = [
-    "PREVIEW",
-    "Built",
-    "Listed",
-    "ToolCall",
-    "ToolTransform",
-    "ToolView",
-    "build",
-    "check_arguments",
-    "check_transforms",
-    "key_of",
-    "object_schema",
-    "preview",
-    "without",
-]
-
 EMPTY_SCHEMA: Final = {"type": "object", "properties": {}}
 
 KINDS: Final = {
@@ -155,15 +138,13 @@ class ToolTransform:
             changed["properties"] = {
                 outer.get(name, name): self._defaulted(name, property_)
                 for name, property_ in properties.items()
-                if not self._is_gone(name) and not self._is_covered(name)
+                if self._is_offered(name)
             }
         if isinstance(required, list):
             changed["required"] = [
                 outer.get(name, name)
                 for name in required
-                if not self._is_gone(name)
-                and not self._is_covered(name)
-                and name not in self.defaults
+                if self._is_offered(name) and name not in self.defaults
             ]
         return changed
 
@@ -184,12 +165,10 @@ class ToolTransform:
         sent |= self.fixed
         return sent if sent or arguments is not None else None
 
-    def _is_gone(self, name: Any) -> bool:
-        return name in self.hide or name in self.fixed
-
-    def _is_covered(self, name: Any) -> bool:
-        """Return whether its name outside is the name of another argument."""
-        return name in self.rename and name not in self.rename.values()
+    def _is_offered(self, name: Any) -> bool:
+        # A name outside may be that of another argument inside, which it covers.
+        is_covered = name in self.rename and name not in self.rename.values()
+        return not is_covered and name not in self.hide and name not in self.fixed
 
     def _defaulted(self, name: str, property_: Any) -> Any:
         if name not in self.defaults or not isinstance(property_, dict):

@@ -126,9 +126,9 @@ def test_where_collisions_are_errors_they_are():
 
 @pytest.mark.system("O47")
 def test_names_that_stay_go_first_and_the_first_of_two_has_it():
-    own = tools("local", "a_x", "only", is_bare=True)
+    own = tools("local", "a_x", "only", keeps_names=True)
     merged = merge_named(
-        [tools("a", "x", "y"), own, tools("too", "only", is_bare=True)], PROXY
+        [tools("a", "x", "y"), own, tools("too", "only", keeps_names=True)], PROXY
     )
     assert merged.owners["a_x"] == ("local", "a_x")
     assert merged.owners["only"] == ("local", "only")
@@ -185,7 +185,7 @@ def test_transforms_change_names_words_and_schemas():
 
 def test_names_that_stay_can_be_changed_by_transforms_too():
     merged = merge_named(
-        [tools("local", "x", "y", is_bare=True)],
+        [tools("local", "x", "y", keeps_names=True)],
         PROXY,
         transforms={"local/x": ToolTransform(name="n"), "other": ToolTransform()},
     )
@@ -203,11 +203,11 @@ def test_names_that_stay_can_be_changed_by_transforms_too():
     ],
 )
 def test_rules_for_what_a_policy_calls_a_tool_hold_where_its_name_stays(rules, left):
-    merged = merge_named([tools("a", "x", "y", is_bare=True)], PROXY, rules=rules)
+    merged = merge_named([tools("a", "x", "y", keeps_names=True)], PROXY, rules=rules)
     assert names(merged) == left
     new = ToolTransform(title="T")
     merged = merge_named(
-        [tools("a", "x", is_bare=True)], PROXY, transforms={"a_x": new}
+        [tools("a", "x", keeps_names=True)], PROXY, transforms={"a_x": new}
     )
     assert merged.items[0]["title"] == "T"
 

@@ -172,6 +172,26 @@ async def test_a_new_server_does_not_wait_for_one_that_is_tried_again(monkeypatc
         assert tool_names(await client.list_tools()) == ["a_x"]
 
 
+@on_a_virtual_clock
+async def test_a_server_that_hangs_delays_one_session_and_joins_the_others_later():
+    slow = Late(hanging())
+    slow.is_there = True
+    gateway = Gateway({"a": named("a", "x"), "b": slow}, connect_timeout=5.0)
+    loop = asyncio.get_running_loop()
+    waited = []
+    async with gateway:
+        for _ in range(3):
+            began = loop.time()
+            async with mcpwire.Client(gateway, mode="2025-11-25") as client:
+                assert tool_names(await client.list_tools()) == ["a_x"]
+            waited.append(round(loop.time() - began))
+        slow.server = named("b", "y")
+        async with mcpwire.Client(gateway, mode="2025-11-25") as client:
+            while tool_names(await client.list_tools()) != ["a_x", "b_y"]:
+                pass
+    assert waited == [5, 0, 0]
+
+
 async def test_what_a_server_might_do_that_is_not_there_is_declared():
     async with through({"b": Late(named("b", "y"))}, "2025-11-25") as client:
         assert client.capabilities.tools.list_changed is True
@@ -298,11 +318,6 @@ async def test_a_gateway_that_is_closed_connects_to_no_more_servers():
     assert [each.open for each in servers.values()] == [0, 0, 0, 0]
     assert servers["d"].opened == 0
     await client.aclose()
-
-
-def test_two_servers_of_one_name_are_no_plan():
-    with pytest.raises(ValueError, match="two servers are named 'a'"):
-        Plan(servers=(Planned(name="a", target="x"), Planned(name="a", target="y")))
 
 
 async def test_a_denied_url_is_never_connected_to():

@@ -204,18 +204,6 @@ async def test_whoever_stops_waiting_leaves_it_to_the_others():
     assert closed == [slow]
 
 
-async def test_closing_ends_what_is_being_opened():
-    kept, closed = pool()
-    slow = Held(is_ready=False)
-    waiting = asyncio.create_task(kept.open_shared("a", "me", lambda: slow))
-    await asyncio.sleep(0)  # a turn of the loop
-    kept.close()
-    with pytest.raises(UpstreamsBusy, match="were closed as they opened"):
-        await waiting
-    assert closed == [slow]
-    assert len(kept.shared) == 0
-
-
 # Closed at last...
 
 
@@ -226,7 +214,7 @@ async def test_beyond_the_maximum_the_one_unused_for_the_longest_time_goes():
     await kept.open_shared("1", "me", lambda: one)
     await kept.open_shared("2", "me", lambda: two)
     assert kept.find("1") is one
-    kept.left(one)
+    kept.mark_idle(one)
     await kept.open_shared("3", "me", lambda: three)
     assert closed == [two]
     one.is_busy = True
@@ -282,7 +270,7 @@ async def test_what_is_not_used_for_a_while_is_closed_and_what_is_used_stays():
     assert closed == [idle]
     assert kept.find("busy") is busy
     busy.is_busy = False
-    kept.left(busy)
+    kept.mark_idle(busy)
     async with asyncio.timeout(PATIENCE):
         await until(lambda: not len(kept.shared), 0.005)
     assert closed == [idle, busy]

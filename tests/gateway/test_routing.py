@@ -318,11 +318,11 @@ async def test_an_error_that_is_not_about_the_resource_is_the_answer():
     ],
 )
 def test_what_a_template_may_give_is_rather_more_than_less(template, uri, is_given):
-    from mcpwire.gateway.merging import TemplateOwners, listed, merge_templates
+    from mcpwire.gateway.merging import listed, merge_templates
 
     page = {"t": [{"uriTemplate": template}]}
-    owners = TemplateOwners(merge_templates([listed("a", [page], "t")]))
-    assert owners.of(uri) == (["a"] if is_given else [])
+    merged = merge_templates([listed("a", [page], "t")])
+    assert merged.servers_of(uri) == (["a"] if is_given else [])
 
 
 @pytest.mark.system("L-O9")

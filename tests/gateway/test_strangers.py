@@ -15,7 +15,7 @@ from turns import until
 
 import mcpwire
 from mcpwire.gateway import Gateway
-from mcpwire.gateway.upstreams import RETRY_S
+from mcpwire.gateway.catalog import RETRY_S
 from mcpwire.testing import AsgiTransport
 
 pytestmark = pytest.mark.attack("X06")

@@ -25,19 +25,18 @@ from mcpwire.gateway.translation import (
     SAMPLE,
     InFlightCalls,
     TaskIds,
-    answer_across,
     can_be_asked,
-    declared_again,
-    lowered,
+    convert_answer,
+    convert_capabilities,
+    convert_request,
+    needs_lower_level,
     passed_error,
     passed_meta,
     passed_result,
-    question_across,
     reaches,
     refusal,
-    visits_of,
+    url_elicitations,
     with_task_id,
-    without_rounds,
 )
 from mcpwire.protocol.methods import LEVELS
 from mcpwire.types._base import RELATED_TASK
@@ -125,7 +124,7 @@ def test_a_client_is_asked_only_what_it_declared(
 )
 def test_a_question_is_as_the_clients_revision_has_it(method, params, goes, made):
     before = repr(params)
-    assert question_across(method, params, goes, new_id="new") == made
+    assert convert_request(method, params, goes, new_id="new") == made
     assert repr(params) == before
 
 
@@ -133,22 +132,24 @@ def test_an_answer_is_the_very_same_where_the_asker_knows_its_form():
     for method in (ELICIT, SAMPLE, ROOTS):
         for asks in REVISIONS:
             answer = {"content": text("a")}
-            assert answer_across(method, answer, asks) is answer
+            assert convert_answer(method, answer, asks) is answer
     blocks = {"content": [text("a"), text("b")]}
-    assert answer_across(SAMPLE, blocks, D) is blocks
+    assert convert_answer(SAMPLE, blocks, D) is blocks
 
 
 def test_an_answer_of_one_block_is_that_block_before_2025_11_25():
     answer = {"model": "m", "content": [text("a")]}
-    assert answer_across(SAMPLE, answer, C) == {"model": "m", "content": text("a")}
+    assert convert_answer(SAMPLE, answer, C) == {"model": "m", "content": text("a")}
     with pytest.raises(InternalError, match="2 blocks"):
-        answer_across(SAMPLE, {"content": [text("a"), text("b")]}, C)
+        convert_answer(SAMPLE, {"content": [text("a"), text("b")]}, C)
 
 
 def test_visits_are_read_out_of_an_error():
-    assert visits_of({"elicitations": [VISIT, 5, {"url": 1}, {"url": "x"}]}) == [VISIT]
+    assert url_elicitations({"elicitations": [VISIT, 5, {"url": 1}, {"url": "x"}]}) == [
+        VISIT
+    ]
     for data in (None, 5, {}, {"elicitations": {}}):
-        assert visits_of(data) == []
+        assert url_elicitations(data) == []
 
 
 A, B, C, D, E = REVISIONS
@@ -196,13 +197,13 @@ TASKS = "io.modelcontextprotocol/tasks"
 )
 @pytest.mark.system("A54")
 def test_each_revision_declares_what_it_knows(declared, came, goes, made):
-    assert declared_again(declared, came, goes) == made
+    assert convert_capabilities(declared, came, goes) == made
 
 
 def test_nothing_is_declared_that_the_client_did_not():
     for came, goes in itertools.product(REVISIONS, REVISIONS):
-        assert declared_again({"roots": {}}, came, goes) == {"roots": {}}
-        assert declared_again({"sampling": {}}, came, goes) == {"sampling": {}}
+        assert convert_capabilities({"roots": {}}, came, goes) == {"roots": {}}
+        assert convert_capabilities({"sampling": {}}, came, goes) == {"sampling": {}}
 
 
 def test_who_declares_none_of_three_cannot_be_asked():
@@ -237,13 +238,6 @@ def test_meta_of_the_two_ends_goes_through_and_that_of_the_hop_does_not():
 def test_meta_of_which_nothing_is_left_is_none():
     assert passed_meta({}) is None
     assert passed_meta({"progressToken": 1}) is None
-
-
-def test_members_of_a_round_are_left_out():
-    params = {"name": "a", "inputResponses": {}, "requestState": "x"}
-    assert without_rounds(params) == {"name": "a"}
-    plain = {"name": "a"}
-    assert without_rounds(plain) is plain
 
 
 json_values = st.recursive(
@@ -328,10 +322,10 @@ def test_a_level_reaches_who_wants_it():
 
 
 def test_a_level_that_was_told_is_only_ever_lowered():
-    assert lowered(None, "emergency")
-    assert lowered("warning", "info")
-    assert not lowered("info", "warning")
-    assert not lowered("info", "info")
+    assert needs_lower_level(None, "emergency")
+    assert needs_lower_level("warning", "info")
+    assert not needs_lower_level("info", "warning")
+    assert not needs_lower_level("info", "info")
 
 
 def test_what_the_server_answered_goes_through():
@@ -384,13 +378,6 @@ def test_an_id_of_a_task_names_it_for_its_owner_alone():
     assert TaskIds(KEYS, BOB).find(name, ["a"]) is None
     for none in ("1", "2" + name[1:], name + "x", "\udc80", "", 1, None):
         assert ids.find(none, ["a", "b"]) is None
-
-
-def test_two_servers_with_the_same_id_are_told_apart():
-    ids = TaskIds(KEYS, ANN)
-    names = {ids.claim(server, "1"): server for server in "ab"}
-    for name, server in names.items():
-        assert ids.find(name, "ab") == (server, "1")
 
 
 def test_an_id_is_good_as_long_as_its_key():

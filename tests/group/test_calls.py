@@ -366,15 +366,6 @@ async def test_the_tools_of_all_are_one_set_that_follows_the_servers():
         await until(lambda: set(tools.names) == {"mcp__a__z"})
 
 
-async def test_what_one_member_says_of_its_tools_holds_for_them_alone():
-    servers = {"a": Member(Life("A"), deny="x"), "b": Life("B")}
-    async with grouped(servers) as group:
-        tools = await group.tools()
-        assert set(tools.names) == {"mcp__b__x"}
-        assert group.rules("a").deny == ("x",)
-        assert group.rules("nowhere") is None
-
-
 async def test_a_call_whose_server_leaves_just_then_says_so():
     class Client(mcpwire.Client):
         async def call_tool(self, *args, **options):

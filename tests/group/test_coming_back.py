@@ -237,12 +237,6 @@ async def test_connecting_a_lazy_server_has_its_own_limit_as_well():
         assert (await group.call_tool("quick", "x")).text == "x"
 
 
-async def test_the_tools_of_lazy_servers_are_listed_by_connecting_them():
-    async with grouped({"a": Life("A")}, start="lazy") as group:
-        tools = await group.tools()
-        assert (await tools.call("mcp__a__x")).text == "A"
-
-
 async def test_all_lazy_servers_can_be_connected_at_once():
     async with grouped({"a": Life(), "b": Life()}, start="lazy") as group:
         assert (await group.connect_all()).ok == ("a", "b")

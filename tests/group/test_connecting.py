@@ -11,7 +11,7 @@ from turns import until
 
 import mcpwire
 from mcpwire.auth.errors import AuthRequired
-from mcpwire.group import Backoff, Group, Member, NotConnected
+from mcpwire.group import Group, Member, NotConnected
 
 
 def lives(*servers):
@@ -114,6 +114,7 @@ async def test_a_group_is_made_of_a_configuration():
     )
     assert list(group.status()) == ["a"]
     assert group.rules("a").deny == ("x",)
+    assert group.rules("nowhere") is None
     with pytest.raises(mcpwire.ConfigError, match="example"):
         Group.from_config(
             configuration, environment={"PROGRAM": "x"}, deny_urls=["example.com"]
@@ -547,10 +548,6 @@ async def test_a_client_of_ones_own_is_made_for_each():
         assert type(group["a"]) is Own
     assert made["a"]["sampling"] is str
     assert (made["a"]["roots"], made["b"]["roots"]) == (None, [])
-
-
-def test_a_backoff_is_what_a_group_restarts_by():
-    assert Group(restart=Backoff(attempts=3)).backoff.attempts == 3
 
 
 @on_a_virtual_clock

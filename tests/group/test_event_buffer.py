@@ -89,11 +89,6 @@ def test_what_is_too_large_is_dropped_with_all_before_it():
     assert taken(events) == [("a", LOG, {"n": 3})]
 
 
-def test_an_empty_one_says_so():
-    with pytest.raises(IndexError):
-        buffer().pop()
-
-
 def test_what_is_forgotten_stays_counted():
     events = buffer(limit=1)
     for server in ("a", "b"):

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 from fakes import SILENCE
-from many import BOUND_S, CAPABILITIES, STATELESS, Life, grouped
+from many import BOUND_S, STATELESS, Life, grouped
 from turns import until
 
 import mcpwire
@@ -447,7 +447,3 @@ async def test_without_a_handler_nothing_is_declared_and_a_form_is_refused():
     async with grouped({"a": server}) as group:
         assert (await answered(group, "a", server))["error"]["code"] == -32601
     assert server.requests("initialize")[0]["capabilities"] == {}
-
-
-def test_the_fakes_declare_what_the_tests_need():
-    assert CAPABILITIES["resources"] == {"subscribe": True}

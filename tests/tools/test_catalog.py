@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 
 import pytest
+from shelf import Shelf
 
 from mcpwire.tools import ToolSet
 from mcpwire.tools import catalog as costs_module
@@ -201,41 +203,25 @@ TOOLS = [
 ]
 
 
-class Servers:
-    """Two servers with the same tools; nothing is ever sent."""
+def listed(**options):
+    """Return a set of the same tools of two servers; nothing is ever sent."""
 
-    @property
-    def group(self):
-        return self
+    async def made():
+        tools = ToolSet(Shelf(files=TOOLS, more=TOOLS), **options)
+        await tools.refresh()
+        return tools
 
-    def __iter__(self):
-        return iter(["files", "more"])
-
-    def rules(self, server):
-        return None
-
-    def on_change(self, callback):
-        return lambda: None
-
-
-class Listed(ToolSet):
-    """A tool set that lists when it is made."""
-
-    def __init__(self, **options):
-        super().__init__(Servers(), **options)
-        for server in self._source.group:
-            self._take(server, TOOLS)
-        self._rebuild()
+    return asyncio.run(made())
 
 
 def entries(**options):
     """Return the catalog by server and tool."""
-    return {(entry.server, entry.tool): entry for entry in Listed(**options).catalog()}
+    return {(entry.server, entry.tool): entry for entry in listed(**options).catalog()}
 
 
 @pytest.mark.system("R11", "R12")
 def test_each_tool_of_each_server_has_one_entry():
-    tools = Listed()
+    tools = listed()
     catalog = tools.catalog()
     assert [entry.name for entry in catalog] == list(tools.names)
     assert len(catalog) == 2 * len(TOOLS)
@@ -290,7 +276,7 @@ def test_a_contract_says_what_may_be_relied_on():
 
 
 def test_the_timeout_of_contracts_is_checked():
-    tools = Listed()
+    tools = listed()
     assert tools.catalog(timeout=None)[0].contract.timeout is None
     with pytest.raises(ValueError, match="timeout must be above zero"):
         tools.catalog(timeout=0)
@@ -299,7 +285,7 @@ def test_the_timeout_of_contracts_is_checked():
 @pytest.mark.system("L-R3")
 def test_cost_is_what_calls_took():
     costs = Costs(seconds=1.0, tokens=100)
-    tools = Listed(costs=costs)
+    tools = listed(costs=costs)
     costs.note("files", "ping", 3.0, 400)
     learnt = {entry.name: entry.cost for entry in tools.catalog()}
     assert learnt["mcp__files__ping"].tokens == 100

@@ -11,7 +11,7 @@ from shelf import Shelf, tool
 
 from mcpwire.errors import LocalProtocolError, NotAllowed
 from mcpwire.tools import ToolLock
-from mcpwire.tools.lock import Differences, compare, fingerprint
+from mcpwire.tools.lock import Differences, fingerprint
 from mcpwire.types import (
     ResourcesCapability,
     ServerCapabilities,
@@ -183,11 +183,17 @@ def test_a_schema_has_one_however_deeply_it_is_nested():
     assert fingerprint(Tool(name="x", input_schema=schema)).startswith("sha256:")
 
 
+class Found(dict):
+    """Tools with these fingerprints."""
+
+    def fingerprints(self):
+        return self
+
+
 def test_differences_are_told_by_kind():
-    found = compare(
-        {"a/x": "1", "a/y": "2", "a/z": "3"}, {"a/y": "2", "a/x": "9", "b": ""}
-    )
+    lock = ToolLock({"a/x": "1", "a/y": "2", "a/z": "3"})
+    found = lock.check(Found({"a/y": "2", "a/x": "9", "b": ""}))
     assert found == Differences(("a/x",), ("b",), ("a/z",))
     assert found
     assert str(found) == "changed a/x\nadded b\nremoved a/z"
-    assert not compare({"a": "1"}, {"a": "1"})
+    assert not ToolLock({"a": "1"}).check(Found({"a": "1"}))

@@ -36,9 +36,6 @@ def by_owner(table, owners):
 
 NAMES = [
     (NamePolicy(), "time", "now", "mcp__time__now"),
-    (NamePolicy.claude(), "time", "now", "mcp__time__now"),
-    (NamePolicy.plain(), "time", "now", "time__now"),
-    (NamePolicy.proxy(), "time", "now", "time_now"),
     (NamePolicy.bare(), "time", "now", "now"),
     (NamePolicy("{{x_{tool}", normalise="none"), "time", "now", "{x_now"),
     (NamePolicy("{tool}.{server}", charset="a-z0-9_."), "t", "n", "n.t"),
@@ -68,15 +65,13 @@ def test_a_name_follows_the_template_in_the_characters_there_are(
 
 
 def test_each_preset_is_a_template():
-    assert [
-        preset().template
-        for preset in (
-            NamePolicy.claude,
-            NamePolicy.plain,
-            NamePolicy.proxy,
-            NamePolicy.bare,
-        )
-    ] == ["mcp__{server}__{tool}", "{server}__{tool}", "{server}_{tool}", "{tool}"]
+    presets = (NamePolicy.claude, NamePolicy.plain, NamePolicy.proxy, NamePolicy.bare)
+    assert [preset().template for preset in presets] == [
+        "mcp__{server}__{tool}",
+        "{server}__{tool}",
+        "{server}_{tool}",
+        "{tool}",
+    ]
 
 
 @pytest.mark.system("R07")
@@ -86,10 +81,6 @@ def test_only_ascii_letters_digits_and_underscores_stay_where_that_is_the_charse
 ):
     policy = NamePolicy(charset="A-Za-z0-9_")
     assert list(policy.table([(server, "read")])) == ["mcp__my_server__read"]
-
-
-def test_a_tool_that_is_there_twice_counts_once():
-    assert list(NamePolicy().table([("a", "x"), ("a", "x")])) == ["mcp__a__x"]
 
 
 def test_a_tool_without_any_name_gets_one():

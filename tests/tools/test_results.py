@@ -145,11 +145,6 @@ def test_structured_prefers_the_data_to_the_text(result, flat):
     assert flatten(result, "structured") == flat
 
 
-def test_blocks_are_as_they_are_on_the_wire():
-    result = CallToolResult([TextContent("a"), IMAGE, NEW])
-    assert flatten(result, "blocks") == [encode(block) for block in result.content]
-
-
 @pytest.mark.system("R10")
 @pytest.mark.parametrize("form", FLAT_FORMS)
 def test_a_result_that_failed_is_flattened_like_any_other(form):

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from mcpwire.tools.rules import (
     Rules,
-    ServerRules,
     as_patterns,
     first_match,
     is_trace_value,
@@ -64,17 +63,6 @@ def test_one_pattern_is_a_string_or_a_list_of_one():
     assert first_match(as_patterns("a*"), ["ba", "ab"]) == "a*"
     with pytest.raises(TypeError, match="a pattern must be a string, got 7"):
         as_patterns([7])
-
-
-def test_a_servers_rules_say_nothing_by_default():
-    rules = ServerRules()
-    assert rules.refusal(KEYS) is None
-    assert not rules.asks(KEYS, only_reads=False)
-    assert (rules.strip_arguments, rules.trace_context, rules.trace_argument) == (
-        (),
-        None,
-        None,
-    )
 
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

@@ -211,16 +211,11 @@ async def test_who_approves_and_fails_refuses(made, shelf):
     assert shelf.calls == []
 
 
-async def test_who_approves_may_change_the_arguments(made, shelf):
+@pytest.mark.parametrize("given", [{"path": "a"}, None])
+async def test_who_approves_may_change_the_arguments(made, shelf, given):
     tools = await made(shelf, approve=lambda call: {**call.arguments, "mode": "r"})
-    await tools.call(READ, {"path": "a"})
-    assert shelf.sent == {"path": "a", "mode": "r"}
-
-
-async def test_who_approves_a_call_without_arguments_gets_an_empty_object(made, shelf):
-    tools = await made(shelf, approve=lambda call: {**call.arguments, "path": "b"})
-    await tools.call(READ)
-    assert shelf.sent == {"path": "b"}
+    await tools.call(READ, given)
+    assert shelf.sent == {**(given or {}), "mode": "r"}
 
 
 async def test_what_is_shown_to_whoever_approves_is_what_is_sent(made, shelf):
@@ -273,22 +268,15 @@ async def test_a_name_that_changes_hands_while_somebody_is_asked_is_not_called(m
 
 
 @pytest.mark.system("V17")
-async def test_a_json_rpc_error_is_a_result_where_that_is_wanted(made, shelf):
+@pytest.mark.parametrize("options", [{}, {"errors": "result"}])
+async def test_a_json_rpc_error_is_a_result_where_that_is_wanted(made, shelf, options):
     shelf.answer = rpc_error(-32602, "no such file", method="tools/call")
-    tools = await made(shelf, errors="result")
-    result = await tools.call(READ, {})
+    tools = await made(shelf, **options)
+    raising = {} if not options else {"errors": "raise"}
+    with pytest.raises(type(shelf.answer)):
+        await tools.call(READ, {}, **raising)
+    result = await tools.call(READ, {}, errors="result")
     assert (result.is_error, result.text) == (True, "no such file")
-    with pytest.raises(type(shelf.answer)):
-        await tools.call(READ, {}, errors="raise")
-
-
-@pytest.mark.system("V17")
-async def test_a_json_rpc_error_is_raised_by_default(made, shelf):
-    shelf.answer = rpc_error(-32603, "failed", method="tools/call")
-    tools = await made(shelf)
-    with pytest.raises(type(shelf.answer)):
-        await tools.call(READ, {})
-    assert (await tools.call(READ, {}, errors="result")).is_error
 
 
 @pytest.mark.system("V17", "L-R12")

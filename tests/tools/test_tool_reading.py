@@ -4,7 +4,7 @@ import pytest
 from shelf import READS, Shelf, tool
 
 import mcpwire.tools
-from mcpwire.errors import NameCollision, NotAllowed, UnknownTool
+from mcpwire.errors import NotAllowed, UnknownTool
 from mcpwire.tools import ServerRules, ToolSet, ToolTransform
 from mcpwire.tools.names import NamePolicy
 from mcpwire.types import Tool
@@ -123,12 +123,6 @@ async def test_collisions_are_told(made):
     (collision,) = tools.collisions
     assert collision.owners == (("my.server", "x"), ("my server", "x"))
     assert len(tools) == 2
-
-
-async def test_a_collision_is_an_error_where_that_is_wanted(made):
-    shelf = Shelf(**{"my.server": ["x"], "my server": ["x"]})
-    with pytest.raises(NameCollision):
-        await made(shelf, names=NamePolicy(on_collision="raise"))
 
 
 @pytest.mark.system("A71", "R14")

@@ -7,10 +7,10 @@ import pytest
 from eager import eager
 from hypothesis import given
 from hypothesis import strategies as st
-from shelf import Shelf, lost, tool
+from shelf import Shelf, lost
 from turns import until
 
-from mcpwire.errors import ConnectionClosed, NameCollision, NotAllowed
+from mcpwire.errors import ConnectionClosed, NameCollision
 from mcpwire.tools import ToolSet, toolset
 from mcpwire.tools.names import NamePolicy
 
@@ -442,18 +442,3 @@ async def test_a_source_keeps_no_set_alive(shelf):
     gc.collect()
     assert shelf.callbacks == []
     late("a")
-
-
-async def test_a_tool_that_is_renamed_by_a_change_is_not_called_by_its_old_name(
-    made, shelf
-):
-    async def approve(_):
-        shelf.lists["a"] = ["x"]
-        shelf.lists["b"] = [tool("y", description="another")]
-        await tools.refresh()
-        return True
-
-    tools = await made(shelf, approve=approve)
-    with pytest.raises(NotAllowed):
-        await tools.call("mcp__b__y")
-    assert shelf.calls == []

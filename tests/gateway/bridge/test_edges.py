@@ -301,12 +301,12 @@ async def test_a_teller_that_is_closed_says_nothing_more():
             self.told += 1
 
     hub = Told()
-    teller = ChangeThrottle(hub)
-    teller.tell(TOOLS)
-    teller.tell(TOOLS)
+    throttle = ChangeThrottle(hub)
+    throttle.notify(TOOLS)
+    throttle.notify(TOOLS)
     assert hub.told == 1
-    teller.close()
-    teller.tell(TOOLS)
+    throttle.close()
+    throttle.notify(TOOLS)
     await asyncio.sleep(0.06)  # longer than the window
     assert hub.told == 1
 
@@ -318,10 +318,10 @@ async def test_a_call_passes_on_nothing_but_progress_that_it_was_asked_for():
     assert (
         repr(call) == "<RelayedCall <RequestContext tools/call 1, 2026-07-28> as None>"
     )
-    call.heard("notifications/message", {"progress": 1})
-    call.heard("notifications/progress", None)
-    call.heard("notifications/progress", {"progress": "1"})
-    call.heard("notifications/progress", {"progress": True})
+    call.relay_progress("notifications/message", {"progress": 1})
+    call.relay_progress("notifications/progress", None)
+    call.relay_progress("notifications/progress", {"progress": "1"})
+    call.relay_progress("notifications/progress", {"progress": True})
     assert told == []
-    call.heard("notifications/progress", {"progress": 1, "progressToken": 9})
+    call.relay_progress("notifications/progress", {"progress": 1, "progressToken": 9})
     assert told == [("notifications/progress", {"progress": 1, "progressToken": "t"})]

@@ -8,9 +8,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from world import a_world
 
-from mcpwire import Client, Http
 from mcpwire.errors import ConfigError, UnknownServer
 from mcpwire.gateway import FromHeaders, Gateway, Static
 from mcpwire.gateway.gateway import Watched
@@ -71,35 +69,6 @@ def test_what_is_wrong_in_a_configuration_is_said_at_once(
         make()
 
 
-async def test_only_the_servers_that_changed_are_connected_to_anew() -> None:
-    def member(url: dict[str, Any]) -> Any:
-        return Http(url["url"], http_client=world.inside)
-
-    async with a_world() as world:
-        gateway = Gateway({"a": member(A), "b": member(B)})
-        changed = asyncio.Event()
-
-        def listen(notification: Any) -> None:
-            if notification.method == "notifications/tools/list_changed":
-                changed.set()
-
-        async with Client(gateway, mode="2025-11-25", on_notification=listen) as client:
-            await client.list_tools()
-            before = world.a.verbs()
-            changes = await gateway.replace({"a": member(A), "c": member(B)})
-            assert (changes.added, changes.removed) == (("c",), ("b",))
-            await changed.wait()
-            tools = {tool.name for tool in await client.list_tools()}
-            assert tools == {"a_fail", "a_whoami", "c_fail", "c_whoami"}
-            again = [
-                each.headers.get("mcp-method")
-                for each in world.a.seen[len(before) :]
-                if each.verb == "POST"
-            ]
-            assert "server/discover" not in again
-            assert "initialize" not in again
-
-
 async def test_a_configuration_is_reloaded_and_a_wrong_one_is_not() -> None:
     gateway = Gateway.from_config({"mcpServers": {"a": A}})
     changes = await gateway.reload({"mcpServers": {"a": A, "b": B}})
@@ -143,7 +112,7 @@ async def test_a_change_is_taken_over_and_a_wrong_one_reported(tmp_path: Path) -
     watched = gateway.watched
     assert watched is not None
     watching = asyncio.ensure_future(
-        watch(gateway, watched, interval=0.005, told=said.put_nowait)
+        watch(gateway, watched, interval=0.005, report=said.put_nowait)
     )
     await asyncio.sleep(0)  # it takes note of the files as they are
     write(path, a=A, b=B)
@@ -170,7 +139,7 @@ async def test_what_changes_nothing_is_not_worth_a_word(tmp_path: Path) -> None:
         return {"a": A["url"]}
 
     watching = asyncio.ensure_future(
-        watch(gateway, Watched([str(path)], load), interval=0.005, told=said.append)
+        watch(gateway, Watched([str(path)], load), interval=0.005, report=said.append)
     )
     await asyncio.sleep(0)  # as above
     path.write_text("{ }")
