@@ -12,20 +12,6 @@ import attrs
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = [
-    "SCALES",
-    "Axis",
-    "Interval",
-    "Line",
-    "Mark",
-    "draw_intervals",
-    "draw_lines",
-    "linear",
-    "logarithmic",
-    "percentiles",
-    "scaled",
-]
-
 _WIDTH: Final = 480
 _LEFT: Final = 58
 _RIGHT: Final = 14

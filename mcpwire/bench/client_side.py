@@ -35,8 +35,6 @@ from mcpwire.transports.process import group_runs
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
-__all__ = ["TARGET", "ClientFigures", "ClientRun", "client_command", "measure_client"]
-
 TARGET: Final = "{target}"
 """The placeholder for the null server in a client's command."""
 

@@ -19,16 +19,6 @@ if TYPE_CHECKING:
 
     from mcpwire.bench.results import Result, Subject
 
-__all__ = [
-    "FEWEST",
-    "Difference",
-    "compare",
-    "differences",
-    "interval",
-    "medians",
-    "verdict",
-]
-
 Verdict = Literal["better", "worse", "no difference shown"]
 
 _TAIL: Final = 0.005

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from mcpwire.bench.load import Load
     from mcpwire.transports.targets import Stdio
 
-__all__ = ["Crew", "GeneratorFailed", "listening"]
-
 _WORKER: Final = "import sys; from mcpwire.bench.worker import main; sys.exit(main())"
 _LINE: Final = 64 * 1024 * 1024
 _END_S: Final = 15.0

@@ -27,8 +27,6 @@ from mcpwire.bench.null import READ_SIZE, process_cpu_ns, rank
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["KINDS", "Floor", "FloorLoop", "floor_loop", "measure_floor", "one_core"]
-
 _REQUEST: Final = (
     b'{"jsonrpc":"2.0","id":1,"method":"tools/call",'
     b'"params":{"name":"echo","arguments":{"text":"hi"}}}'

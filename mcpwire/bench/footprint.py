@@ -24,16 +24,6 @@ if TYPE_CHECKING:
 
     from mcpwire.transports.http.target import Http
 
-__all__ = [
-    "SIZE_UNITS",
-    "START_UNITS",
-    "Size",
-    "Sizes",
-    "StartUp",
-    "measure_size",
-    "measure_start",
-]
-
 START_UNITS: Final = {"handshake": "us", "first list": "us", "cpu": "us"}
 """The figures of a start, in microseconds since the process was started."""
 

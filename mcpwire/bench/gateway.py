@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from mcpwire.bench.load import Call
     from mcpwire.bench.results import Result
 
-__all__ = ["main", "run_behind_gateway"]
-
 _NAME: Final = "target"
 _PROGRAM: Final = (
     "import sys; from mcpwire.bench.gateway import main; main(*sys.argv[1:])"

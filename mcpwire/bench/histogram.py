@@ -12,8 +12,6 @@ from mcpwire.errors import LocalProtocolError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["LONGEST_NS", "encoded", "histogram", "merged", "percentiles"]
-
 LONGEST_NS: Final = 3_600 * 10**9
 _SHORTEST_NS: Final = 100
 """Lowest discernible value of the histogram, which gives a resolution of 64 ns."""

@@ -19,8 +19,6 @@ import json
 import os
 import sys
 
-__all__ = ["main"]
-
 
 def main(command: list[str]) -> None:
     """Run the command; print its process id, and then its result."""

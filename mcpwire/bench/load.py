@@ -15,8 +15,6 @@ from mcpwire.wire.json import loads
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Call", "Load", "Shape", "read_mix"]
-
 Shape = Literal["constant", "ramp", "spike"]
 
 MOST_RATE: Final = 1_000_000

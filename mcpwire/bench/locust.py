@@ -48,8 +48,6 @@ if TYPE_CHECKING:
 
     from mcpwire.types import CallToolResult, Tool
 
-__all__ = ["McpUser"]
-
 _KIND: Final = "MCP"
 
 

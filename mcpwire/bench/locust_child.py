@@ -19,8 +19,6 @@ from mcpwire.errors import LocalProtocolError, ToolError
 from mcpwire.types import CallToolResult, WireType, encode
 from mcpwire.wire.json import encode as encode_json
 
-__all__ = ["LENGTH", "Answer", "Clients", "Request", "frame", "main"]
-
 LENGTH: Final = struct.Struct("!I")
 
 

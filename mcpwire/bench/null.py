@@ -40,24 +40,6 @@ TYPE_CHECKING = False  # the module typing costs more than the rest of the start
 if TYPE_CHECKING:
     from typing import Any, Final, NoReturn
 
-__all__ = [
-    "LEGACY_VERSION",
-    "MODERN_VERSION",
-    "PATH",
-    "READ_SIZE",
-    "TEXT",
-    "TOOL",
-    "Answers",
-    "NullServer",
-    "Record",
-    "find_request",
-    "main",
-    "process_cpu_ns",
-    "rank",
-    "serve_http",
-    "serve_stdio",
-]
-
 LEGACY_VERSION: Final = "2025-11-25"
 MODERN_VERSION: Final = "2026-07-28"
 PATH: Final = "/mcp"

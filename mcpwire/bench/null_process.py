@@ -17,8 +17,6 @@ from mcpwire.bench.null import PATH
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-__all__ = ["NullProcess", "null_command", "null_http", "null_process"]
-
 _FILE: Final = Path(__file__).with_name("null.py")
 _END_S: Final = 10.0
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from mcpwire.bench.compare import Difference
     from mcpwire.bench.results import Result, Subject
 
-__all__ = ["write_page"]
-
 _POINTS: Final = 60
 """Points of a percentile curve for each power of ten of calls."""
 

@@ -18,21 +18,6 @@ if TYPE_CHECKING:
     from mcpwire.bench.footprint import Sizes, StartUp
     from mcpwire.bench.results import Result, Subject
 
-__all__ = [
-    "amount",
-    "figure_rows",
-    "step_rows",
-    "table",
-    "to_client_text",
-    "to_floor_text",
-    "to_hgrm",
-    "to_size_text",
-    "to_start_text",
-    "to_text",
-    "verdict_rows",
-    "verdicts",
-]
-
 _STEP_COLUMNS: Final = (
     *("offered", "rate", "p50", "p99", "p99.9", "missed", "errors", "cpu"),
     "generator lag p99",

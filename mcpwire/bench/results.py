@@ -17,8 +17,6 @@ import attrs
 from mcpwire.bench.histogram import merged, percentiles
 from mcpwire.wire.json import encode, loads
 
-__all__ = ["FIGURES", "Figure", "Result", "Sample", "Slice", "Subject", "step_name"]
-
 FORMAT: Final = 1
 _LEAST_FREE: Final = 4
 """Minimum degrees of freedom for an interval of the slope."""

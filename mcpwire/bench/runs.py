@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from mcpwire.bench.results import Slice
     from mcpwire.bench.thresholds import Threshold
 
-__all__ = ["find_max", "run"]
-
 _SLICE_S: Final = 0.5
 LONGEST_SLICE_S: Final = 10.0
 MOST_CALLS: Final = 500_000

@@ -12,8 +12,6 @@ from mcpwire.bench.results import FIGURES
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["Change", "Threshold", "parse_condition", "parse_failure"]
-
 _CONDITION: Final = re.compile(
     r"\s*([a-z0-9. ]+?)\s*(<=|>=|<|>)\s*([0-9]+(?:\.[0-9]+)?)\s*(\S*)\s*"
 )

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
     from mcpwire.bench.load import Call
 
-__all__ = ["Job", "described", "main", "perform"]
-
 _TFD_NONBLOCK: Final = os.O_NONBLOCK
 _TFD_ABSTIME: Final = 1
 _NS: Final = 1_000_000_000

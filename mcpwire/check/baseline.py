@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from mcpwire.check.results import Report, Result
 
-__all__ = ["Comparison", "compare", "read_baseline", "write_baseline"]
-
 Key: TypeAlias = "tuple[str, str, str]"  # case, transport, revision
 
 _FINDINGS: Final = frozenset(

@@ -19,25 +19,6 @@ if TYPE_CHECKING:
 
     from mcpwire.check.subject import Subject
 
-__all__ = [
-    "LEGACY",
-    "MODERN",
-    "Absent",
-    "Broken",
-    "Case",
-    "Family",
-    "Finding",
-    "Lenient",
-    "Level",
-    "NoAnswer",
-    "NotAnswered",
-    "PeerDied",
-    "Start",
-    "Transport",
-    "Verdict",
-    "since",
-]
-
 Transport: TypeAlias = Literal["stdio", "http", "sse"]
 """`sse`: HTTP with server-sent events, the transport of revision 2024-11-05."""
 Run: TypeAlias = "Callable[[Subject], Awaitable[None]]"

@@ -25,8 +25,6 @@ from mcpwire.wire.json import JSONDecodeError, loads
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["find_suite", "run_official"]
-
 SUITE_S: Final = 900.0
 _VERDICTS: Final[Mapping[str, Verdict]] = {
     "SUCCESS": Verdict.PASS,

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from mcpwire.check.results import Cell, Report, Result
 
-__all__ = ["write_pages"]
-
 LETTERS: Final = {
     Verdict.PASS: "P",
     Verdict.LENIENT: "L",

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from mcpwire.transports.targets import Stdio
     from mcpwire.wire.urls import Url
 
-__all__ = ["HeaderValue", "HttpPeer", "Octets", "Response", "StdioPeer", "Tape"]
-
 HeaderValue: TypeAlias = "str | tuple[str, ...] | None"
 """Value of a header field; tuple: one line per value; ``None``: omit the field."""
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from mcpwire.check.results import Result
 
-__all__ = ["pytest_addoption", "pytest_collection_modifyitems"]
-
 _BAD = frozenset({Verdict.FAIL, Verdict.CRASH, Verdict.HANG, Verdict.UNRUN})
 
 

@@ -18,16 +18,6 @@ if TYPE_CHECKING:
 
     from mcpwire.check.results import Cell, Report, Result, Score
 
-__all__ = [
-    "details",
-    "failed",
-    "to_badge",
-    "to_junit",
-    "to_markdown",
-    "to_sarif",
-    "to_text",
-]
-
 _SARIF: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS: Final = {
     Verdict.FAIL: "error",

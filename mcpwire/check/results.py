@@ -15,8 +15,6 @@ import attrs
 from mcpwire.check.case import Level, Verdict
 from mcpwire.wire.json import encode, loads
 
-__all__ = ["Cell", "Report", "Result", "Score", "score", "worse"]
-
 FORMAT: Final = 1
 
 _MUST_WEIGHT: Final = 95

@@ -17,8 +17,6 @@ from mcpwire.protocol.json_schema import properties_of, required_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["ROLES", "arguments_for", "callable_tools", "find_roles", "is_named_like"]
-
 ROLES: Final = ("echo", "slow", "big", "notify", "ask", "change", "task")
 
 LONGEST: Final = 100_000  # characters; no longer argument is generated

@@ -59,8 +59,6 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable, Iterable
 
-__all__ = ["PROFILE", "Options", "run", "select"]
-
 PROFILE: Final = "2026.1"
 """The newest profile: a frozen set of cases that scores refer to."""
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from mcpwire.check.subject import Message
 
-__all__ = ["ProtocolSchema", "SchemaWatch", "load"]
-
 DATA: Final = "schemas.json.xz"
 _EXCERPT: Final = 300
 

@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from mcpwire.transports.targets import Stdio
     from mcpwire.wire.urls import Url
 
-__all__ = ["Answer", "Facts", "Message", "Reaction", "Response", "Subject"]
-
 META: Final = "io.modelcontextprotocol/"
 MOST_LINES: Final = 100_000
 """Maximum received messages per connection; more is a flood."""

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
     from mcpwire.check.subject import Subject
 
-__all__ = ["ALL", "QUESTIONS", "answer_to", "answering", "asking_calls"]
-
 ALL: Final[dict[str, Any]] = {
     "elicitation": {"form": {}, "url": {}},
     "sampling": {"tools": {}, "context": {}},

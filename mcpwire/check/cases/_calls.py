@@ -12,19 +12,8 @@ from mcpwire.protocol.json_schema import properties_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from mcpwire.check.subject import Answer, Message, Response, Subject
-
-__all__ = [
-    "BRIEF_S",
-    "SlowCall",
-    "echo_params",
-    "expect_before",
-    "lasting",
-    "notified",
-    "position",
-    "start_slow",
-    "texts_of",
-]
+    from mcpwire.check.peer import Response
+    from mcpwire.check.subject import Answer, Message, Subject
 
 BRIEF_S: Final = 0.02
 """Duration of a call that need not last, if the tool has an argument for it."""

@@ -32,25 +32,6 @@ if TYPE_CHECKING:
     from mcpwire.check.case import Run
     from mcpwire.check.peer import Response
 
-__all__ = [
-    "IGNORED",
-    "AnyOf",
-    "Changed",
-    "Error",
-    "Expected",
-    "Notification",
-    "Octets",
-    "Refusal",
-    "Request",
-    "Result",
-    "Sent",
-    "Silence",
-    "Status",
-    "exchange",
-    "spoiled",
-    "valued",
-]
-
 Params: TypeAlias = Mapping[str, Any] | Callable[[Subject], Mapping[str, Any]] | None
 """Params of a message, or a function that makes them for a server."""
 Headers: TypeAlias = Mapping[str, HeaderValue]

@@ -15,20 +15,6 @@ if TYPE_CHECKING:
     from mcpwire.check.peer import HeaderValue, Response
     from mcpwire.check.subject import Message, Subject
 
-__all__ = [
-    "EVENTS",
-    "HTTP",
-    "JSON",
-    "SESSIONS",
-    "STREAMABLE",
-    "answered_beside",
-    "head_of",
-    "is_local",
-    "messages_on",
-    "response_to",
-    "revision_of_sessions",
-]
-
 HTTP: Final[tuple[Transport, ...]] = ("http",)
 STREAMABLE: Final = since("2025-03-26")
 """Revisions with Streamable HTTP."""

@@ -23,35 +23,6 @@ if TYPE_CHECKING:
     from mcpwire.check.case import Family
     from mcpwire.check.subject import Answer, Message, Subject
 
-__all__ = [
-    "LISTS",
-    "NAME",
-    "PREFIX",
-    "PREFIXED",
-    "PROMPTS",
-    "RESOURCES",
-    "ROOM_S",
-    "TEMPLATES",
-    "TIMESTAMP",
-    "TOOLS",
-    "Listed",
-    "Page",
-    "add_list_cases",
-    "base64_problem",
-    "call_all",
-    "declaring",
-    "expect_base64",
-    "fit_tools",
-    "has_header",
-    "items_of",
-    "media_in",
-    "names_of",
-    "paged",
-    "pages",
-    "results",
-    "walk",
-]
-
 CAPABILITIES: Final = "io.modelcontextprotocol/clientCapabilities"
 TIMESTAMP: Final = re.compile(
     r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}([.,]\d+)?)?(Z|[+-]\d{2}(:?\d{2})?)?"

@@ -21,17 +21,6 @@ if TYPE_CHECKING:
     from mcpwire.check.peer import Response
     from mcpwire.check.subject import Message, Subject
 
-__all__ = [
-    "ACKNOWLEDGED",
-    "EVERYTHING",
-    "WAIT_S",
-    "Listening",
-    "change",
-    "hearing",
-    "listening",
-    "subscription_of",
-]
-
 ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 WAIT_S: Final = 2.0  # seconds until an event without which a case is absent
 SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"

@@ -10,8 +10,6 @@ from mcpwire.check.cases._asking import ALL, QUESTIONS, answering, asking_calls
 if TYPE_CHECKING:
     from mcpwire.check.subject import Message, Subject
 
-__all__ = ["FAMILY"]
-
 FAMILY: Final = Family("asking")
 
 CALLS: Final = "calls of tools that send requests"

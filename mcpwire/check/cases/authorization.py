@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from mcpwire.check.peer import HeaderValue, Response
     from mcpwire.check.subject import Subject
 
-__all__ = ["FAMILY"]
-
 FAMILY: Final = Family("authorization")
 
 _PAGE: Final = "basic/authorization"

@@ -10,8 +10,6 @@ from mcpwire.check.cases._items import LISTS, Listed, pages
 if TYPE_CHECKING:
     from mcpwire.check.subject import Answer, Subject
 
-__all__ = ["FAMILY"]
-
 FAMILY: Final = Family("caching")
 case = FAMILY.where(revisions=MODERN)
 

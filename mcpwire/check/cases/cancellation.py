@@ -11,8 +11,6 @@ from mcpwire.check.cases._exchange import IGNORED, Notification, exchange
 if TYPE_CHECKING:
     from mcpwire.check.subject import Subject
 
-__all__ = ["FAMILY"]
-
 FAMILY: Final = Family("cancellation")
 
 CANCELLED: Final = "notifications/cancelled"

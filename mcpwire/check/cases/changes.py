@@ -11,8 +11,6 @@ from mcpwire.check.cases._listening import WAIT_S, change, hearing
 if TYPE_CHECKING:
     from mcpwire.check.subject import Message, Subject
 
-__all__ = ["FAMILY"]
-
 FAMILY: Final = Family("list_changed")
 
 UPDATED: Final = "notifications/resources/updated"

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from mcpwire.check.subject import Answer, Subject
 
-__all__ = ["FAMILY"]
-
 FAMILY: Final = Family("completions")
 
 TRIED: Final = 8  # maximum number per case

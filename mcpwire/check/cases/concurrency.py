@@ -14,8 +14,6 @@ from mcpwire.wire.json import encode
 if TYPE_CHECKING:
     from mcpwire.check.subject import Answer, Subject
 
-__all__ = ["FAMILY"]
-
 FAMILY: Final = Family("concurrency")
 
 _LASTING_S: Final = 0.5

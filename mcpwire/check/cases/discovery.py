@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from mcpwire.check.case import Run
     from mcpwire.check.subject import Answer, Message, Reaction, Subject
 
-__all__ = ["FAMILY", "names_versions"]
-
 FAMILY: Final = Family("discovery")
 
 OURS: Final = "io.modelcontextprotocol/"

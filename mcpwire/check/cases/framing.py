@@ -24,8 +24,6 @@ from mcpwire.wire.json import encode
 if TYPE_CHECKING:
     from mcpwire.check.subject import Subject
 
-__all__ = ["FAMILY"]
-
 FAMILY: Final = Family("framing")
 
 LARGE_S: Final = 10.0  # time limit for the answer to many lines or to a long line

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from mcpwire.check.subject import Message, Subject
 
-__all__ = ["FAMILY"]
-
 FAMILY: Final = Family("fuzz")
 
 CALLS: Final = 40

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from mcpwire.check.case import Run
     from mcpwire.check.subject import Reaction, Subject
 
-__all__ = ["FAMILY"]
-
 FAMILY: Final = Family("headers")
 
 _PAGE: Final = "basic/transports/streamable-http"

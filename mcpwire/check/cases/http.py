@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from mcpwire.check.peer import Response
     from mcpwire.check.subject import Subject
 
-__all__ = ["FAMILY"]
-
 FAMILY: Final = Family("http")
 
 _POST: Final = "basic/transports#sending-messages-to-the-server"

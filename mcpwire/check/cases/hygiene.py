@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from mcpwire.check.peer import StdioPeer
     from mcpwire.check.subject import Message, Subject
 
-__all__ = ["FAMILY"]
-
 FAMILY: Final = Family("hygiene")
 
 GRACE_S: Final = 5.0

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from mcpwire.check.subject import Answer, Subject
 
-__all__ = ["FAMILY"]
-
 FAMILY: Final = Family("input_rounds")
 
 ROUNDS: Final = 8

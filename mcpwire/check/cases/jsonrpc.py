@@ -25,8 +25,6 @@ from mcpwire.wire.json import encode
 if TYPE_CHECKING:
     from mcpwire.check.subject import Message, Subject
 
-__all__ = ["FAMILY"]
-
 FAMILY: Final = Family("jsonrpc")
 
 # Before 2025-11-25 the schema does not allow an error without an id.

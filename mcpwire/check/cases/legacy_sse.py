@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from mcpwire.check.peer import Response
     from mcpwire.check.subject import Subject
 
-__all__ = ["FAMILY"]
-
 FAMILY: Final = Family("legacy_sse")
 
 _PAGE: Final = "basic/transports#http-with-sse"

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from mcpwire.check.subject import Answer, Subject
 
-__all__ = ["FAMILY"]
-
 FAMILY: Final = Family("lifecycle")
 
 SOURCE: Final = "basic/lifecycle#initialization"

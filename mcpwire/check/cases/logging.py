@@ -11,8 +11,6 @@ from mcpwire.check.cases._exchange import Error, Refusal, Request, Result, excha
 if TYPE_CHECKING:
     from mcpwire.check.subject import Answer, Message, Subject
 
-__all__ = ["FAMILY"]
-
 FAMILY: Final = Family("logging")
 
 MESSAGE: Final = "notifications/message"

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from mcpwire.check.subject import Message, Subject
 
-__all__ = ["FAMILY"]
-
 FAMILY: Final = Family("meta")
 
 ALL: Final = "nothing; checks all messages of the connection"

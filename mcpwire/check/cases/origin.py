@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from mcpwire.check.peer import HeaderValue
     from mcpwire.check.subject import Subject
 
-__all__ = ["FAMILY"]
-
 FAMILY: Final = Family("origin")
 
 _PAGE: Final = "basic/transports#security-warning"

@@ -11,8 +11,6 @@ from mcpwire.check.cases._items import LISTS, PAGES, Listed, pages
 if TYPE_CHECKING:
     from mcpwire.check.subject import Subject
 
-__all__ = ["FAMILY"]
-
 FAMILY: Final = Family("paging")
 
 _FIRST_LETTERS: Final = "abcd"

@@ -12,8 +12,6 @@ from mcpwire.check.cases._exchange import Changed, Request, Result, exchange
 if TYPE_CHECKING:
     from mcpwire.check.subject import Subject
 
-__all__ = ["FAMILY"]
-
 FAMILY: Final = Family("ping")
 
 case = FAMILY.where(revisions=LEGACY)

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from mcpwire.check.subject import Answer, Message, Subject
 
-__all__ = ["FAMILY"]
-
 FAMILY: Final = Family("progress")
 
 PROGRESS: Final = "notifications/progress"

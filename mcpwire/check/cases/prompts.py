@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from mcpwire.check.subject import Answer, Subject
 
-__all__ = ["FAMILY", "fit_arguments", "prompt_arguments"]
-
 FAMILY: Final = Family("prompts")
 
 GETS: Final = 8  # maximum number per case

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from mcpwire.check.subject import Answer, Subject
 
-__all__ = ["FAMILY"]
-
 FAMILY: Final = Family("resources")
 
 NOWHERE: Final = "mcpwire-check://no-such/resource"

@@ -10,8 +10,6 @@ from mcpwire.check.schemas import load, stem_of
 if TYPE_CHECKING:
     from mcpwire.check.subject import Subject
 
-__all__ = ["FAMILY"]
-
 FAMILY: Final = Family("schema")
 
 

@@ -22,9 +22,8 @@ from mcpwire.check.cases._exchange import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mcpwire.check.subject import Message, Response, Subject
-
-__all__ = ["FAMILY"]
+    from mcpwire.check.peer import Response
+    from mcpwire.check.subject import Message, Subject
 
 FAMILY: Final = Family("sequences")
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from mcpwire.check.peer import HeaderValue
     from mcpwire.check.subject import Subject
 
-__all__ = ["FAMILY"]
-
 FAMILY: Final = Family("sessions")
 
 _PAGE: Final = "basic/transports#session-management"

@@ -14,8 +14,6 @@ from mcpwire.check.cases._items import declaring
 if TYPE_CHECKING:
     from mcpwire.check.subject import Answer, Subject
 
-__all__ = ["FAMILY"]
-
 FAMILY: Final = Family("skills")
 
 ID: Final = "io.modelcontextprotocol/skills"

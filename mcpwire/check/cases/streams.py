@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from mcpwire.check.peer import Response
     from mcpwire.check.subject import Answer, Message, Subject
 
-__all__ = ["FAMILY"]
-
 FAMILY: Final = Family("streams")
 
 _POST: Final = "basic/transports#sending-messages-to-the-server"

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from mcpwire.check.cases._listening import Listening
     from mcpwire.check.subject import Message, Subject
 
-__all__ = ["FAMILY"]
-
 FAMILY: Final = Family("subscriptions")
 
 case = FAMILY.where(revisions=MODERN)

@@ -14,8 +14,6 @@ from mcpwire.check.roles import arguments_for, call_of, is_named_like
 if TYPE_CHECKING:
     from mcpwire.check.subject import Answer, Subject
 
-__all__ = ["FAMILY"]
-
 FAMILY: Final = Family("task_extension")
 
 ID: Final = "io.modelcontextprotocol/tasks"

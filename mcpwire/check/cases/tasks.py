@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from mcpwire.check.subject import Answer, Subject
 
-__all__ = ["FAMILY", "FINAL", "UNKNOWN", "check_task_ignored", "until_over"]
-
 FAMILY: Final = Family("tasks")
 
 REVISION: Final = ("2025-11-25",)

@@ -29,8 +29,6 @@ from mcpwire.protocol.output_validation import SchemaValidator
 if TYPE_CHECKING:
     from mcpwire.check.subject import Answer, Subject
 
-__all__ = ["FAMILY"]
-
 FAMILY: Final = Family("tools")
 
 NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
