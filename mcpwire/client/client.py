@@ -55,11 +55,7 @@ if TYPE_CHECKING:
     from mcpwire.client.inbound import Observer
     from mcpwire.client.requests import ProgressFn
     from mcpwire.client.skills import LoadedSkill
-    from mcpwire.client.streams import (
-        EventStream,
-        ResourceWatch,
-        Subscription,
-    )
+    from mcpwire.client.streams import EventStream, ResourceWatch, Subscription
     from mcpwire.errors import MCPError
     from mcpwire.protocol.cache import ResponseCache
     from mcpwire.protocol.client_features import (
@@ -99,8 +95,6 @@ if TYPE_CHECKING:
         Unset,
     )
     from mcpwire.wire.jsonrpc import RequestId
-
-__all__ = ["CallOptions", "Client", "resolve_links"]
 
 T = TypeVar("T")
 

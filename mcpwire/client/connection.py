@@ -43,8 +43,8 @@ from mcpwire.protocol import negotiation
 from mcpwire.protocol.deadline import Deadline
 from mcpwire.protocol.negotiation import Negotiation, Profile
 from mcpwire.protocol.retry import Restarts
-from mcpwire.transports.base import is_cancelled_here, runs_here, wait_shared
-from mcpwire.transports.handlers import is_blocking, stay_for
+from mcpwire.transports.base import is_cancelled_here, is_on_loop, wait_shared
+from mcpwire.transports.handlers import is_blocking, run_until_done
 from mcpwire.versions import Era
 
 if TYPE_CHECKING:
@@ -60,8 +60,6 @@ if TYPE_CHECKING:
 
     EndFn = Callable[[dict[str, Any] | Exception], None]
 
-
-__all__ = ["ClientStats", "Connection", "Settings"]
 
 logger = logging.getLogger("mcpwire")
 
@@ -462,7 +460,7 @@ class Connection:
             self._closed_stats.add(channel)
             opened.append(channel)
         for each in opened:
-            if loop is not None and loop.is_running() and not runs_here(loop):
+            if loop is not None and loop.is_running() and not is_on_loop(loop):
                 loop.call_soon_threadsafe(each.abandon)
             else:
                 each.abandon()
@@ -553,7 +551,7 @@ class Connection:
         task = asyncio.get_running_loop().create_task(closing, name="mcpwire-leave")
         self._leaving.add(task)
         task.add_done_callback(self._leaving.discard)
-        stay_for(task)
+        run_until_done(task)
 
     async def _wait_leaving(self, until: float | None = None) -> None:
         """Wait for the discarded connections to close, at most until that time."""

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from mcpwire.versions import Revision
     from mcpwire.wire.jsonrpc import RequestId
 
-__all__ = ["ClientInbound", "Observer", "ask"]
-
 logger = logging.getLogger("mcpwire")
 
 

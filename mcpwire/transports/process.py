@@ -32,15 +32,6 @@ if TYPE_CHECKING:
 
     from mcpwire.transports.targets import Stdio
 
-__all__ = [
-    "KILLED_S",
-    "ChildProcess",
-    "StderrTail",
-    "describe_exit",
-    "spawn",
-    "spawn_error",
-]
-
 logger = logging.getLogger("mcpwire")
 
 DRAIN_READS: Final = 16

@@ -32,8 +32,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
 {imports}
-
-__all__ = {exported}
 '''
 
 MODULES: Final = {
@@ -219,7 +217,6 @@ def made(module: str) -> str:
     annotations = [line for name, line in by_name.items() if used(name)]
     text = HEADER.format(
         title=title,
-        exported=sorted(names),
         runtime="\n".join(runtime),
         imports=textwrap.indent("\n".join(annotations), "    "),
     )

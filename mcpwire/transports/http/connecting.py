@@ -20,14 +20,6 @@ if TYPE_CHECKING:
 
     Address = tuple[int, int, int, str, tuple[Any, ...]]
 
-__all__ = [
-    "connect",
-    "connect_error",
-    "interleave",
-    "is_certificate_refusal",
-    "timeout_error",
-]
-
 HEAD_START_S: Final = 0.25
 """The Connection Attempt Delay of RFC 8305 section 5, in seconds."""
 

@@ -23,17 +23,6 @@ if TYPE_CHECKING:
     from mcpwire.transports.http.target import Http
     from mcpwire.transports.oauth.authorizer import Authorizer
 
-__all__ = [
-    "IDLE_S",
-    "TAIL_BYTES",
-    "TAIL_S",
-    "Engine",
-    "choose_engine",
-    "open_engine",
-    "proxy_applies",
-    "proxy_of",
-]
-
 IDLE_S: Final = 4.0
 """Seconds for which an idle connection is kept: many servers close it after 5 s."""
 
