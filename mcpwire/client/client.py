@@ -175,12 +175,8 @@ class Client:
     _connection_type: ClassVar[type[Connection]] = Connection
     _requests_type: ClassVar[type[Requests]] = Requests
 
-    def _client_features(self, **given: Any) -> ClientFeatures | None:
-        """Return the declared client features; ``None`` if there are none."""
-        # Most clients declare no features and need not import the module.
-        if all(value is None for value in given.values()):
-            return None
-
+    def _client_features(self, **given: Any) -> ClientFeatures:
+        """Return the declared client features."""
         return ClientFeatures(**given)
 
     def __init__(
@@ -224,7 +220,7 @@ class Client:
             Settings(
                 identity=Identity(
                     _MCPWIRE if client_info is None else _encoded(client_info),
-                    {} if features is None else features.capabilities,
+                    features.capabilities,
                 ),
                 allowed=parse_mode(mode),
                 connect_timeout=check_timeout(connect_timeout, "connect_timeout"),

@@ -79,6 +79,9 @@ class Settings:
     allowed: tuple[Revision, ...]
     """The revisions that may be negotiated, newest first."""
 
+    features: ClientFeatures
+    """The requests that the server may send to this client."""
+
     connect_timeout: float | None
 
     probe_timeout: float
@@ -91,9 +94,6 @@ class Settings:
     limits: Limits = DEFAULT_LIMITS
 
     recovery: Recovery = DEFAULT_RECOVERY
-
-    features: ClientFeatures | None = None
-    """The requests that the server may send to this client."""
 
     on_notification: Callable[[Notification], Any] | None = None
 
@@ -620,7 +620,9 @@ class Connection:
             self._pinging = self.spawn(
                 keep_alive(channel, self.settings.keepalive), "keepalive"
             )
-        is_heard = self.settings.features is not None or self.subscriptions.are_heard()
+        assert profile.agreement is not None
+        declares = self.settings.features.capabilities(profile.agreement.revision)
+        is_heard = bool(declares) or self.subscriptions.are_heard()
         channel.open_server_stream(wanted=is_heard)
         self.inbound.wake()
 

@@ -60,13 +60,13 @@ class ClientInbound:
 
     def __init__(
         self,
-        features: ClientFeatures | None,
+        features: ClientFeatures,
         on_notification: Callable[[Notification], Any] | None,
         on_lost: Callable[[TransportError], None],
         is_kept: Callable[[str], bool],
         limits: Limits,
     ) -> None:
-        self._given = features
+        self.features = features
         self._on_notification = on_notification
         self._on_lost = on_lost
         self._limits = limits
@@ -113,15 +113,6 @@ class ClientInbound:
             observer.heard(method, params, size)
         if self._delivery is not None:
             self._delivery.put(method, params)
-
-    @property
-    def features(self) -> ClientFeatures:
-        """The client features, with the handlers of server requests."""
-        if self._given is None:
-            from mcpwire.protocol.client_features import ClientFeatures
-
-            self._given = ClientFeatures()
-        return self._given
 
     def typed(self, method: str, params: dict[str, Any] | None) -> Notification | None:
         """Return the typed notification; ``None`` if it is invalid."""

@@ -245,9 +245,9 @@ class LinkChannel(Duplex):
         super().__init__(inbound, **options)
         self._link: Link | None = None
         self.at_end: Callable[[], object] | None = None
-        self._working: asyncio.Task[None] | None = None  # may be read by an eager task
-        self._working = self._loop.create_task(
-            self._work(open_link), name="mcpwire-link"
+        # Not `create_task`: an eager task factory would start it at once.
+        self._working = asyncio.Task(
+            self._work(open_link), loop=self._loop, name="mcpwire-link"
         )
         self._working.add_done_callback(self._worked)
 
@@ -346,7 +346,7 @@ class LinkChannel(Duplex):
     async def _close(self, *, politely: bool) -> None:
         """Stop reading, flush and close; each within `Limits.close_grace`."""
         working, grace = self._working, self.limits.close_grace
-        if working is not None and not working.done():
+        if not working.done():
             working.cancel()
             await asyncio.wait([working], timeout=grace)
             if not working.done():

@@ -176,9 +176,8 @@ class FallbackChannel(ChildChannel, asyncio.SubprocessProtocol):
         self._stdin: asyncio.WriteTransport | None = None
         self._ended = asyncio.Event()
         self._stderr = StderrTail(limits.stderr_tail, target.stderr)
-        self._spawning: asyncio.Task[None] | None = None
-        # An eager task runs, and may fail, before the assignment.
-        self._spawning = self._loop.create_task(self._spawn(target))
+        # Not `create_task`: an eager task factory would start it at once.
+        self._spawning = asyncio.Task(self._spawn(target), loop=self._loop)
 
     @property
     def exit_code(self) -> int | None:
@@ -268,8 +267,7 @@ class FallbackChannel(ChildChannel, asyncio.SubprocessProtocol):
                 self._closing = self._loop.create_task(self._stop())
 
     async def _stop(self) -> None:
-        if self._spawning is not None:
-            await asyncio.wait([self._spawning])
+        await asyncio.wait([self._spawning])
         process = self._process
         if process is None:
             return

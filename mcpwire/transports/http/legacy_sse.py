@@ -28,7 +28,7 @@ from mcpwire.protocol.http_headers import RequestHeaders, resolve_endpoint
 from mcpwire.protocol.http_reply import MAX_ERROR_BODY, Reply, Request
 from mcpwire.transports.duplex import Duplex
 from mcpwire.transports.handlers import run_until_done
-from mcpwire.transports.http.credentials import describe_request, missing_scope
+from mcpwire.transports.http.credentials import missing_scope
 from mcpwire.transports.http.sender import Sender
 from mcpwire.wire.json import loads
 
@@ -106,11 +106,11 @@ class LegacyChannel(Sender, Duplex):
         self._barrier: Post | None = None
         self._refused: Exception | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._untraced: Request | None = None
         if target.connect_timeout is not None:
             self._expect_endpoint(target.connect_timeout + ENDPOINT_S)
-        self._listening = self._loop.create_task(
-            self._listen(), name="mcpwire-sse-stream"
+        # Not `create_task`: an eager task factory would start it before `watch`.
+        self._listening = asyncio.Task(
+            self._listen(), loop=self._loop, name="mcpwire-sse-stream"
         )
 
     async def ready(self) -> None:
@@ -206,13 +206,9 @@ class LegacyChannel(Sender, Duplex):
     # Tracing
 
     def watch(self, trace: Trace) -> None:
-        """Set the trace hook, and pass the earlier heads to it."""
+        """Set the trace hook."""
         super().watch(trace)
         self.is_traced = True
-        if self._untraced is not None:
-            trace("request", describe_request(self._untraced))
-        if self._stream.status:
-            self.trace_head(self._stream)
 
     # The event stream
 
@@ -221,8 +217,6 @@ class LegacyChannel(Sender, Duplex):
         error: Exception
         try:
             start = self._heads.get(None, await self._own_fields(stream))
-            if self._trace is None:
-                self._untraced = Request(start)
             await self._exchange(stream, Request(start))
             error = self._stream_error(stream)
         except Exception as raised:  # noqa: BLE001 - also a user's function for headers
