@@ -1,18 +1,13 @@
 """The asyncio httpx engine when exchanges end early: nothing is left, nobody waits."""
 
 import asyncio
-import gc
-import os
-import signal
-import stat
 import threading
-import warnings
 
 import httpx
 import pytest
 from http2_server import AUTHORITY
-from httpx_exchanges import BOUND_S, MARK, Fed, forget_proxies, request_to
-from raw_server import LAST_CHUNK, chunk, raw_server, sse_head
+from httpx_exchanges import BOUND_S, Fed, forget_proxies, request_to
+from raw_server import raw_server
 
 from mcpwire import Http
 from mcpwire.errors import CallCancelled, ConnectionClosed
@@ -118,56 +113,3 @@ async def test_what_a_hook_raises_comes_out_as_it_is():
         with pytest.raises(ZeroDivisionError):
             await ask(engine, "http://127.0.0.1:9/")
         await engine.aclose()
-
-
-def answer_and_wait(closed):
-    def script(conn):
-        while conn.receive() is not None:
-            conn.send(sse_head() + chunk(MARK) + LAST_CHUNK)
-        closed.set()
-
-    return script
-
-
-def test_what_a_closed_loop_left_behind_can_be_let_go():
-    closed = threading.Event()
-
-    async def main():
-        engine = engine_to(server.url)
-        await ask(engine, server.url)
-        return engine
-
-    with raw_server(answer_and_wait(closed)) as server:
-        with asyncio.Runner() as runner:
-            engine = runner.run(main())
-        engine.abandon()
-        assert closed.wait(30)
-        with warnings.catch_warnings(action="ignore", category=ResourceWarning):
-            del engine  # asyncio says that its transport was not closed
-            gc.collect()
-
-
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-async def test_a_forked_process_leaves_the_connections_to_its_parent():
-    closed = threading.Event()
-    with raw_server(answer_and_wait(closed)) as server:
-        engine = engine_to(server.url)
-        await ask(engine, server.url)
-        (stream,) = engine.streams
-        number = stream.get_extra_info("socket").fileno()
-        out, into = os.pipe()
-        child = os.fork()
-        if not child:
-            try:
-                is_socket = stat.S_ISSOCK(os.fstat(number).st_mode)
-                os.write(into, b"open" if is_socket else b"closed")
-            finally:
-                os.kill(os.getpid(), signal.SIGKILL)
-        await asyncio.to_thread(os.waitpid, child, 0)
-        assert os.read(out, 10) == b"closed"
-        for descriptor in (out, into):
-            os.close(descriptor)
-        await ask(engine, server.url)
-        assert server.connections == 1
-        await engine.aclose()
-        await until(closed)
