@@ -7,7 +7,7 @@ import httpx
 import pytest
 from http2_server import AUTHORITY
 from httpx_exchanges import BOUND_S, Fed, forget_proxies, request_to
-from raw_server import raw_server
+from raw_server import json_reply, raw_server
 
 from mcpwire import Http
 from mcpwire.errors import CallCancelled, ConnectionClosed
@@ -113,3 +113,25 @@ async def test_what_a_hook_raises_comes_out_as_it_is():
         with pytest.raises(ZeroDivisionError):
             await ask(engine, "http://127.0.0.1:9/")
         await engine.aclose()
+
+
+async def test_a_user_s_own_request_goes_on_over_a_connection_that_ours_has_opened():
+    asked, may_answer = threading.Event(), threading.Event()
+
+    def script(conn):
+        while (request := conn.receive()) is not None:
+            if request.target == "/theirs":
+                asked.set()
+                conn.wait_for(may_answer)
+            conn.send(json_reply({}))
+
+    with raw_server(script) as server:
+        async with httpx.AsyncClient() as client:
+            engine = engine_to(server.url, http_client=client)
+            await ask(engine, server.url)
+            theirs = asyncio.ensure_future(client.get(f"{server.origin}/theirs"))
+            await until(asked)
+            engine.abandon()
+            may_answer.set()
+            assert (await theirs).status_code == 200
+            assert server.connections == 1

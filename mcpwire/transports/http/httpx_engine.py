@@ -187,11 +187,14 @@ class HttpxEngine:
     def abandon(self) -> None:
         """Shut the connections down without waiting, even without a running loop.
 
-        Of a user's client, only connections opened by exchanges of this engine.
+        Of a user's client, only those of exchanges: its other requests use the rest.
         """
+        streams = list(self.streams)
+        if self.client is not None:
+            streams = [each.stream for each in self.exchanges if not each.shares]
         with contextlib.suppress(RuntimeError):  # their loop is closed
             self._stop()
-        for stream in list(self.streams):
+        for stream in streams:
             _shut_down(stream)
 
     def forked(self) -> None:
