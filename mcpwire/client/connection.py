@@ -535,7 +535,7 @@ class Connection:
             await self._wait_leaving(until if isinstance(error, Exception) else None)
             if failure is None:
                 raise
-            raise failure from error
+            raise failure from failure.__cause__ or error
         self._settle(channel, profile)
 
     def _close_lost(self, old: OpenChannel) -> None:

@@ -257,7 +257,8 @@ class LinkChannel(Duplex):
         try:
             link = await open_link()
         except Exception as error:  # noqa: BLE001 - a user's function
-            self._mark_lost(self._opening_error(error), error)
+            failure = self._opening_error(error)
+            self._mark_lost(failure, None if failure is error else error)
             return
         if self._dead is not None:
             # The user's function ignored its cancellation: the link comes too late.
