@@ -37,15 +37,8 @@ class LegacyServer(Served):
         self,
         *,
         endpoint: str | Callable[[str], str] = "/messages?session={session}",
-        post_status: int = 202,
-        version: str = VERSION,
-        refuses_post: int = 405,
     ) -> None:
         self.endpoint = endpoint
-        self.post_status = post_status
-        self.version = version
-        self.refuses_post = refuses_post
-        """What a POST to the URL of the stream is answered."""
         self.on: dict[str, Callable[[RawRequest, Connection], Any]] = {}
         self.executed: list[tuple[str, dict[str, Any], Any]] = []
         self.answered: dict[Any, Any] = {}
@@ -83,7 +76,7 @@ class LegacyServer(Served):
                 self._stream(conn)
                 return
             if request.target == self.raw.path:
-                conn.send(reply(self.refuses_post, allow="GET"))
+                conn.send(reply(405, allow="GET"))
             else:
                 self._post(request, conn)
 
@@ -111,9 +104,7 @@ class LegacyServer(Served):
             error = {"code": -32000, "message": "no such session"}
             conn.send(json_reply({"jsonrpc": "2.0", "id": None, "error": error}, 404))
             return
-        conn.send(reply(self.post_status, b"Accepted", content_type="text/plain"))
-        if self.post_status != 202:
-            return
+        conn.send(reply(202, b"Accepted", content_type="text/plain"))
         if method is None:
             self.answered[message["id"]] = message
             self.raw.wake()  # the request woke them before this stood here
@@ -126,7 +117,7 @@ class LegacyServer(Served):
         if method == "initialize":
             return {
                 "result": {
-                    "protocolVersion": self.version,
+                    "protocolVersion": VERSION,
                     "capabilities": CAPABILITIES,
                     "serverInfo": {"name": "legacy", "version": "1"},
                 }
@@ -145,12 +136,10 @@ class LegacyServer(Served):
 
 
 @contextlib.contextmanager
-def legacy_server(
-    *, port: int = 0, path: str = "/sse", ssl_context: Any = None, **options: Any
-) -> Iterator[LegacyServer]:
+def legacy_server(*, ssl_context: Any = None, **options: Any) -> Iterator[LegacyServer]:
     """Serve a `LegacyServer`."""
     server = LegacyServer(**options)
     with raw_server(
-        server.serve, starts=server.take, port=port, path=path, ssl_context=ssl_context
+        server.serve, starts=server.take, path="/sse", ssl_context=ssl_context
     ):
         yield server

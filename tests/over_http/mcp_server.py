@@ -344,7 +344,7 @@ VERBS: Final = {
     "DELETE": ScriptedMcp.delete,
 }
 
-SERVER_OPTIONS: Final = ("port", "path", "ssl_context", "listen_backlog")
+SERVER_OPTIONS: Final = ("port", "path", "ssl_context")
 
 
 @contextlib.contextmanager

@@ -115,7 +115,6 @@ class Connection:
         """What came and makes no request yet."""
         self.has_ended = False
         """The client sends no more."""
-        self.was_reset = False
         self._wake, self._waker = socket.socketpair()
         self._wake.setblocking(False)
         self._waker.setblocking(False)  # an unread byte wakes as well as two
@@ -207,8 +206,7 @@ class Connection:
             data = self.sock.recv(READ_SIZE)
         except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
             return False
-        except OSError as error:
-            self.was_reset = isinstance(error, ConnectionResetError)
+        except OSError:
             data = b""
         self.unread += data
         self.has_ended = not data
@@ -368,7 +366,6 @@ class RawServer:
         port: int = 0,
         path: str = "/mcp",
         ssl_context: ssl.SSLContext | None = None,
-        listen_backlog: int = 128,
         accepts: bool = True,
         starts: Callable[[RawServer], None] | None = None,
     ) -> None:
@@ -383,7 +380,7 @@ class RawServer:
         self._changed = threading.Condition()
         self._threads: list[threading.Thread] = []
         self._wake, self._waker = socket.socketpair()
-        self._listener = socket.create_server((HOST, port), backlog=listen_backlog)
+        self._listener = socket.create_server((HOST, port), backlog=128)
         self._listener.setblocking(False)
         self.port: int = self._listener.getsockname()[1]
         scheme = "http" if ssl_context is None else "https"
