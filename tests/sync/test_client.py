@@ -123,15 +123,6 @@ def test_the_same_client_connects_again_after_closing_and_after_the_child_died(
     assert client.stats.connections == len(set(pids)) == 3
 
 
-@pytest.mark.fault("F41")
-def test_a_call_after_a_loss_opens_the_connection_again():
-    with mcpwire.sync.Client(scripted(MORTAL)) as client:
-        with pytest.raises(mcpwire.ConnectionClosed):
-            client.call_tool("die")
-        assert int(client.call_tool("pid").text)
-        assert client.stats.connections == 2
-
-
 @pytest.mark.pain("P09")
 def test_the_server_is_told_of_a_call_that_times_out_though_nobody_calls_after_it(echo):
     with mcpwire.sync.Client(echo.target) as client:
