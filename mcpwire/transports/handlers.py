@@ -456,7 +456,9 @@ class InboundTasks:
         """Stop the handler of a cancelled request; return its `about`, if any."""
         run = self._running.pop(id, None)
         if run is not None:
-            self._stop(run.task or _current())
+            task = run.task or asyncio.current_task()  # it may cancel itself at once
+            assert task is not None
+            self._stop(task)
             return run.about
         return self._take_waiting(id).about if id in self._waiting else None
 
@@ -498,9 +500,3 @@ class InboundTasks:
         """Cancel a task and watch its end: a task that has not started runs no code."""
         task.add_done_callback(self._ended)
         task.cancel()
-
-
-def _current() -> asyncio.Task[None]:
-    task = asyncio.current_task()
-    assert task is not None
-    return task

@@ -26,6 +26,7 @@ from mcpwire.errors import ConnectError, ConnectionClosed, TransportError
 from mcpwire.transports.http.connecting import (
     connect,
     connect_error,
+    describe,
     is_certificate_refusal,
     timeout_error,
 )
@@ -519,10 +520,7 @@ class Connection(asyncio.BufferedProtocol):
                 refused = connect_error(self._engine.http, error)
                 refused.__cause__ = error
                 return refused
-            said = (
-                getattr(error, "strerror", None) or str(error) or type(error).__name__
-            )
-            what = f"the connection broke ({said})"
+            what = f"the connection broke ({describe(error)})"
         what = f"{what} {self.reader.place}"
         if not self.reader.has_begun:
             what += ": the request may have run"

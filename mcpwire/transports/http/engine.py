@@ -108,7 +108,7 @@ def choose_engine(target: Http) -> Literal["direct", "httpx"]:
     from importlib.util import find_spec
 
     needs_httpx = any(getattr(target, name) for name in _NEEDS_HTTPX)
-    is_free = target.engine == "auto" and not needs_httpx and not proxy_applies(target)
+    is_free = target.engine == "auto" and not needs_httpx and proxy_of(target) is None
     if target.engine != "direct" and not is_free:
         return "httpx"
     if find_spec("httptools") is not None:
@@ -118,11 +118,6 @@ def choose_engine(target: Http) -> Literal["direct", "httpx"]:
     if target.public_only:
         raise ValueError("public_only needs the package httptools")
     return "httpx"
-
-
-def proxy_applies(target: Http) -> bool:
-    """Return whether requests to a target go through a proxy."""
-    return proxy_of(target) is not None
 
 
 def proxy_of(target: Http) -> str | None:
