@@ -69,8 +69,9 @@ class ClientInbound:
         self.features = features
         self._on_notification = on_notification
         self._on_lost = on_lost
-        self._limits = limits
-        self._tasks: InboundTasks | None = None
+        self._tasks = InboundTasks(
+            limit=limits.inbound, backlog=limits.notifications, room=limits.message
+        )
         self._delivery: Delivery | None = None
         if on_notification is not None:
             from mcpwire.protocol.subscriptions import EventBuffer
@@ -159,18 +160,11 @@ class ClientInbound:
         except RPCError as error:
             reply(error)
             return
-        if self._tasks is None:
-            self._tasks = InboundTasks(
-                limit=self._limits.inbound,
-                backlog=self._limits.notifications,
-                room=self._limits.message,
-            )
         self._tasks.start(id, partial(ask, question), reply, self.size())
 
     def cancelled(self, id: RequestId) -> None:
         """Cancel the handler of a request that the server cancelled."""
-        if self._tasks is not None:
-            self._tasks.cancel(id)
+        self._tasks.cancel(id)
 
     # Loss and closing
 
@@ -181,13 +175,12 @@ class ClientInbound:
 
     def lost(self, error: TransportError) -> None:
         """Cancel the handlers and report the loss of the connection."""
-        if self._tasks is not None:
-            self._tasks.close()
+        self._tasks.close()
         self._on_lost(error)
         self.wake()
 
     def close(self) -> list[asyncio.Task[None]]:
         """Cancel callbacks and handlers; return the tasks that have yet to end."""
-        tasks = self._tasks.close() if self._tasks is not None else []
+        tasks = self._tasks.close()
         delivery = self._delivery.close() if self._delivery is not None else None
         return tasks if delivery is None else [*tasks, delivery]
