@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from mcpwire._package import lazy_names
 
 if TYPE_CHECKING:
-    from mcpwire.client.client import CallOptions, Client
+    from mcpwire.client.client import CallOptions as CallOptions
+    from mcpwire.client.client import Client as Client
 
-__all__ = ["CallOptions", "Client"]
+# Imported on first use: sibling modules do not need `Client`.
+_load, __dir__, __all__ = lazy_names(__name__, {"client": "CallOptions Client"})
 
 if not TYPE_CHECKING:  # a type checker would take any name for a public one
-
-    def __getattr__(name: str) -> Any:
-        """Import a public name on first use: sibling modules do not need `Client`."""
-        if name not in __all__:
-            raise AttributeError(f"module 'mcpwire.client' has no attribute {name!r}")
-        from mcpwire.client import client
-
-        return getattr(client, name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+    __getattr__ = _load

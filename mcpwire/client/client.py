@@ -55,11 +55,7 @@ if TYPE_CHECKING:
     from mcpwire.client.inbound import Observer
     from mcpwire.client.requests import ProgressFn
     from mcpwire.client.skills import LoadedSkill
-    from mcpwire.client.streams import (
-        EventStream,
-        ResourceWatch,
-        Subscription,
-    )
+    from mcpwire.client.streams import EventStream, ResourceWatch, Subscription
     from mcpwire.errors import MCPError
     from mcpwire.protocol.cache import ResponseCache
     from mcpwire.protocol.client_features import (
@@ -99,8 +95,6 @@ if TYPE_CHECKING:
         Unset,
     )
     from mcpwire.wire.jsonrpc import RequestId
-
-__all__ = ["CallOptions", "Client", "resolve_links"]
 
 T = TypeVar("T")
 
@@ -181,12 +175,8 @@ class Client:
     _connection_type: ClassVar[type[Connection]] = Connection
     _requests_type: ClassVar[type[Requests]] = Requests
 
-    def _client_features(self, **given: Any) -> ClientFeatures | None:
-        """Return the declared client features; ``None`` if there are none."""
-        # Most clients declare no features and need not import the module.
-        if all(value is None for value in given.values()):
-            return None
-
+    def _client_features(self, **given: Any) -> ClientFeatures:
+        """Return the declared client features."""
         return ClientFeatures(**given)
 
     def __init__(
@@ -230,7 +220,7 @@ class Client:
             Settings(
                 identity=Identity(
                     _MCPWIRE if client_info is None else _encoded(client_info),
-                    {} if features is None else features.capabilities,
+                    features.capabilities,
                 ),
                 allowed=parse_mode(mode),
                 connect_timeout=check_timeout(connect_timeout, "connect_timeout"),

@@ -43,8 +43,8 @@ from mcpwire.protocol import negotiation
 from mcpwire.protocol.deadline import Deadline
 from mcpwire.protocol.negotiation import Negotiation, Profile
 from mcpwire.protocol.retry import Restarts
-from mcpwire.transports.base import is_cancelled_here, runs_here, wait_shared
-from mcpwire.transports.handlers import is_blocking, stay_for
+from mcpwire.transports.base import is_cancelled_here, is_on_loop, wait_shared
+from mcpwire.transports.handlers import is_blocking, run_until_done
 from mcpwire.versions import Era
 
 if TYPE_CHECKING:
@@ -60,8 +60,6 @@ if TYPE_CHECKING:
 
     EndFn = Callable[[dict[str, Any] | Exception], None]
 
-
-__all__ = ["ClientStats", "Connection", "Settings"]
 
 logger = logging.getLogger("mcpwire")
 
@@ -81,6 +79,9 @@ class Settings:
     allowed: tuple[Revision, ...]
     """The revisions that may be negotiated, newest first."""
 
+    features: ClientFeatures
+    """The requests that the server may send to this client."""
+
     connect_timeout: float | None
 
     probe_timeout: float
@@ -93,9 +94,6 @@ class Settings:
     limits: Limits = DEFAULT_LIMITS
 
     recovery: Recovery = DEFAULT_RECOVERY
-
-    features: ClientFeatures | None = None
-    """The requests that the server may send to this client."""
 
     on_notification: Callable[[Notification], Any] | None = None
 
@@ -462,7 +460,7 @@ class Connection:
             self._closed_stats.add(channel)
             opened.append(channel)
         for each in opened:
-            if loop is not None and loop.is_running() and not runs_here(loop):
+            if loop is not None and loop.is_running() and not is_on_loop(loop):
                 loop.call_soon_threadsafe(each.abandon)
             else:
                 each.abandon()
@@ -537,7 +535,7 @@ class Connection:
             await self._wait_leaving(until if isinstance(error, Exception) else None)
             if failure is None:
                 raise
-            raise failure from error
+            raise failure from failure.__cause__ or error
         self._settle(channel, profile)
 
     def _close_lost(self, old: OpenChannel) -> None:
@@ -553,7 +551,7 @@ class Connection:
         task = asyncio.get_running_loop().create_task(closing, name="mcpwire-leave")
         self._leaving.add(task)
         task.add_done_callback(self._leaving.discard)
-        stay_for(task)
+        run_until_done(task)
 
     async def _wait_leaving(self, until: float | None = None) -> None:
         """Wait for the discarded connections to close, at most until that time."""
@@ -622,7 +620,9 @@ class Connection:
             self._pinging = self.spawn(
                 keep_alive(channel, self.settings.keepalive), "keepalive"
             )
-        is_heard = self.settings.features is not None or self.subscriptions.are_heard()
+        assert profile.agreement is not None
+        declares = self.settings.features.capabilities(profile.agreement.revision)
+        is_heard = bool(declares) or self.subscriptions.are_heard()
         channel.open_server_stream(wanted=is_heard)
         self.inbound.wake()
 

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from mcpwire.transports.targets import OpenChannel, Opener
     from mcpwire.versions import Revision
 
-__all__ = ["Handshake", "connect_failure", "pausable"]
-
 
 class Handshake:
     """Driver of the negotiation generator: sends, waits, and reopens the channel."""

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from mcpwire.versions import Revision
     from mcpwire.wire.jsonrpc import RequestId
 
-__all__ = ["ClientInbound", "Observer", "ask"]
-
 logger = logging.getLogger("mcpwire")
 
 
@@ -62,17 +60,18 @@ class ClientInbound:
 
     def __init__(
         self,
-        features: ClientFeatures | None,
+        features: ClientFeatures,
         on_notification: Callable[[Notification], Any] | None,
         on_lost: Callable[[TransportError], None],
         is_kept: Callable[[str], bool],
         limits: Limits,
     ) -> None:
-        self._given = features
+        self.features = features
         self._on_notification = on_notification
         self._on_lost = on_lost
-        self._limits = limits
-        self._tasks: InboundTasks | None = None
+        self._tasks = InboundTasks(
+            limit=limits.inbound, backlog=limits.notifications, room=limits.message
+        )
         self._delivery: Delivery | None = None
         if on_notification is not None:
             from mcpwire.protocol.subscriptions import EventBuffer
@@ -115,15 +114,6 @@ class ClientInbound:
             observer.heard(method, params, size)
         if self._delivery is not None:
             self._delivery.put(method, params)
-
-    @property
-    def features(self) -> ClientFeatures:
-        """The client features, with the handlers of server requests."""
-        if self._given is None:
-            from mcpwire.protocol.client_features import ClientFeatures
-
-            self._given = ClientFeatures()
-        return self._given
 
     def typed(self, method: str, params: dict[str, Any] | None) -> Notification | None:
         """Return the typed notification; ``None`` if it is invalid."""
@@ -170,18 +160,11 @@ class ClientInbound:
         except RPCError as error:
             reply(error)
             return
-        if self._tasks is None:
-            self._tasks = InboundTasks(
-                limit=self._limits.inbound,
-                backlog=self._limits.notifications,
-                room=self._limits.message,
-            )
         self._tasks.start(id, partial(ask, question), reply, self.size())
 
     def cancelled(self, id: RequestId) -> None:
         """Cancel the handler of a request that the server cancelled."""
-        if self._tasks is not None:
-            self._tasks.cancel(id)
+        self._tasks.cancel(id)
 
     # Loss and closing
 
@@ -192,13 +175,12 @@ class ClientInbound:
 
     def lost(self, error: TransportError) -> None:
         """Cancel the handlers and report the loss of the connection."""
-        if self._tasks is not None:
-            self._tasks.close()
+        self._tasks.close()
         self._on_lost(error)
         self.wake()
 
     def close(self) -> list[asyncio.Task[None]]:
         """Cancel callbacks and handlers; return the tasks that have yet to end."""
-        tasks = self._tasks.close() if self._tasks is not None else []
+        tasks = self._tasks.close()
         delivery = self._delivery.close() if self._delivery is not None else None
         return tasks if delivery is None else [*tasks, delivery]

@@ -26,14 +26,6 @@ if TYPE_CHECKING:
     from mcpwire.auth.records import Record
     from mcpwire.limits import Limits
 
-__all__ = [
-    "begin_login",
-    "finish_login",
-    "login",
-    "login_status",
-    "logout",
-]
-
 
 async def login(
     target: str | Http, *, limits: Limits = DEFAULT_LIMITS

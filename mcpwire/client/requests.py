@@ -37,12 +37,7 @@ from mcpwire.types import UNSET
 from mcpwire.versions import Era
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        AsyncIterator,
-        Callable,
-        Coroutine,
-        Generator,
-    )
+    from collections.abc import AsyncIterator, Callable, Coroutine, Generator
 
     from mcpwire.client.connection import Connection
     from mcpwire.protocol.cache import ResponseCache
@@ -52,8 +47,6 @@ if TYPE_CHECKING:
     from mcpwire.wire.jsonrpc import RequestId
 
     ProgressFn = Callable[[float, float | None, str | None], Any]
-
-__all__ = ["Options", "PendingCall", "Requests", "as_object"]
 
 T = TypeVar("T")
 
@@ -216,10 +209,7 @@ class Requests:
         return await self._complete(method, params or {}, options)
 
     async def _complete(
-        self,
-        method: str,
-        params: dict[str, Any],
-        options: Options,
+        self, method: str, params: dict[str, Any], options: Options
     ) -> dict[str, Any]:
         cache, generation = self.cache, None
         if cache is not None:
@@ -243,11 +233,7 @@ class Requests:
         return raw
 
     async def finish(
-        self,
-        method: str,
-        params: dict[str, Any],
-        raw: dict[str, Any],
-        options: Options,
+        self, method: str, params: dict[str, Any], raw: dict[str, Any], options: Options
     ) -> dict[str, Any]:
         """Run the input rounds, or the task, of an incomplete result to its end."""
         from mcpwire.protocol.multistep import input_rounds, is_task
@@ -299,12 +285,7 @@ class Requests:
 
     # Generator driver
 
-    async def drive(
-        self,
-        method: str,
-        steps: Steps[Any],
-        options: Options,
-    ) -> Any:
+    async def drive(self, method: str, steps: Steps[Any], options: Options) -> Any:
         """Drive the generator of a protocol operation, within one deadline."""
         serial = self._connection.serial
         try:
@@ -324,12 +305,7 @@ class Requests:
         except StopIteration as done:
             return done.value
 
-    async def _take(
-        self,
-        method: str,
-        step: Step,
-        options: Options,
-    ) -> Any:
+    async def _take(self, method: str, step: Step, options: Options) -> Any:
         if type(step) is Sleep:
             await self._sleep(method, step.seconds, options.deadline)
             return None
@@ -388,10 +364,7 @@ class Requests:
     # Retries
 
     async def perform(
-        self,
-        method: str,
-        params: dict[str, Any] | None,
-        options: Options,
+        self, method: str, params: dict[str, Any] | None, options: Options
     ) -> dict[str, Any]:
         """Perform one request; repeat it after a transport failure if that is safe."""
         try:
@@ -474,7 +447,7 @@ class Requests:
                 # An error that says the request may have run must not be replaced.
                 if _may_have_run(another) or not _may_have_run(error):
                     error = another
-        raise self._last_word(error)
+        raise self._final_error(error)
 
     def _allows_session_after(self, channel: Any, attempt: int) -> bool:
         """Return whether one more session may be opened for one request.
@@ -485,7 +458,7 @@ class Requests:
         attempts = self._connection.settings.recovery.attempts
         return channel is not None and attempt <= attempts and has_served(channel)
 
-    def _last_word(self, error: TransportError) -> MCPError:
+    def _final_error(self, error: TransportError) -> MCPError:
         """Return the server's own error, if the failure wraps one."""
         said = getattr(error, "rpc_error", None)
         if isinstance(said, RPCError):
@@ -518,11 +491,7 @@ class Requests:
         return connection.is_open or is_reopening
 
     def _pause_before(
-        self,
-        error: TransportError,
-        method: str,
-        attempt: int,
-        options: Options,
+        self, error: TransportError, method: str, attempt: int, options: Options
     ) -> float | None:
         """Return the seconds to wait before the next attempt; ``None``: give up."""
         recovery = self._connection.settings.recovery
@@ -585,7 +554,6 @@ class StartedHandle(CallHandle):
     def __init__(self) -> None:
         self.is_started = asyncio.Event()
         self._id: RequestId | None = None
-        self.on_cancel = None
 
     @property
     def request_id(self) -> RequestId | None:

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from mcpwire.client.requests import Requests
     from mcpwire.types import Skill
 
-__all__ = ["LoadedSkill", "load"]
-
 
 async def load(requests: Requests, skill: Skill, options: CallOptions) -> LoadedSkill:
     """Check the server's entry of a skill; read its `SKILL.md` and check that too."""

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from mcpwire.protocol.subscriptions import Notification
     from mcpwire.types import ReadResourceResult
 
-__all__ = ["EventStream", "ResourceWatch", "Subscription"]
-
 
 class EventStream:
     """An iterator over the server notifications that belong to no call.
@@ -245,9 +243,7 @@ class ResourceWatch:
     """
 
     def __init__(
-        self,
-        changes: Subscription,
-        read: Callable[[], Awaitable[ReadResourceResult]],
+        self, changes: Subscription, read: Callable[[], Awaitable[ReadResourceResult]]
     ) -> None:
         self._changes = changes
         self._read = read

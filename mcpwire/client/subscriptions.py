@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from mcpwire.protocol.negotiation import Profile
     from mcpwire.transports.targets import OpenChannel
 
-__all__ = ["EVERY_LIST", "Listening", "Subscriptions"]
-
 logger = logging.getLogger("mcpwire")
 
 EVERY_LIST = Filter(tools=True, prompts=True, resources=True)

@@ -29,7 +29,7 @@ from mcpwire.types import (
 from mcpwire.versions import Era
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from typing import Unpack
 
     from mcpwire.client import CallOptions, Client
@@ -38,16 +38,6 @@ if TYPE_CHECKING:
     from mcpwire.protocol.multistep import Steps
     from mcpwire.types import InputResponse, Tool
     from mcpwire.versions import Revision
-
-__all__ = [
-    "cancel_task",
-    "follow",
-    "get_task",
-    "list_tasks",
-    "start_task",
-    "update_task",
-    "wait_for_task",
-]
 
 logger = logging.getLogger("mcpwire")
 
@@ -232,22 +222,16 @@ def _revision(client: Client, method: str) -> Revision:
 # Calls that became tasks
 
 
-def _withdrawal(
+def _withdraw(
     connection: Connection, task_id: str, headers: Mapping[str, str] | None
-) -> Callable[[], None]:
-    """Return a function that sends `tasks/cancel` once, without waiting.
+) -> None:
+    """Send `tasks/cancel`, without waiting.
 
     The extension, "Task Cancellation": never `notifications/cancelled`, which cancels
     requests.
     """
-    is_sent = False
-
-    def send() -> None:
-        nonlocal is_sent
-        channel = connection.channel
-        if is_sent or channel is None or channel.lost is not None:
-            return
-        is_sent = True
+    channel = connection.channel
+    if channel is not None and channel.lost is None:
         connection.open_call(
             channel,
             "tasks/cancel",
@@ -257,8 +241,6 @@ def _withdrawal(
             headers=headers,
         )
 
-    return send
-
 
 def _note(outcome: dict[str, Any] | Exception) -> None:
     if isinstance(outcome, Exception):
@@ -266,10 +248,7 @@ def _note(outcome: dict[str, Any] | Exception) -> None:
 
 
 async def follow(
-    connection: Connection,
-    requests: Requests,
-    begun: dict[str, Any],
-    options: Options,
+    connection: Connection, requests: Requests, begun: dict[str, Any], options: Options
 ) -> dict[str, Any]:
     """Wait for the task of a call; return its raw result.
 
@@ -278,10 +257,7 @@ async def follow(
     """
     agreement = connection.profile.agreement
     assert agreement is not None
-    withdraw = _withdrawal(connection, tasks.read_task_id(begun), options.headers)
-    handle = options.handle
-    if handle is not None:
-        handle.on_cancel = withdraw
+    task_id = tasks.read_task_id(begun)
     steps = tasks.follow_task(
         begun,
         revision=agreement.revision,
@@ -293,11 +269,8 @@ async def follow(
     except TransportError:
         raise
     except BaseException:
-        withdraw()
+        _withdraw(connection, task_id, options.headers)
         raise
-    finally:
-        if handle is not None:
-            handle.on_cancel = None
     return tasks.task_outcome(task)
 
 

@@ -128,7 +128,6 @@ class RelayedCall(CallHandle):
 
     def __init__(self, request: RequestContext) -> None:
         self.request_id = None
-        self.on_cancel = None
         # At 2026-07-28, a suspended call continues with another request.
         self.request = request
         self.suspended: SuspendedCall | None = None

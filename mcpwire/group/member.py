@@ -10,7 +10,7 @@ from mcpwire.group.backoff import Backoff
 from mcpwire.limits import check_choice, check_count, check_timeout
 from mcpwire.protocol.negotiation import parse_mode
 from mcpwire.tools.rules import ServerRules
-from mcpwire.transports.targets import is_url, spelled_out
+from mcpwire.transports.targets import is_url, parse_target
 from mcpwire.types import UNSET
 from mcpwire.wire.urls import mask_url
 
@@ -81,7 +81,7 @@ def _timeout(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
 
 
 def _plain(target: Target) -> Any:
-    return spelled_out(target) or target
+    return parse_target(target) or target
 
 
 def _shown(target: Any) -> str:

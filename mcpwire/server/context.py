@@ -38,7 +38,7 @@ from mcpwire.protocol import input_requests
 from mcpwire.protocol.input_requests import capability_object, is_supported
 from mcpwire.server.input_rounds import InputRounds, StateSealer, begin, may_ask
 from mcpwire.server.notifications import Throttle, call_soon
-from mcpwire.transports.base import runs_here
+from mcpwire.transports.base import is_on_loop
 from mcpwire.versions import REVISIONS, Era
 
 if TYPE_CHECKING:
@@ -724,7 +724,7 @@ class SyncContext:
 
     def _wait(self, question: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the loop, and wait for its result in this thread."""
-        if runs_here(self._loop):
+        if is_on_loop(self._loop):
             question.close()
             raise LocalProtocolError(
                 "what `sync` has waits, which the event loop's thread must not: await "

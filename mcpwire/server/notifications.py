@@ -26,7 +26,7 @@ from mcpwire.errors import InternalError, InvalidParams, MissingCapability
 from mcpwire.protocol.methods import TASKS, capability_declared, declared_extensions
 from mcpwire.server.fair_pool import FairPool
 from mcpwire.server.request import Session, check_retained
-from mcpwire.transports.base import runs_here
+from mcpwire.transports.base import is_on_loop
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -131,7 +131,7 @@ def call_soon(
     loop: AbstractEventLoop, function: Callable[..., object], *values: Any
 ) -> None:
     """Call a function on a loop: now, if it runs here. A closed loop ignores it."""
-    if runs_here(loop):
+    if is_on_loop(loop):
         function(*values)
     else:
         _schedule(loop, function, *values)
@@ -351,7 +351,7 @@ class Throttle:
 
     def put(self, *values: Any, is_log: bool) -> None:
         """Send progress or a log message soon; from any thread."""
-        if runs_here(self._loop):
+        if is_on_loop(self._loop):
             self._take(values, is_log=is_log)
             return
         self._waiting.append((is_log, values))

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from mcpwire.client.requests import PendingCall as AsyncPendingCall
     from mcpwire.wire.jsonrpc import RequestId
 
-__all__ = ["Facade", "Owner", "PendingCall", "Reader", "Stream", "run_with"]
-
 P = ParamSpec("P")
 T = TypeVar("T")
 FacadeT = TypeVar("FacadeT", bound="Facade")

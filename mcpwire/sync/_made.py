@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from mcpwire.transports.targets import Target
     from mcpwire.wire.jsonrpc import RequestId
 
-__all__ = ["Client", "EventStream", "LoadedSkill", "ResourceWatch", "Subscription"]
-
 
 class EventStream(Stream):
     """An iterator over the server notifications that belong to no call.

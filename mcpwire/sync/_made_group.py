@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from mcpwire.tools.toolset import ToolSet as AsyncToolSet
     from mcpwire.wire.jsonrpc import RequestId
 
-__all__ = ["Group", "GroupEvents", "ToolSet"]
-
 
 class GroupEvents(Stream):
     """Stream of all servers' notifications that belong to no call.

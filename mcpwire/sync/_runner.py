@@ -27,13 +27,11 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from mcpwire.errors import ConnectionClosed, LocalProtocolError
-from mcpwire.transports.base import let_go_after_fork, runs_here
+from mcpwire.transports.base import is_on_loop, register_after_fork
 from mcpwire.transports.handlers import set_callers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
-
-__all__ = ["Runner"]
 
 T = TypeVar("T")
 
@@ -129,7 +127,7 @@ class _Call:
         self.thread = threading.get_ident()
         self.task: asyncio.Task[Any] | None = None
         self.items: deque[tuple[Callable[..., Any], tuple[Any, ...]]] = deque()
-        self.bell: SimpleQueue[None] = SimpleQueue()  # wakes the thread
+        self.wakeup: SimpleQueue[None] = SimpleQueue()  # wakes the thread
         self.interrupt: BaseException | None = None
         self.is_submitted = False
         self.is_leading = False  # whether the thread runs the loop
@@ -154,7 +152,7 @@ class _Call:
 
     def wake(self, _: object = None) -> None:
         """Wake the thread, whether it sleeps or runs the loop."""
-        self.bell.put(None)
+        self.wakeup.put(None)
         if self.is_leading:
             self.loop.stop()
 
@@ -195,7 +193,7 @@ class Runner:
         self._is_stopping = False  # the background thread
         self._is_forked = False
         self._close: Callable[[], None] | None = None
-        let_go_after_fork(self)
+        register_after_fork(self)
 
     # Calls
 
@@ -277,7 +275,7 @@ class Runner:
             if self.wants_thread and not self._is_ended:
                 self._start_thread()
             ending = self._ending
-        if ending is not None and not runs_here(ending):
+        if ending is not None and not is_on_loop(ending):
             self._is_closed.wait(CLOSED_S)
 
     def _leave(self, call: _Call) -> None:
@@ -296,7 +294,7 @@ class Runner:
         if close is not None:
             close()
         if self._is_ended:
-            self._end_or_go_on()
+            self._close_unless_needed()
 
     def _wait(self, call: _Call) -> None:
         """Run the loop until this call is woken, or sleep until then."""
@@ -316,7 +314,7 @@ class Runner:
             self._lead(call)
             return
         try:
-            call.bell.get()
+            call.wakeup.get()
         except BaseException as error:  # noqa: BLE001 - raised when the call has ended
             self._interrupt(call, error)
         self._asleep.remove(call)
@@ -332,7 +330,7 @@ class Runner:
         if self._leader.get("leader") is call:
             del self._leader["leader"]
             for other in list(self._asleep):  # an atomic copy
-                other.bell.put(None)
+                other.wakeup.put(None)
                 if not other.is_done:
                     return
 
@@ -342,7 +340,7 @@ class Runner:
         try:
             if call.is_done or call.items:  # by the thread that ran the loop before
                 return
-            if runs_here():  # the user's loop: no other loop can run in this thread
+            if is_on_loop():  # the user's loop: no other loop can run in this thread
                 self.wants_thread = True
                 with self._changing:
                     self._start_thread()
@@ -361,13 +359,13 @@ class Runner:
         finally:
             self._stop_leading(call)
 
-    def stay_for(self, task: asyncio.Task[Any]) -> None:
+    def run_until_done(self, task: asyncio.Task[Any]) -> None:
         """Make the last thread run the loop until a task is done."""
         self._unsent.add(task)
         task.add_done_callback(self._unsent.discard)
 
     def _send_rest(self, call: _Call) -> None:
-        """Run the tasks of `stay_for`, unless another call will run the loop."""
+        """Run the tasks of `run_until_done`, unless another call will run the loop."""
         if not call.is_done or not all(other.is_done for other in self._asleep):
             return
         loop = call.loop
@@ -433,7 +431,7 @@ class Runner:
             for call in tuple(self._inside.values()):
                 if call.loop is loop:
                     call.is_lost = not call.is_done or call.ended_by(error)
-                    call.bell.put(None)
+                    call.wakeup.put(None)
 
     # The background thread
 
@@ -454,7 +452,7 @@ class Runner:
         place = _Call(None)
         self._asleep.appendleft(place)  # ahead of all calls
         while not self._may_lead(place):
-            place.bell.get()
+            place.wakeup.get()
         self._asleep.remove(place)
         try:
             while self._loop is loop and not self._is_stopping:
@@ -467,7 +465,7 @@ class Runner:
                 self._thread = None
             self._stop_leading(place)
         if self._is_ended:
-            self._end_or_go_on()
+            self._close_unless_needed()
 
     # The end
 
@@ -475,13 +473,13 @@ class Runner:
         """Close the loop once it is not needed; wait up to `wait` s for its thread."""
         thread = self._thread
         self._is_ended = True
-        self._end_or_go_on()
+        self._close_unless_needed()
         if thread is None or thread is threading.current_thread():
             return
         if self._is_stopping:
             thread.join(wait)
 
-    def _end_or_go_on(self) -> None:
+    def _close_unless_needed(self) -> None:
         """Close the loop, unless a call or a new connection needs it."""
         with self._changing:
             loop = self._loop
@@ -538,7 +536,7 @@ def _end_loop(loop: asyncio.AbstractEventLoop) -> None:
     """Cancel the tasks of a loop, wait for their end, and close the loop."""
     if loop.is_closed():  # finalized by the garbage collector before its client
         return
-    if runs_here():
+    if is_on_loop():
         _call_apart(_end_loop, loop)
         return
     try:

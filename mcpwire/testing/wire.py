@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from mcpwire.errors import MCPError
 from mcpwire.protocol.http_reply import Reply, Request
-from mcpwire.transports.base import runs_here
+from mcpwire.transports.base import is_on_loop
 from mcpwire.transports.duplex import PipeDuplex
 from mcpwire.transports.memory import MemoryChannel
 from mcpwire.versions import find_revision
@@ -94,7 +94,7 @@ class Wire:
             self._owner.wire_received(self, data)
 
     def _enqueue(self, turns: int, action: Callable[[], object]) -> None:
-        if not runs_here(self._loop):
+        if not is_on_loop(self._loop):
             # In tests of a blocking client the thread that runs the loop changes.
             with contextlib.suppress(RuntimeError):  # the loop is closed
                 self._loop.call_soon_threadsafe(self._enqueue, turns, action)
@@ -159,16 +159,18 @@ class _NearEnd(MemoryChannel):
     def hang_up(self) -> None:
         """End the stream that the client reads."""
         self._wire = None
-        self._hang_up()
+        self._peer_closed()
 
     def abandon(self) -> None:
         """Close without waiting."""
         super().abandon()
         self._tell_end()
 
-    def _lose(self, error: TransportError, cause: BaseException | None = None) -> None:
+    def _mark_lost(
+        self, error: TransportError, cause: BaseException | None = None
+    ) -> None:
         # Called when the client closes the connection, and when it abandons it.
-        super()._lose(error, cause)
+        super()._mark_lost(error, cause)
         self._tell_end()
 
     def _tell_end(self) -> None:

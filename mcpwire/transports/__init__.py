@@ -24,10 +24,7 @@ if TYPE_CHECKING:
 
 _load, __dir__, __all__ = lazy_names(
     __name__,
-    {
-        "base": "CallHandle Channel Inbound",
-        "custom": "Messages Reverse Stream",
-    },
+    {"base": "CallHandle Channel Inbound", "custom": "Messages Reverse Stream"},
 )
 
 if not TYPE_CHECKING:  # with __getattr__, a type checker would accept any name

@@ -46,23 +46,6 @@ if TYPE_CHECKING:
     ReplyFn = Callable[[dict[str, Any] | RPCError], None]
     """Sends the answer to a request of the peer; ignores all answers but the first."""
 
-__all__ = [
-    "BaseChannel",
-    "CallHandle",
-    "Channel",
-    "Inbound",
-    "Pending",
-    "Timeouts",
-    "Trace",
-    "TwoWayChannel",
-    "admit_request",
-    "is_cancelled_here",
-    "let_go_after_fork",
-    "runs_here",
-    "wait_at_most",
-    "wait_shared",
-]
-
 logger = logging.getLogger("mcpwire")
 
 GRAIN_S: Final = 0.005
@@ -75,15 +58,12 @@ class CallHandle:
     Attributes:
         request_id: The id on the wire, set before the first byte is sent. It changes
             if a call needs more than one request (input-required rounds, re-issue).
-        on_cancel: A function that cancels the task at the server, while the call waits
-            for a task; otherwise ``None``.
     """
 
-    __slots__ = ("on_cancel", "request_id")
+    __slots__ = ("request_id",)
 
     def __init__(self) -> None:
         self.request_id: RequestId | None = None
-        self.on_cancel: Callable[[], None] | None = None
 
 
 class Channel(Protocol):
@@ -363,25 +343,25 @@ class Forkable(Protocol):
         """Release its resources in the forked process; leave shared state unchanged."""
 
 
-_held: WeakSet[Forkable] = WeakSet()
+_forkables: WeakSet[Forkable] = WeakSet()
 
 
-def let_go_after_fork(held: Forkable) -> None:
+def register_after_fork(held: Forkable) -> None:
     """Register `held.forked()` to be called in every process forked from this one."""
-    _held.add(held)
+    _forkables.add(held)
 
 
-def _let_go() -> None:
-    for held in list(_held):
+def _call_forked() -> None:
+    for held in list(_forkables):
         held.forked()
-    _held.clear()
+    _forkables.clear()
 
 
 if hasattr(os, "register_at_fork"):  # Windows has no fork
-    os.register_at_fork(after_in_child=_let_go)
+    os.register_at_fork(after_in_child=_call_forked)
 
 
-def runs_here(loop: asyncio.AbstractEventLoop | None = None) -> bool:
+def is_on_loop(loop: asyncio.AbstractEventLoop | None = None) -> bool:
     """Return whether this thread runs that loop; ``None``: any loop."""
     try:
         running = asyncio.get_running_loop()
@@ -451,7 +431,7 @@ class BaseChannel:
         self.limits = limits
         self.target = target
         self.reset_on_progress = False
-        let_go_after_fork(self)
+        register_after_fork(self)
 
     def __repr__(self) -> str:
         state = "closed" if self._dead is not None else "open"
@@ -595,7 +575,9 @@ class TwoWayChannel(BaseChannel):
 
     # End of the connection
 
-    def _lose(self, error: TransportError, cause: BaseException | None = None) -> None:
+    def _mark_lost(
+        self, error: TransportError, cause: BaseException | None = None
+    ) -> None:
         """End the channel and all its calls, each with its own error object."""
         if self._dead is not None:
             return
@@ -636,7 +618,7 @@ class TwoWayChannel(BaseChannel):
 
     def give_up(self, error: TransportError) -> None:
         """Treat the connection as lost although it has not ended."""
-        self._lose(error)
+        self._mark_lost(error)
 
     async def aclose(self) -> None:
         """Close the connection, bounded in time; open calls get `ConnectionClosed`.
@@ -644,7 +626,7 @@ class TwoWayChannel(BaseChannel):
         Cancellation does not stop the closing; call it again to wait for the end.
         """
         self._closed_by_us = True
-        self._lose(self._closed_error())
+        self._mark_lost(self._closed_error())
         if self._closing is not None:
             await wait_shared(self._closing)
 
@@ -653,7 +635,7 @@ class TwoWayChannel(BaseChannel):
         self._closed_by_us = self._is_abandoned = True
         abandoned = TransportError("abandoned", target=self.target)
         if not self._loop.is_closed():
-            self._lose(abandoned)  # wakes callers, which may wait in other threads
+            self._mark_lost(abandoned)  # wakes callers, which may wait in other threads
         elif self._dead is None:
             self._dead = abandoned
         self._timeouts.stop()

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from mcpwire.versions import Revision
     from mcpwire.wire.jsonrpc import RequestId
 
-__all__ = ["ChannelAdapter", "name_of"]
-
 logger = logging.getLogger("mcpwire")
 
 END_S = 2.0
@@ -63,12 +61,12 @@ class ChannelAdapter(TwoWayChannel):
 
     def _opened(self, opening: asyncio.Future[Channel]) -> None:
         if opening.cancelled():
-            self._lose(ConnectError("opening was cancelled", target=self.target))
+            self._mark_lost(ConnectError("opening was cancelled", target=self.target))
         elif (error := opening.exception()) is not None:
             failure = self._failure("opening failed", error, ConnectError)
             if not isinstance(failure, TransportError):
                 failure = ConnectError(str(failure), target=self.target)
-            self._lose(failure, None if failure is error else error)
+            self._mark_lost(failure, None if failure is error else error)
         else:
             self._channel = opening.result()
             self._channel.revision = self._revision
@@ -269,9 +267,11 @@ class ChannelAdapter(TwoWayChannel):
 
     # End of the connection
 
-    def _lose(self, error: TransportError, cause: BaseException | None = None) -> None:
+    def _mark_lost(
+        self, error: TransportError, cause: BaseException | None = None
+    ) -> None:
         if self._dead is None:
-            super()._lose(error, cause)
+            super()._mark_lost(error, cause)
             if self._loop.is_running():
                 self._closing = self._loop.create_task(
                     self._close(), name="mcpwire-close"

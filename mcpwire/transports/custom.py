@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     CloseFn = Callable[[], Any]
     FailedFn = Callable[[str, Exception], None]
 
-__all__ = ["Custom", "LinkChannel", "Messages", "Reverse", "Stream"]
-
 logger = logging.getLogger("mcpwire")
 
 
@@ -242,17 +240,14 @@ class LinkChannel(Duplex):
     """
 
     def __init__(
-        self,
-        inbound: Inbound,
-        open_link: Callable[[], Awaitable[Link]],
-        **options: Any,
+        self, inbound: Inbound, open_link: Callable[[], Awaitable[Link]], **options: Any
     ) -> None:
         super().__init__(inbound, **options)
         self._link: Link | None = None
         self.at_end: Callable[[], object] | None = None
-        self._working: asyncio.Task[None] | None = None  # may be read by an eager task
-        self._working = self._loop.create_task(
-            self._work(open_link), name="mcpwire-link"
+        # Not `create_task`: an eager task factory would start it at once.
+        self._working = asyncio.Task(
+            self._work(open_link), loop=self._loop, name="mcpwire-link"
         )
         self._working.add_done_callback(self._worked)
 
@@ -262,7 +257,8 @@ class LinkChannel(Duplex):
         try:
             link = await open_link()
         except Exception as error:  # noqa: BLE001 - a user's function
-            self._lose(self._opening_error(error), error)
+            failure = self._opening_error(error)
+            self._mark_lost(failure, None if failure is error else error)
             return
         if self._dead is not None:
             # The user's function ignored its cancellation: the link comes too late.
@@ -292,7 +288,7 @@ class LinkChannel(Duplex):
         if self._dead is not None:
             return
         if self.at_end is None:
-            self._lose(TransportError("the peer closed it", target=self.target))
+            self._mark_lost(TransportError("the peer closed it", target=self.target))
             return
         self.receive(b"\n")  # the end of the input also ends the last line
         self.at_end()
@@ -308,7 +304,7 @@ class LinkChannel(Duplex):
         # A user's function may raise CancelledError itself.
         if task.cancelled() and self._dead is None:
             why = "opening or receiving was cancelled"
-            self._lose(TransportError(why, target=self.target))
+            self._mark_lost(TransportError(why, target=self.target))
 
     # Writing
 
@@ -331,15 +327,19 @@ class LinkChannel(Duplex):
         self._written = max(self._written, self._queued - waiting)
 
     def _failed(self, what: str, error: Exception) -> None:
-        self._lose(TransportError(f"{what}: {_word(error)}", target=self.target), error)
+        self._mark_lost(
+            TransportError(f"{what}: {_word(error)}", target=self.target), error
+        )
 
     # End of the connection
 
-    def _lose(self, error: TransportError, cause: BaseException | None = None) -> None:
+    def _mark_lost(
+        self, error: TransportError, cause: BaseException | None = None
+    ) -> None:
         if self._dead is not None:
             return
         self._recount()
-        super()._lose(error, cause)
+        super()._mark_lost(error, cause)
         self._closing = self._loop.create_task(
             self._close(politely=cause is None), name="mcpwire-link-close"
         )
@@ -347,7 +347,7 @@ class LinkChannel(Duplex):
     async def _close(self, *, politely: bool) -> None:
         """Stop reading, flush and close; each within `Limits.close_grace`."""
         working, grace = self._working, self.limits.close_grace
-        if working is not None and not working.done():
+        if not working.done():
             working.cancel()
             await asyncio.wait([working], timeout=grace)
             if not working.done():
@@ -433,11 +433,7 @@ class Stream(Custom):
 
     @classmethod
     def tcp(
-        cls,
-        host: str,
-        port: int,
-        *,
-        ssl: ssl.SSLContext | bool | None = None,
+        cls, host: str, port: int, *, ssl: ssl.SSLContext | bool | None = None
     ) -> Stream:
         """Return a target that connects to a TCP port.
 

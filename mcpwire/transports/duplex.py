@@ -39,19 +39,10 @@ if TYPE_CHECKING:
     from mcpwire.versions import Revision
     from mcpwire.wire.jsonrpc import RequestId
 
-__all__ = [
-    "LAST_WORDS_S",
-    "READ_BYTES",
-    "Duplex",
-    "PipeDuplex",
-    "can_watch",
-    "forget_descriptor",
-]
-
 READ_BYTES: Final = 65_536
 """Bytes per read: the capacity of a pipe on Linux."""
 
-LAST_WORDS_S: Final = 0.1
+FINAL_OUTPUT_S: Final = 0.1
 """Time for the end of the output after the peer has stopped reading or has exited."""
 
 ORJSON_BYTES: Final = 4_096
@@ -224,7 +215,7 @@ class Duplex(TwoWayChannel):
             try:
                 self._send(data)
             except TransportError as error:
-                self._lose(error)
+                self._mark_lost(error)
 
     def _reply(self, id: RequestId, answer: dict[str, Any] | RPCError) -> None:
         """Send an answer; if it cannot be encoded as JSON, send an internal error."""
@@ -260,7 +251,7 @@ class Duplex(TwoWayChannel):
         else:
             self._write(data)
             if self._trace is not None:
-                self._tell_written()
+                self._trace_written()
 
     def _check_unwritten(self, size: int) -> None:
         """Raise an error if `size` more bytes exceed the limit of unwritten bytes."""
@@ -286,7 +277,7 @@ class Duplex(TwoWayChannel):
         gathered.clear()
         self._write(data)
         if self._trace is not None:
-            self._tell_written()
+            self._trace_written()
 
     def _write(self, data: bytes) -> None:
         """Write bytes; add the number of taken bytes to `_written`; must not raise."""
@@ -298,22 +289,22 @@ class Duplex(TwoWayChannel):
     def _writing_done(self) -> None:
         """Report that all bytes are written; called by subclasses with a queue."""
         if self._trace is not None:
-            self._tell_written()
+            self._trace_written()
 
     def watch(self, trace: Trace) -> None:
         """Report all further messages and bytes to a trace hook."""
         self._trace = trace
         self._trace_lines = LineDecoder(self.limits.message)
-        self._trace_written = 0
+        self._traced_bytes = 0
 
-    def _tell_written(self) -> None:
+    def _trace_written(self) -> None:
         assert self._trace is not None
         count = self.bytes_sent
-        if count > self._trace_written:
-            self._trace_written = count
+        if count > self._traced_bytes:
+            self._traced_bytes = count
             self._trace("written", count)
 
-    def _tell_read(self, data: bytes) -> None:
+    def _trace_read(self, data: bytes) -> None:
         assert self._trace is not None
         self._trace("read", data)
         for line in self._trace_lines.feed(data):
@@ -322,7 +313,7 @@ class Duplex(TwoWayChannel):
     def receive(self, data: bytes) -> None:
         """Process received bytes; called by subclasses."""
         if self._trace is not None:
-            self._tell_read(data)
+            self._trace_read(data)
         self._is_reading = True
         try:
             try:
@@ -332,7 +323,7 @@ class Duplex(TwoWayChannel):
                 if self._gathered:
                     self._flush()
         except MCPError as error:
-            self._lose(self._closed_error(cause=error), error)
+            self._mark_lost(self._closed_error(cause=error), error)
 
     # End of the connection
 
@@ -449,7 +440,7 @@ class PipeDuplex(Duplex):
         self._loop.remove_writer(self._write_fd)
         self._unwritten.clear()
         self._loop.call_later(
-            LAST_WORDS_S,
+            FINAL_OUTPUT_S,
             self._stream_ended,
             f"the peer closed its input: {error.strerror}",
             error,
@@ -458,7 +449,7 @@ class PipeDuplex(Duplex):
     def _stream_ended(self, why: str, cause: BaseException | None = None) -> None:
         """Handle the end of the input; subclasses may add a reason."""
         self._stop_reading()
-        self._lose(TransportError(why, target=self.target), cause)
+        self._mark_lost(TransportError(why, target=self.target), cause)
 
     def _stop_reading(self) -> None:
         if self._read_fd >= 0:

@@ -40,20 +40,6 @@ if TYPE_CHECKING:
     from mcpwire.transports.base import ReplyFn
     from mcpwire.wire.jsonrpc import RequestId
 
-__all__ = [
-    "Callers",
-    "Delivery",
-    "InboundTasks",
-    "Newest",
-    "ProgressSink",
-    "Waiting",
-    "for_thread",
-    "invoke",
-    "is_blocking",
-    "set_callers",
-    "stay_for",
-]
-
 SETTLE_S: Final = 5.0
 """Time for progress callbacks to finish after a call without a timeout."""
 
@@ -68,7 +54,7 @@ class Callers(Protocol):
     def of_caller(self) -> Callable[..., None] | None:
         """Return a function that posts calls to the thread waiting for this task."""
 
-    def stay_for(self, task: asyncio.Task[Any]) -> None:
+    def run_until_done(self, task: asyncio.Task[Any]) -> None:
         """Run the loop until that task is done, for a limited time."""
 
 
@@ -91,11 +77,11 @@ def is_blocking() -> bool:
     return _callers() is not None
 
 
-def stay_for(task: asyncio.Task[Any]) -> None:
+def run_until_done(task: asyncio.Task[Any]) -> None:
     """Finish a task even if blocking callers run its loop only during their calls."""
     callers = _callers()
     if callers is not None:
-        callers.stay_for(task)
+        callers.run_until_done(task)
 
 
 def invoke(function: Callable[..., Any], *args: Any) -> Any:
@@ -470,7 +456,9 @@ class InboundTasks:
         """Stop the handler of a cancelled request; return its `about`, if any."""
         run = self._running.pop(id, None)
         if run is not None:
-            self._stop(run.task or _current())
+            task = run.task or asyncio.current_task()  # it may cancel itself at once
+            assert task is not None
+            self._stop(task)
             return run.about
         return self._take_waiting(id).about if id in self._waiting else None
 
@@ -512,9 +500,3 @@ class InboundTasks:
         """Cancel a task and watch its end: a task that has not started runs no code."""
         task.add_done_callback(self._ended)
         task.cancel()
-
-
-def _current() -> asyncio.Task[None]:
-    task = asyncio.current_task()
-    assert task is not None
-    return task

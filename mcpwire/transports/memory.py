@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from mcpwire.transports.base import Inbound
     from mcpwire.wire.jsonrpc import RequestId
 
-__all__ = ["MemoryChannel", "RaisingServer", "memory_pair"]
-
 
 class MemoryChannel(Duplex):
     """One end of an in-memory connection."""
@@ -82,17 +80,19 @@ class MemoryChannel(Duplex):
         call.future.set_exception(error)
         return True
 
-    def _hang_up(self) -> None:
+    def _peer_closed(self) -> None:
         if self._dead is None:
-            self._lose(TransportError("the peer closed it", target=self.target))
+            self._mark_lost(TransportError("the peer closed it", target=self.target))
             self._other = None
 
-    def _lose(self, error: TransportError, cause: BaseException | None = None) -> None:
+    def _mark_lost(
+        self, error: TransportError, cause: BaseException | None = None
+    ) -> None:
         """End this end for any reason; the other one gets the end of the stream."""
         is_news = self._dead is None
-        super()._lose(error, cause)
+        super()._mark_lost(error, cause)
         if is_news and self._other is not None:
-            self._loop.call_soon(self._other._hang_up)  # noqa: SLF001 - of this class
+            self._loop.call_soon(self._other._peer_closed)  # noqa: SLF001 - of this class
 
     async def aclose(self) -> None:
         """Close this end; the other one gets the end of the stream."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from mcpwire.errors import ConnectError, ConnectionClosed, TransportError
 from mcpwire.transports.base import wait_at_most
-from mcpwire.transports.duplex import LAST_WORDS_S, Duplex, PipeDuplex
+from mcpwire.transports.duplex import FINAL_OUTPUT_S, Duplex, PipeDuplex
 from mcpwire.transports.process import (
     KILLED_S,
     ChildProcess,
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from mcpwire.limits import Limits
     from mcpwire.transports.base import Inbound
     from mcpwire.transports.targets import Stdio
-
-__all__ = ["FallbackChannel", "StdioChannel"]
 
 STDOUT_FD: Final = 1
 
@@ -54,7 +52,7 @@ class ChildChannel(Duplex):
         if self._dead is None:
             if self.exit_code is not None:
                 why = f"the server {describe_exit(self.exit_code)}"
-            self._lose(TransportError(why, target=self.target), cause)
+            self._mark_lost(TransportError(why, target=self.target), cause)
 
     def _closed_error(
         self, *, sent: bool = True, cause: BaseException | None = None
@@ -72,7 +70,7 @@ class StdioChannel(ChildChannel, PipeDuplex):
         tail = StderrTail(limits.stderr_tail, target.stderr)
         self._child = child = spawn(target, tail)
         self._is_given_up = False
-        self._last_words: asyncio.TimerHandle | None = None
+        self._final_output: asyncio.TimerHandle | None = None
         pipes = self._take_pipes(child)
         super().__init__(inbound, *pipes, limits=limits, target=str(target))
         child.on_exit(self._child_exited)
@@ -115,14 +113,18 @@ class StdioChannel(ChildChannel, PipeDuplex):
             self._end_later(why, cause)
 
     def _end_later(self, why: str, cause: BaseException | None = None) -> None:
-        self._last_words = self._loop.call_later(LAST_WORDS_S, self._end, why, cause)
+        self._final_output = self._loop.call_later(
+            FINAL_OUTPUT_S, self._end, why, cause
+        )
 
-    def _lose(self, error: TransportError, cause: BaseException | None = None) -> None:
+    def _mark_lost(
+        self, error: TransportError, cause: BaseException | None = None
+    ) -> None:
         if self._dead is not None:
             return
-        super()._lose(error, cause)
-        if self._last_words is not None:
-            self._last_words.cancel()
+        super()._mark_lost(error, cause)
+        if self._final_output is not None:
+            self._final_output.cancel()
         if self._closing is None and not self._is_abandoned:
             self._closing = self._loop.create_task(
                 self._stop(), name=f"mcpwire-stop-{self._child.pid}"
@@ -174,9 +176,8 @@ class FallbackChannel(ChildChannel, asyncio.SubprocessProtocol):
         self._stdin: asyncio.WriteTransport | None = None
         self._ended = asyncio.Event()
         self._stderr = StderrTail(limits.stderr_tail, target.stderr)
-        self._spawning: asyncio.Task[None] | None = None
-        # An eager task runs, and may fail, before the assignment.
-        self._spawning = self._loop.create_task(self._spawn(target))
+        # Not `create_task`: an eager task factory would start it at once.
+        self._spawning = asyncio.Task(self._spawn(target), loop=self._loop)
 
     @property
     def exit_code(self) -> int | None:
@@ -204,7 +205,7 @@ class FallbackChannel(ChildChannel, asyncio.SubprocessProtocol):
                 failure.__cause__ = error
                 error = failure
             self._ended.set()
-            self._lose(error, error.__cause__)
+            self._mark_lost(error, error.__cause__)
             return
         self._process = process
         if self._is_abandoned:  # while the process was starting
@@ -245,7 +246,9 @@ class FallbackChannel(ChildChannel, asyncio.SubprocessProtocol):
         """End the connection soon after the end of the child's stdout."""
         del exc
         if fd == STDOUT_FD:  # if the child has ended, its exit code follows at once
-            self._loop.call_later(LAST_WORDS_S, self._end, "the peer closed its output")
+            self._loop.call_later(
+                FINAL_OUTPUT_S, self._end, "the peer closed its output"
+            )
 
     def process_exited(self) -> None:
         """End the connection: all output of the child has been received."""
@@ -254,16 +257,17 @@ class FallbackChannel(ChildChannel, asyncio.SubprocessProtocol):
 
     # End of the connection
 
-    def _lose(self, error: TransportError, cause: BaseException | None = None) -> None:
+    def _mark_lost(
+        self, error: TransportError, cause: BaseException | None = None
+    ) -> None:
         if self._dead is None:
             self._recount()
-            super()._lose(error, cause)
+            super()._mark_lost(error, cause)
             if not self._is_abandoned:
                 self._closing = self._loop.create_task(self._stop())
 
     async def _stop(self) -> None:
-        if self._spawning is not None:
-            await asyncio.wait([self._spawning])
+        await asyncio.wait([self._spawning])
         process = self._process
         if process is None:
             return

@@ -27,48 +27,12 @@ if TYPE_CHECKING:
 
     OpenChannel = Duplex | HttpChannel | ChannelAdapter
 
-__all__ = [
-    "InMemory",
-    "Opener",
-    "OpensChannel",
-    "Stdio",
-    "Target",
-    "is_url",
-    "opener",
-    "resolve",
-    "spelled_out",
-]
-
 INHERITED: Final = (
-    (
-        "APPDATA",
-        "HOMEDRIVE",
-        "HOMEPATH",
-        "LOCALAPPDATA",
-        "PATH",
-        "PATHEXT",
-        "PROCESSOR_ARCHITECTURE",
-        "SYSTEMDRIVE",
-        "SYSTEMROOT",
-        "TEMP",
-        "USERNAME",
-        "USERPROFILE",
-    )
+    "APPDATA HOMEDRIVE HOMEPATH LOCALAPPDATA PATH PATHEXT PROCESSOR_ARCHITECTURE "
+    "SYSTEMDRIVE SYSTEMROOT TEMP USERNAME USERPROFILE"
     if sys.platform == "win32"
-    else (
-        "HOME",
-        "LANG",
-        "LC_ALL",
-        "LC_CTYPE",
-        "LOGNAME",
-        "PATH",
-        "SHELL",
-        "TERM",
-        "TMPDIR",
-        "TZ",
-        "USER",
-    )
-)
+    else "HOME LANG LC_ALL LC_CTYPE LOGNAME PATH SHELL TERM TMPDIR TZ USER"
+).split()
 """Environment variables that each child inherits: enough to run, without secrets."""
 
 
@@ -129,9 +93,7 @@ class Stdio:
     """Names of further environment variables to inherit; ``True``: all variables."""
 
     cwd: str | None = attrs.field(
-        default=None,
-        kw_only=True,
-        converter=attrs.converters.optional(os.fspath),
+        default=None, kw_only=True, converter=attrs.converters.optional(os.fspath)
     )
     """The working directory of the child; by default that of this process."""
 
@@ -264,7 +226,7 @@ def resolve(target: Any) -> Stdio | Http | InMemory | OpensChannel:
     # Imported here, because clients of child processes do not need HTTP.
     from mcpwire.transports.http.target import Http
 
-    plain = target if isinstance(target, Http) else spelled_out(target)
+    plain = target if isinstance(target, Http) else parse_target(target)
     if plain is not None:
         return plain
     raise ValueError(
@@ -274,7 +236,7 @@ def resolve(target: Any) -> Stdio | Http | InMemory | OpensChannel:
     )
 
 
-def spelled_out(target: Any) -> Stdio | Http | None:
+def parse_target(target: Any) -> Stdio | Http | None:
     """Return the target object for a list, a path or a dict; ``None`` for others."""
     if isinstance(target, (list, tuple)):
         if not target:

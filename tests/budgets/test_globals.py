@@ -30,7 +30,7 @@ ALLOWED = {
     "sync/_runner.py: _in_background": "threads to end at the exit, held weakly",
     "sync/_runner.py: _of_parent": "loops of a parent process, which must not close",
     "testing/asgi.py: _stream_class": "a class, made with httpx",
-    "transports/base.py: _held": "what a fork must let go of: connections, weakly",
+    "transports/base.py: _forkables": "what a fork must let go of: connections, weakly",
     "transports/http/httpx_engine.py: _current": "a context variable",
     "transports/oauth/storage.py: _file_mutex": "a lock, made anew after a fork",
 }

@@ -42,18 +42,13 @@ async def test_a_list_and_a_resource_are_fetched_once():
     assert len(server.requests("resources/read")) == 1
 
 
-async def test_without_being_asked_for_nothing_is_kept():
-    server = caching()
-    async with mcpwire.Client(server) as client:
-        await client.list_tools()
-        await client.list_tools()
-    assert len(server.requests("tools/list")) == 2
-
-
-@pytest.mark.parametrize(("ttl", "version"), [(0, "2026-07-28"), (1, "2025-11-25")])
-async def test_what_says_nothing_of_its_time_is_fetched_anew(ttl, version):
+@pytest.mark.parametrize(
+    ("ttl", "version", "cache"),
+    [(0, "2026-07-28", True), (1, "2025-11-25", True), (60_000, "2026-07-28", False)],
+)
+async def test_what_may_not_or_need_not_be_kept_is_fetched_anew(ttl, version, cache):
     server = caching(ttl, version)
-    async with mcpwire.Client(server, cache=True) as client:
+    async with mcpwire.Client(server, cache=cache) as client:
         await client.list_tools()
         await client.list_tools()
     assert len(server.requests("tools/list")) == 2

@@ -39,22 +39,6 @@ async def test_progress_callbacks_run_in_the_context_of_their_call():
 
 
 @on_a_virtual_clock
-async def test_a_hanging_callback_withholds_no_answer_of_a_call_without_limit(
-    monkeypatch,
-):
-    from mcpwire.transports import handlers
-
-    async def hang(*_):
-        await asyncio.Event().wait()
-
-    monkeypatch.setattr(handlers, "SETTLE_S", 0.05)
-    server = FakeServer({"tools/call": reporting})
-    async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:
-        result = await client.call_tool("x", on_progress=hang, timeout=None)
-    assert result.text == "done"
-
-
-@on_a_virtual_clock
 async def test_many_deadlines_are_looked_at_together(monkeypatch):
     server = FakeServer({"tools/call": lambda *_: SILENCE})
     async with asyncio.timeout(BOUND_S), mcpwire.Client(server) as client:

@@ -220,6 +220,7 @@ async def test_what_a_slow_consumer_did_not_take_is_bounded_and_changes_are_not_
 
 
 @pytest.mark.system("A44")
+@pytest.mark.fault("F16")
 async def test_a_callback_loses_progress_first_and_changes_never():
     server = Telling("2025-11-25")
     go = asyncio.Event()

@@ -7,7 +7,6 @@ import weakref
 import pytest
 from asking import SAMPLE, STATELESS, Asking
 from fakes import SILENCE, FakeServer, text
-from scripted import scripted
 from turns import until
 
 import mcpwire
@@ -44,7 +43,7 @@ async def test_an_observer_hears_what_comes_with_its_size_and_sees_each_turn():
         assert observer.seen == [(True, True)]
         server.notify("notifications/message", level="info", data="x" * 50)
         await client.ping()
-        server.channel._other._hang_up()
+        server.channel._other._peer_closed()
         assert observer.seen[1:] == [(False, False)]
         assert isinstance(client.lost, mcpwire.ConnectionClosed)
         await client.ping()
@@ -60,7 +59,7 @@ async def test_a_lost_connection_is_not_opened_again_for_who_only_looks_on():
     server = FakeServer()
     client, observer, _ = looking_on(server)
     async with client:
-        server.channel._other._hang_up()
+        server.channel._other._peer_closed()
         await asyncio.sleep(0)  # a turn of the loop
         assert client.stats.connections == 1
         assert observer.seen[-1] == (False, False)
@@ -194,26 +193,6 @@ async def test_an_id_that_is_none_of_ours_sends_nothing(id):
         await client.ping()
         assert not call.done
     assert not [m for m in server.received if m["method"] == "notifications/cancelled"]
-
-
-@pytest.mark.system("A31")
-def test_the_blocking_client_cancels_by_id_as_well():
-    program = """
-handshake()
-recv()
-told = recv()
-text(recv(), told["method"] + str(told["params"]["requestId"]))
-recv()
-"""
-    with mcpwire.sync.Client(scripted(program)) as client:
-        call = client.start_call("x")
-        client.cancel(None)
-        client.cancel(999)
-        client.cancel(call.request_id)
-        with pytest.raises(mcpwire.CallCancelled):
-            call.result(BOUND_S)
-        told = f"notifications/cancelled{call.request_id}"
-        assert client.call_tool("y", timeout=BOUND_S).text == told
 
 
 def test_a_forgotten_client_that_was_observed_leaves_nothing_behind():

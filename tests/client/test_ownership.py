@@ -215,7 +215,8 @@ async def test_another_loop_is_refused_at_once():
     errors = []
 
     async def misuse():
-        for use in (client.connect, client.aclose, lambda: client.call_tool("x")):
+        call, notify = (lambda: client.call_tool("x")), (lambda: client.notify("x"))
+        for use in (client.connect, client.aclose, call, notify):
             try:
                 await use()
             except mcpwire.MCPError as error:
@@ -227,7 +228,7 @@ async def test_another_loop_is_refused_at_once():
     await asyncio.to_thread(thread.join)
     await assert_works(client)
     await client.aclose()
-    assert [type(error) for error in errors] == [mcpwire.LocalProtocolError] * 3
+    assert [type(error) for error in errors] == [mcpwire.LocalProtocolError] * 4
     assert all("another event loop" in str(error) for error in errors)
 
 

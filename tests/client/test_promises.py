@@ -309,14 +309,6 @@ async def test_without_a_connect_timeout_connecting_waits():
     assert not isinstance(caught.value, mcpwire.MCPError)
 
 
-@pytest.mark.system("A29")
-async def test_ping_returns_the_seconds_that_passed():
-    async with mcpwire.Client(FakeServer()) as client:
-        started = client._connection.time()
-        seconds = await client.ping()
-        assert 0 < seconds <= client._connection.time() - started
-
-
 # Figures...
 
 

@@ -175,22 +175,6 @@ async def test_each_connection_has_a_record_of_its_own_in_order():
     assert "\n" not in repr(records[0])
 
 
-async def test_a_notification_from_another_loop_is_refused_too():
-    client = mcpwire.Client(scripted("handshake()\n" + ECHO_LOOP))
-    refusals = []
-
-    async def misuse():
-        try:
-            await client.notify("notifications/mine")
-        except mcpwire.LocalProtocolError as error:
-            refusals.append(str(error))
-
-    async with client:
-        await asyncio.to_thread(lambda: asyncio.run(misuse()))
-    assert len(refusals) == 1
-    assert "another event loop" in refusals[0]
-
-
 async def test_errors_of_a_connection_name_its_target():
     target = scripted("handshake()\nrecv(); recv()", "the-one")
     async with mcpwire.Client(target) as client:

@@ -41,7 +41,7 @@ class Mortal(FakeServer):
         return super().open_in_memory(client, limits)
 
     def die(self):
-        self.channel._loop.call_soon(self.channel._other._hang_up)
+        self.channel._loop.call_soon(self.channel._other._peer_closed)
 
     def listen(self, params, _):
         self.notify(
@@ -354,7 +354,7 @@ async def test_closing_in_any_turn_of_opening_again_leaves_no_connection(
         calls.append(asyncio.create_task(client.call_tool("x")))
         await asyncio.sleep(0)  # a turn of the loop
         if turn and (near := server.channel._other) is not None:
-            near._hang_up()
+            near._peer_closed()
     await closing
     names = {task.get_name() for task in asyncio.all_tasks()}
     assert "mcpwire-reconnect" not in names

@@ -84,16 +84,6 @@ async def test_a_version_we_do_not_speak_ends_the_connection_with_the_reason():
     assert "notifications/initialized" not in methods
 
 
-@pytest.mark.system("O86")
-@pytest.mark.rule("LIFE-17")
-async def test_a_capability_the_server_lacks_is_named_and_nothing_is_sent():
-    server = FakeServer(capabilities={"tools": {}})
-    async with mcpwire.Client(server) as client:
-        with pytest.raises(mcpwire.LocalProtocolError, match="'prompts'"):
-            await client.list_prompts()
-    assert server.requests("prompts/list") == []
-
-
 # What a peer says of itself...
 
 
@@ -188,22 +178,6 @@ async def test_over_stdio_credentials_travel_in_the_environment_only():
 # Progress, tools, prompts, completion...
 
 
-@pytest.mark.rule("PROG-05")
-async def test_progress_may_be_a_fraction_and_lack_total_and_message():
-    heard = []
-
-    def call(params, server):
-        token = params["_meta"]["progressToken"]
-        for step in ({"progress": 0.5}, {"progress": 1, "total": 2.5, "message": "m"}):
-            server.notify("notifications/progress", progressToken=token, **step)
-        return text("x")
-
-    server = FakeServer({"tools/call": call})
-    async with mcpwire.Client(server) as client:
-        await client.call_tool("x", on_progress=lambda *step: heard.append(step))
-    assert heard == [(0.5, None, None), (1, 2.5, "m")]
-
-
 @pytest.mark.rule("PROG-04")
 async def test_progress_after_the_answer_reaches_nobody():
     heard = []
@@ -224,49 +198,3 @@ async def test_progress_after_the_answer_reaches_nobody():
         await client.call_tool("x", on_progress=lambda *step: heard.append(step))
         await client.ping()  # so that all before its answer has been read
     assert heard == [(1, None, None)]
-
-
-@pytest.mark.rule("TOOL-17")
-async def test_a_tool_that_failed_gives_its_text_and_a_refused_call_its_error():
-    def call(params, _):
-        if params["name"] == "x":
-            return {**text("the file is gone"), "isError": True}
-        return mcpwire.InvalidParams("there is no such tool")
-
-    server = FakeServer({"tools/call": call})
-    async with mcpwire.Client(server) as client:
-        result = await client.call_tool("x")
-        assert (result.is_error, result.text) == (True, "the file is gone")
-        with pytest.raises(mcpwire.InvalidParams, match="there is no such tool"):
-            await client.call_tool("y")
-
-
-@pytest.mark.rule("PROMPT-06")
-async def test_prompts_come_from_all_pages_and_only_where_they_are_declared():
-    pages = {
-        None: {"prompts": [{"name": "a"}], "nextCursor": "2"},
-        "2": {"prompts": [{"name": "b"}]},
-    }
-    server = FakeServer({"prompts/list": lambda p, _: pages[p.get("cursor")]})
-    async with mcpwire.Client(server) as client:
-        assert [prompt.name for prompt in await client.list_prompts()] == ["a", "b"]
-    without = FakeServer(capabilities={})
-    async with mcpwire.Client(without) as client:
-        with pytest.raises(mcpwire.LocalProtocolError):
-            await client.get_prompt("a")
-    assert without.requests("prompts/get") == []
-
-
-@pytest.mark.rule("COMP-05")
-async def test_completion_sends_what_is_decided_and_takes_a_part_of_the_values():
-    part = {"completion": {"values": ["utc"], "total": 400, "hasMore": True}}
-    server = FakeServer({"completion/complete": lambda *_: part})
-    async with mcpwire.Client(server) as client:
-        result = await client.complete(
-            types.PromptReference("p"), "zone", "u", context={"region": "north"}
-        )
-    assert server.requests("completion/complete")[0]["context"] == {
-        "arguments": {"region": "north"}
-    }
-    assert result.completion.values == ["utc"]
-    assert result.completion.has_more is True

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from ctrl_c import interrupting
-from fakes import SILENCE
 
 import mcpwire
 import mcpwire.sync
@@ -52,19 +51,6 @@ def test_what_a_task_asks_is_answered_by_a_function_in_a_thread():
     ((message, thread),) = asked
     assert message == "Who?"
     assert thread is not threading.main_thread()
-
-
-@pytest.mark.rule("TX-16")
-def test_a_started_call_that_is_cancelled_takes_its_task_back():
-    server = TaskServer(SILENCE)
-    with connected(server) as c:
-        call = c.start_call("train")
-        wait_until(lambda: server.told("tasks/get"))
-        call.cancel("no longer needed")
-        with pytest.raises(mcpwire.CallCancelled, match="no longer needed"):
-            call.result(timeout=BOUND_S)
-        wait_until(lambda: server.told("tasks/cancel"))
-    assert len(server.told("tasks/cancel")) == 1
 
 
 @pytest.mark.rule("TX-16")

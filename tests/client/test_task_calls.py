@@ -116,7 +116,7 @@ async def test_a_task_outlives_the_connection_it_was_made_on():
 
     def lose(*_):
         server.methods["tasks/get"] = get
-        server.channel._other._hang_up()
+        server.channel._other._peer_closed()
         return SILENCE
 
     server.methods["tasks/get"] = lose
@@ -233,24 +233,25 @@ async def test_a_task_that_asks_for_ever_is_bounded_as_calls_are():
     assert len(asked) == 2
 
 
+def refuse(_):
+    raise mcpwire.RPCError("not now", code=-1)
+
+
 @pytest.mark.rule("TX-13")
-async def test_a_handler_that_refuses_ends_the_call_and_takes_the_task_back():
-    def refuse(_):
-        raise mcpwire.RPCError("not now", code=-1)
-
+@pytest.mark.parametrize(
+    ("handler", "error", "why"),
+    [
+        (refuse, mcpwire.CallCancelled, "not now"),
+        (lambda _: {"name": 7}, mcpwire.LocalProtocolError, "name"),
+    ],
+    ids=["refused", "an invalid answer"],
+)
+async def test_without_an_answer_that_may_leave_the_call_ends_and_takes_its_task_back(
+    handler, error, why
+):
     server = TaskServer(needs(a=FORM))
-    async with client(server, elicitation=refuse) as c:
-        with pytest.raises(mcpwire.CallCancelled, match="not now"):
-            await c.call_tool("train")
-        await until(lambda: server.told("tasks/cancel"))
-
-    assert server.told("tasks/update") == []
-
-
-async def test_an_answer_that_may_not_leave_ends_the_call_and_takes_the_task_back():
-    server = TaskServer(needs(a=FORM))
-    async with client(server, elicitation=lambda _: {"name": 7}) as c:
-        with pytest.raises(mcpwire.LocalProtocolError, match="name"):
+    async with client(server, elicitation=handler) as c:
+        with pytest.raises(error, match=why):
             await c.call_tool("train")
         await until(lambda: server.told("tasks/cancel"))
 
@@ -359,7 +360,7 @@ async def test_nobody_is_told_where_the_connection_is_gone():
         call = asyncio.ensure_future(c.call_tool("train"))
         await until(lambda: server.told("tools/call"))
         await asyncio.sleep(0.02)  # it is answered, and waits for its first look
-        server.channel._other._hang_up()
+        server.channel._other._peer_closed()
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call

@@ -69,7 +69,7 @@ async def test_one_timeout_spans_all_pages_of_a_list():
 
 @pytest.mark.system("A40", "L-R9")
 @ERAS
-@pytest.mark.rule("PROG-01")
+@pytest.mark.rule("PROG-01", "PROG-05")
 async def test_progress_comes_in_order_and_before_the_result(version):
     def slow(params, server):
         token = params["_meta"]["progressToken"]
@@ -102,8 +102,9 @@ async def test_progress_comes_in_order_and_before_the_result(version):
     assert first["_meta"]["progressToken"] != second["_meta"]["progressToken"]
 
 
+@pytest.mark.parametrize("timeout", [0.05, None])
 @on_a_virtual_clock
-async def test_a_progress_callback_that_hangs_does_not_withhold_the_result():
+async def test_a_progress_callback_that_hangs_does_not_withhold_the_result(timeout):
     def slow(params, server):
         token = params["_meta"]["progressToken"]
         server.notify("notifications/progress", progressToken=token, progress=1)
@@ -113,7 +114,7 @@ async def test_a_progress_callback_that_hangs_does_not_withhold_the_result():
         await asyncio.Event().wait()
 
     async with asyncio.timeout(BOUND_S), client(FakeServer({"tools/call": slow})) as c:
-        result = await c.call_tool("x", on_progress=hang, timeout=0.05)
+        result = await c.call_tool("x", on_progress=hang, timeout=timeout)
     assert result.text == "done"
 
 

@@ -72,7 +72,7 @@ class Life(FakeServer):
         """End the connection, as a child that exits does."""
         other = None if self.channel is None else self.channel._other
         if other is not None:
-            other._hang_up()
+            other._peer_closed()
 
 
 class Unreachable:

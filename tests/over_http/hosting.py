@@ -155,20 +155,9 @@ class Host(Served):
         complaints: What the client did against the rules; they fail the test.
     """
 
-    def __init__(
-        self,
-        server: Any,
-        mode: str = "json",
-        *,
-        session_ids: bool = True,
-        get_stream: bool = True,
-        complains: bool = True,
-    ) -> None:
+    def __init__(self, server: Any, mode: str) -> None:
         self.server = server
         self.mode = mode
-        self.session_ids = session_ids
-        self.get_stream = get_stream
-        self.complains = complains
         self.complaints: list[str] = []
         self.sessions: dict[str | None, Wire] = {}
         self.alone: list[Wire] = []
@@ -177,10 +166,6 @@ class Host(Served):
         self._loop = asyncio.new_event_loop()
         self.thread = threading.Thread(target=self._run, name="host", daemon=True)
         self.thread.start()
-
-    def forget_sessions(self) -> None:
-        """Close every session, as a server that starts again does."""
-        self.do(self._close_wires)
 
     # The loop...
 
@@ -233,13 +218,9 @@ class Host(Served):
             else:
                 self._serve_session(request, conn)
 
-    def _complain(self, complaints: Iterator[str]) -> None:
-        if self.complains:
-            self.complaints += complaints
-
     def _post(self, request: RawRequest, conn: Connection) -> None:
         message = request.json
-        self._complain(mcp_rules.of_any_post(request))
+        self.complaints += mcp_rules.of_any_post(request)
         if mcp_rules.is_modern(request):
             refusal = mcp_rules.header_refusal(request, self.tools)
             if refusal is not None and "id" in message:
@@ -248,8 +229,8 @@ class Host(Served):
                 return
             self._pass_on(self.do(self._wire_for, message), message, conn)
         elif message.get("method") == "initialize":
-            self._complain(mcp_rules.of_initialize(request))
-            id = f"session-{next(self._counter)}" if self.session_ids else None
+            self.complaints += mcp_rules.of_initialize(request)
+            id = f"session-{next(self._counter)}"
             self._pass_on(self.do(Wire, self, id), message, conn)
         elif (wire := self._session_of(request, conn)) is not None:
             self._pass_on(wire, message, conn)
@@ -273,7 +254,7 @@ class Host(Served):
         id = request.headers.get("mcp-session-id")
         wire = self.sessions.get(id)
         if wire is not None:
-            self._complain(mcp_rules.of_session(request, wire.version or ""))
+            self.complaints += mcp_rules.of_session(request, wire.version or "")
             return wire
         status = 400 if id is None else 404
         error = {"code": -32000, "message": "Bad Request: no such session"}
@@ -365,9 +346,6 @@ class Host(Served):
 
     def _serve_session(self, request: RawRequest, conn: Connection) -> None:
         """Answer a GET or a DELETE."""
-        if request.verb == "GET" and not self.get_stream:
-            conn.send(reply(405, allow="POST"))
-            return
         wire = self._session_of(request, conn)
         if wire is None:
             return
@@ -375,7 +353,7 @@ class Host(Served):
             self.do(wire.aclose)
             conn.send(head(204))
             return
-        self._complain(mcp_rules.of_get(request))
+        self.complaints += mcp_rules.of_get(request)
         self._hold(wire, conn)
 
     def _hold(self, wire: Wire, conn: Connection, first: bytes = b"") -> None:
@@ -421,13 +399,11 @@ class LegacyWire(Wire):
 
 
 @contextlib.contextmanager
-def hosted(
-    server: Any, mode: str = "json", *, port: int = 0, **options: Any
-) -> Iterator[Host]:
-    """Serve an object over HTTP; see `Host` for the options."""
-    host = Host(server, mode, **options)
+def hosted(server: Any, mode: str = "json") -> Iterator[Host]:
+    """Serve an object over HTTP."""
+    host = Host(server, mode)
     try:
-        with raw_server(host.serve, starts=host.take, port=port):
+        with raw_server(host.serve, starts=host.take):
             yield host
     finally:
         host.stop()

@@ -52,58 +52,38 @@ def request_to(
 
 
 class Exchanges:
-    """One engine with its loop, and the user's client that it may have."""
+    """One engine, and the target with the user's client that it may have."""
 
-    def __init__(
-        self, url: str, limits: Limits, client: Any, options: dict[str, Any]
-    ) -> None:
-        self.engine: Any = None
-        self._runner = asyncio.Runner()
-        self._limits = limits
-        self.client = httpx.AsyncClient(**client) if type(client) is dict else client
-        self.target = Http(url, http_client=self.client, **options)
+    def __init__(self, run: Callable[[Any], Any], target: Http, limits: Limits) -> None:
+        self._run = run
+        self.target = target
+        self.engine: HttpxEngine = run(self._make(limits))
 
-    def open(self) -> None:
-        self.engine = self.run(self._make())
-
-    async def _make(self) -> HttpxEngine:
-        return HttpxEngine(self.target, self._limits)
-
-    def run(self, coroutine: Any) -> Any:
-        return self._runner.run(asyncio.wait_for(coroutine, BOUND_S))
+    async def _make(self, limits: Limits) -> HttpxEngine:
+        return HttpxEngine(self.target, limits)
 
     def exchange(self, request: Request | None = None, fed: Fed | None = None) -> Fed:
         """Perform one exchange; return what was fed."""
-        request = request or request_to(self.target)
         fed = fed or Fed()
-        self.run(self.engine.exchange(request, fed, None))
+        request = request or request_to(self.target)
+        self._run(self.engine.exchange(request, fed, None))
         assert fed.is_over
         return fed
 
     def exchanges(self, count: int) -> list[Fed]:
         """Perform that many, one right after the other."""
-        return list(self.run(self._one_by_one(count)))
-
-    async def _one_by_one(self, count: int) -> list[Fed]:
-        feds = [Fed() for _ in range(count)]
-        for fed in feds:
-            await self.engine.exchange(request_to(self.target), fed, None)
-        return feds
-
-    def close_engine(self) -> None:
-        self.run(self.engine.aclose())
+        return [self.exchange() for _ in range(count)]
 
     def close_client(self) -> None:
-        self.run(self.client.aclose())
+        self._run(self.target.http_client.aclose())
 
     def close(self) -> None:
-        if self.engine is not None:
-            is_closed = getattr(self.client, "is_closed", None)
-            self.close_engine()
-            assert getattr(self.client, "is_closed", None) is is_closed, "not ours"
-        if type(self.client) is httpx.AsyncClient:
+        client = self.target.http_client
+        is_closed = getattr(client, "is_closed", None)
+        self._run(self.engine.aclose())
+        assert getattr(client, "is_closed", None) is is_closed, "not ours"
+        if type(client) is httpx.AsyncClient:
             self.close_client()
-        self._runner.close()
 
 
 def answering(*answers: bytes) -> Callable[[Any], None]:
@@ -126,11 +106,7 @@ def forget_proxies(monkeypatch: Any) -> None:
 
 @contextlib.contextmanager
 def exchanges(
-    url: str,
-    *,
-    limits: Limits = DEFAULT_LIMITS,
-    client: Any = None,
-    **options: Any,
+    url: str, *, limits: Limits = DEFAULT_LIMITS, client: Any = None, **options: Any
 ) -> Iterator[Exchanges]:
     """Give an open engine, and close it.
 
@@ -140,9 +116,17 @@ def exchanges(
         client: The user's: options for one, or one.
         **options: The target's.
     """
-    made = Exchanges(url, limits, client, options)
-    try:
-        made.open()
-        yield made
-    finally:
-        made.close()
+    client = httpx.AsyncClient(**client) if type(client) is dict else client
+    with asyncio.Runner() as runner:
+        target = Http(url, http_client=client, **options)
+        it = Exchanges(lambda work: runner.run(bounded(work)), target, limits)
+        try:
+            yield it
+        finally:
+            it.close()
+
+
+async def bounded(work: Any) -> Any:
+    """Await something that must not take for ever."""
+    async with asyncio.timeout(BOUND_S):
+        return await work

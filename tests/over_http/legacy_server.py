@@ -37,10 +37,8 @@ class LegacyServer(Served):
         self,
         *,
         endpoint: str | Callable[[str], str] = "/messages?session={session}",
-        version: str = VERSION,
     ) -> None:
         self.endpoint = endpoint
-        self.version = version
         self.on: dict[str, Callable[[RawRequest, Connection], Any]] = {}
         self.executed: list[tuple[str, dict[str, Any], Any]] = []
         self.answered: dict[Any, Any] = {}
@@ -119,7 +117,7 @@ class LegacyServer(Served):
         if method == "initialize":
             return {
                 "result": {
-                    "protocolVersion": self.version,
+                    "protocolVersion": VERSION,
                     "capabilities": CAPABILITIES,
                     "serverInfo": {"name": "legacy", "version": "1"},
                 }
@@ -138,12 +136,10 @@ class LegacyServer(Served):
 
 
 @contextlib.contextmanager
-def legacy_server(
-    *, port: int = 0, path: str = "/sse", ssl_context: Any = None, **options: Any
-) -> Iterator[LegacyServer]:
+def legacy_server(*, ssl_context: Any = None, **options: Any) -> Iterator[LegacyServer]:
     """Serve a `LegacyServer`."""
     server = LegacyServer(**options)
     with raw_server(
-        server.serve, starts=server.take, port=port, path=path, ssl_context=ssl_context
+        server.serve, starts=server.take, path="/sse", ssl_context=ssl_context
     ):
         yield server

@@ -115,7 +115,6 @@ class Connection:
         """What came and makes no request yet."""
         self.has_ended = False
         """The client sends no more."""
-        self.was_reset = False
         self._wake, self._waker = socket.socketpair()
         self._wake.setblocking(False)
         self._waker.setblocking(False)  # an unread byte wakes as well as two
@@ -207,8 +206,7 @@ class Connection:
             data = self.sock.recv(READ_SIZE)
         except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
             return False
-        except OSError as error:
-            self.was_reset = isinstance(error, ConnectionResetError)
+        except OSError:
             data = b""
         self.unread += data
         self.has_ended = not data

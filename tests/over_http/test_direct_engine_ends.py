@@ -1,8 +1,6 @@
 """What the direct asyncio engine alone promises: its proofs, its limits, its end."""
 
 import asyncio
-import gc
-import os
 import socket
 import threading
 import tracemalloc
@@ -270,60 +268,11 @@ async def test_an_abandoned_body_without_a_length_is_not_complete():
         assert not answer.has_ended
 
 
-async def use(engine):
-    await engine.exchange(post("hi"), Answer(), None)
-
-
-@pytest.mark.parametrize("secure", [False, True])
-def test_an_engine_may_be_abandoned_after_its_loop(secure):
-    def forget():
-        engine = DirectEngine(Http(server.url, **ours), DEFAULT_LIMITS)
-        asyncio.run(use(engine))
-        engine.abandon()
-        server.wait_until(lambda: not server.open)
-        del engine
-        gc.collect()
-
-    options = {"ssl_context": server_context()} if secure else {}
-    ours = {"ssl": client_context()} if secure else {}
-    with raw_server(echo, **options) as server:
-        # The loop ended before it: asyncio says so of its part.
-        with pytest.warns(ResourceWarning, match="unclosed transport"):
-            forget()
-        assert server.connections == 1
-
-
 def test_an_engine_may_be_abandoned_while_its_loop_stands_still():
     with raw_server(echo) as server:
         engine = DirectEngine(Http(server.url), DEFAULT_LIMITS)
         with asyncio.Runner() as runner:
-            runner.run(use(engine))
+            runner.run(engine.exchange(post("hi"), Answer(), None))
             engine.abandon()
             server.wait_until(lambda: not server.open)
             assert not engine.idle
-
-
-def exit_code_of_a_fork(engine):
-    """Tell an engine in a forked process that it is one; return how that went."""
-    fd = engine.idle[0].socket.fileno()
-    child = os.fork()
-    if not child:
-        code = 1
-        try:
-            engine.forked()
-            os.fstat(fd)
-        except OSError:
-            code = 0  # it is closed
-        finally:
-            os._exit(code)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-async def test_a_forked_process_closes_its_copies_and_the_parent_goes_on():
-    async with engine_at("direct", echo) as (server, engine):
-        await engine.ask("before")
-        assert exit_code_of_a_fork(engine) == 0
-        assert (await engine.ask("after")).json == "after"
-        assert server.connections == 1
-        assert repr(engine.engine) == f"<DirectEngine {server.url} 1 open, 1 idle>"

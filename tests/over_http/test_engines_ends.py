@@ -1,12 +1,17 @@
 """All engines alike when a connection ends: what is sent again, aborted, closed."""
 
 import asyncio
+import gc
+import os
 import socket
+import stat
 import threading
 from collections import Counter
 
 import pytest
+from certificates import client_context, server_context
 from engines import (
+    ENGINES,
     Answer,
     all_closed,
     echo,
@@ -22,6 +27,8 @@ from http_bytes import chunk, head, json_reply, sse_event, sse_head
 from raw_server import raw_server
 
 from mcpwire.errors import ConnectionClosed, RequestTimeout
+from mcpwire.limits import DEFAULT_LIMITS
+from mcpwire.transports.http.target import Http
 
 pytestmark = pytest.mark.unchecked_wire("the bodies are no MCP")
 
@@ -312,3 +319,57 @@ async def test_an_unused_engine_closes_and_opens_nothing(kind):
         with pytest.raises(ConnectionClosed):
             await engine.exchange(get(), Answer())
         assert server.connections == 0
+
+
+@every_engine
+@pytest.mark.parametrize("secure", [False, True])
+def test_an_engine_may_be_abandoned_after_its_loop(kind, secure):
+    def forget():
+        engine = ENGINES[kind](Http(server.url, **ours), DEFAULT_LIMITS)
+        asyncio.run(engine.exchange(post("hi"), Answer(), None))
+        engine.abandon()
+        server.wait_until(lambda: not server.open)
+        del engine
+        gc.collect()
+
+    options = {"ssl_context": server_context()} if secure else {}
+    ours = {"ssl": client_context()} if secure else {}
+    with raw_server(echo, **options) as server:
+        # The loop ended before it: asyncio says so of its part.
+        with pytest.warns(ResourceWarning, match="unclosed"):
+            forget()
+        assert server.connections == 1
+
+
+def exit_code_of_a_fork(engine, number):
+    """Tell an engine in a forked process that it is one; return how that went."""
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            engine.forked()
+            code = int(stat.S_ISSOCK(os.fstat(number).st_mode))
+        except OSError:
+            code = 0  # it is closed
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+SOCKETS = {
+    "direct": lambda engine: engine.idle[0].socket,
+    "httpx": lambda engine: next(iter(engine.streams)).get_extra_info("socket"),
+}
+
+
+@every_engine
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+async def test_a_forked_process_closes_its_copies_and_the_parent_goes_on(kind):
+    async with engine_at(kind, echo) as (server, engine):
+        await engine.ask("before")
+        number = SOCKETS[kind](engine).fileno()
+        assert exit_code_of_a_fork(engine, number) == 0
+        assert (await engine.ask("after")).json == "after"
+        assert server.connections == 1
+        if kind == "direct":
+            assert repr(engine.engine) == f"<DirectEngine {server.url} 1 open, 1 idle>"

@@ -1,18 +1,13 @@
 """The asyncio httpx engine when exchanges end early: nothing is left, nobody waits."""
 
 import asyncio
-import gc
-import os
-import signal
-import stat
 import threading
-import warnings
 
 import httpx
 import pytest
 from http2_server import AUTHORITY
-from httpx_exchanges import BOUND_S, MARK, Fed, forget_proxies, request_to
-from raw_server import LAST_CHUNK, chunk, raw_server, sse_head
+from httpx_exchanges import BOUND_S, Fed, forget_proxies, request_to
+from raw_server import json_reply, raw_server
 
 from mcpwire import Http
 from mcpwire.errors import CallCancelled, ConnectionClosed
@@ -120,54 +115,23 @@ async def test_what_a_hook_raises_comes_out_as_it_is():
         await engine.aclose()
 
 
-def answer_and_wait(closed):
+async def test_a_user_s_own_request_goes_on_over_a_connection_that_ours_has_opened():
+    asked, may_answer = threading.Event(), threading.Event()
+
     def script(conn):
-        while conn.receive() is not None:
-            conn.send(sse_head() + chunk(MARK) + LAST_CHUNK)
-        closed.set()
+        while (request := conn.receive()) is not None:
+            if request.target == "/theirs":
+                asked.set()
+                conn.wait_for(may_answer)
+            conn.send(json_reply({}))
 
-    return script
-
-
-def test_what_a_closed_loop_left_behind_can_be_let_go():
-    closed = threading.Event()
-
-    async def main():
-        engine = engine_to(server.url)
-        await ask(engine, server.url)
-        return engine
-
-    with raw_server(answer_and_wait(closed)) as server:
-        with asyncio.Runner() as runner:
-            engine = runner.run(main())
-        engine.abandon()
-        assert closed.wait(30)
-        with warnings.catch_warnings(action="ignore", category=ResourceWarning):
-            del engine  # asyncio says that its transport was not closed
-            gc.collect()
-
-
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-async def test_a_forked_process_leaves_the_connections_to_its_parent():
-    closed = threading.Event()
-    with raw_server(answer_and_wait(closed)) as server:
-        engine = engine_to(server.url)
-        await ask(engine, server.url)
-        (stream,) = engine.streams
-        number = stream.get_extra_info("socket").fileno()
-        out, into = os.pipe()
-        child = os.fork()
-        if not child:
-            try:
-                is_socket = stat.S_ISSOCK(os.fstat(number).st_mode)
-                os.write(into, b"open" if is_socket else b"closed")
-            finally:
-                os.kill(os.getpid(), signal.SIGKILL)
-        await asyncio.to_thread(os.waitpid, child, 0)
-        assert os.read(out, 10) == b"closed"
-        for descriptor in (out, into):
-            os.close(descriptor)
-        await ask(engine, server.url)
-        assert server.connections == 1
-        await engine.aclose()
-        await until(closed)
+    with raw_server(script) as server:
+        async with httpx.AsyncClient() as client:
+            engine = engine_to(server.url, http_client=client)
+            await ask(engine, server.url)
+            theirs = asyncio.ensure_future(client.get(f"{server.origin}/theirs"))
+            await until(asked)
+            engine.abandon()
+            may_answer.set()
+            assert (await theirs).status_code == 200
+            assert server.connections == 1

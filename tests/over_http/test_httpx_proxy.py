@@ -12,7 +12,7 @@ from raw_server import json_reply, raw_server
 
 import mcpwire
 from mcpwire.errors import ConnectError
-from mcpwire.transports.http.engine import choose_engine, proxy_applies, proxy_of
+from mcpwire.transports.http.engine import choose_engine, proxy_of
 
 HUSH = "hush-hush"
 URL = "https://host.example/mcp"
@@ -115,7 +115,6 @@ def test_the_environment_names_proxies_and_who_needs_none(
         monkeypatch.setenv(name, value)
     target = mcpwire.Http(url)
     assert proxy_of(target) == proxy
-    assert proxy_applies(target) is (proxy is not None)
     assert proxy_of(mcpwire.Http(url, trust_env=False)) is None
     assert proxy_of(mcpwire.Http(url, proxy="http://own:1")) == "http://own:1"
 

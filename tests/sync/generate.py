@@ -32,8 +32,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
 {imports}
-
-__all__ = {exported}
 '''
 
 MODULES: Final = {
@@ -64,22 +62,16 @@ RUNTIME: Final = {
 """What is imported when the module is: name -> where from."""
 
 CLASSES: Final = {
-    "EventStream": ("Stream", ["client/streams.py:EventStream"]),
-    "Subscription": ("EventStream", ["client/streams.py:Subscription"]),
-    "ResourceWatch": ("Stream", ["client/streams.py:ResourceWatch"]),
-    "LoadedSkill": ("Facade", ["client/skills.py:LoadedSkill"]),
-    "Client": ("Owner", ["client/client.py:Client"]),
-    "GroupEvents": ("Stream", ["group/events.py:GroupEvents"]),
-    "ToolSet": (
-        "Reader, Reading",
-        ["tools/toolset.py:ToolSet"],
-    ),
-    "Group": (
-        "Owner, Reader, GroupBase[Client]",
-        ["group/group.py:Group"],
-    ),
+    "EventStream": ("Stream", "client/streams.py"),
+    "Subscription": ("EventStream", "client/streams.py"),
+    "ResourceWatch": ("Stream", "client/streams.py"),
+    "LoadedSkill": ("Facade", "client/skills.py"),
+    "Client": ("Owner", "client/client.py"),
+    "GroupEvents": ("Stream", "group/events.py"),
+    "ToolSet": ("Reader, Reading", "tools/toolset.py"),
+    "Group": ("Owner, Reader, GroupBase[Client]", "group/group.py"),
 }
-"""Class -> its base, and the asyncio classes that it has its methods from."""
+"""Class -> its bases, and the module of the asyncio class of the same name."""
 
 TYPES: Final[set[str]] = set()
 """Names of `mcpwire.types` in the sources, as they are found."""
@@ -104,7 +96,14 @@ ON_LOOP: Final = {
 POSTED: Final = {"Client.cancel", "Group.cancel"}
 """Plain methods that wait for nothing, and work in a signal handler."""
 
-DUNDERS: Final = {"__len__", "__iter__", "__contains__", "__getitem__", "__bool__"}
+DUNDERS: Final = {
+    "__len__",
+    "__iter__",
+    "__contains__",
+    "__getitem__",
+    "__bool__",
+    "__anext__",
+}
 
 NAMES: Final = {
     "__anext__": "__next__",
@@ -114,14 +113,8 @@ NAMES: Final = {
 
 BACKGROUND: Final = """\
     background: Whether a thread of its own runs the event loop, also between calls,
-        so that what the server starts is served at any time. `on_notification`,
-        `keepalive` and `start_call` begin that thread by themselves.
-"""
-
-GROUP_BACKGROUND: Final = """\
-    background: Whether a thread of its own runs the event loop, also between calls,
-        so that what the servers start is served at any time. `on_notification`,
-        `keepalive`, `restart` and `idle` begin that thread by themselves.
+        so that what the {} is served at any time. `on_notification`,
+        `keepalive`{} begin that thread by themselves.
 """
 
 TEXTS: Final = (
@@ -192,8 +185,6 @@ Any number of threads may share a client.""",
 FOUND: Final[set[str]] = set()
 """The texts of `TEXTS` that a docstring contained."""
 
-FIX: Final = ("check", "--fix-only", "--select")
-
 LEFT_OVER: Final = re.compile(r"\basync|await|aclose|asyncio|coroutine|plain or async")
 
 
@@ -219,28 +210,19 @@ def made(module: str) -> str:
     annotations = [line for name, line in by_name.items() if used(name)]
     text = HEADER.format(
         title=title,
-        exported=sorted(names),
         runtime="\n".join(runtime),
         imports=textwrap.indent("\n".join(annotations), "    "),
     )
     return _tidied(f"{text}\n\n{body}", module)
 
 
-def _module(path: str, imports: list[str]) -> ast.Module:
+def _parsed(path: str, name: str, imports: list[str]) -> ast.ClassDef:
     module = ast.parse((ROOT / "mcpwire" / path).read_text(encoding="utf-8"))
     imports += _imports(module.body)
-    return module
-
-
-def _parsed(where: str, imports: list[str]) -> ast.ClassDef:
-    path, name = where.split(":")
-    if name in CLASSES:
-        module = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-        imports.append(f"from mcpwire.{module} import {name} as Async{name}")
-    for node in _module(path, imports).body:
+    for node in module.body:
         if isinstance(node, ast.ClassDef) and node.name == name:
             return node
-    raise GenerateError(f"there is no class {where}")
+    raise GenerateError(f"there is no class {name} in {path}")
 
 
 def _imports(body: list[ast.stmt]) -> Iterator[str]:
@@ -263,37 +245,25 @@ def _imports(body: list[ast.stmt]) -> Iterator[str]:
 
 
 def _class(name: str, imports: list[str]) -> str:
-    base, sources = CLASSES[name]
-    nodes = [_parsed(each, imports) for each in sources]
+    bases, path = CLASSES[name]
+    module = path.removesuffix(".py").replace("/", ".")
+    imports.append(f"from mcpwire.{module} import {name} as Async{name}")
+    own = _parsed(path, name, imports)
+    body = [*own.body]
     if name == "Group":  # it reads the rest itself
-        known = _parsed("group/base.py:GroupBase", imports)
-        known.body = [
+        body += [
             node
-            for node in known.body
-            if isinstance(node, ast.FunctionDef)
-            and node.name in {"client_of", "set_handlers"}
+            for node in _parsed("group/base.py", "GroupBase", imports).body
+            if getattr(node, "name", "") in {"client_of", "set_handlers"}
         ]
-        nodes.append(known)
-    own = next(node for node in nodes if node.name == name)
-    inner = f"Async{name}"
-    lines = [f"class {name}({base}):{_docstring(own, 4)}", f"    _inner: {inner}"]
-    if name in {"Client", "Group"}:
-        lines.append(_constructor(name, nodes))
-    for node in nodes:
-        for item in node.body:
-            if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef):
-                lines += _method(name, item)
+    lines = [f"class {name}({bases}):{_docstring(own)}", f"    _inner: Async{name}"]
+    for item in body:
+        if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef):
+            lines += _method(name, item)
     return "\n\n".join(lines)
 
 
-def _constructor(name: str, nodes: list[ast.ClassDef]) -> str:
-    found = [
-        item
-        for node in nodes
-        for item in node.body
-        if isinstance(item, ast.FunctionDef) and item.name == "__init__"
-    ]
-    node = found[-1] if name == "Group" else found[0]
+def _constructor(name: str, node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
     given = _passed(node.args)
     node.args.kwonlyargs.append(
         ast.arg("background", ast.parse("bool", mode="eval").body)
@@ -310,9 +280,9 @@ def _constructor(name: str, nodes: list[ast.ClassDef]) -> str:
 def _method(name: str, node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
     """Return a method of a class, where it is public."""
     where = f"{name}.{node.name}"
+    if node.name == "__init__" and name in {"Client", "Group"}:
+        return [_constructor(name, node)]
     is_public = not node.name.startswith("_") or node.name in DUNDERS
-    if node.name == "__anext__":
-        is_public = True
     if not is_public or where in SKIPPED:
         return []
     returns = _annotation(node)
@@ -323,7 +293,7 @@ def _method(name: str, node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str
         body = _body(where, node, returns)
     text = (
         f"{decorators}def {NAMES.get(node.name, node.name)}({_annotated(node.args)})"
-        f" -> {returns}:{_docstring(node, 4)}\n{textwrap.indent(body, '    ')}"
+        f" -> {returns}:{_docstring(node)}\n{textwrap.indent(body, '    ')}"
     )
     return [textwrap.indent(text, "    ")]
 
@@ -366,12 +336,9 @@ def _annotated(node: ast.AST) -> str:
     return re.sub(rf"\b({'|'.join(TYPES)})\b", r"types.\1", ast.unparse(node))
 
 
-def _passed(arguments: ast.arguments, skip: int = 0) -> str:
-    """Return the arguments of a signature as those of a call."""
-    names = [each.arg for each in (*arguments.posonlyargs, *arguments.args)]
-    if names and names[0] in {"self", "cls"}:
-        skip = 1
-    parts = names[skip:]
+def _passed(arguments: ast.arguments) -> str:
+    """Return the arguments of a method's signature as those of a call."""
+    parts = [each.arg for each in (*arguments.posonlyargs, *arguments.args)][1:]
     if arguments.vararg is not None:
         parts.append(f"*{arguments.vararg.arg}")
     parts += [f"{each.arg}={each.arg}" for each in arguments.kwonlyargs]
@@ -380,9 +347,7 @@ def _passed(arguments: ast.arguments, skip: int = 0) -> str:
     return ", ".join(parts)
 
 
-def _docstring(
-    node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef, indent: int
-) -> str:
+def _docstring(node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> str:
     text = ast.get_docstring(node)
     if text is None:
         return ""
@@ -391,12 +356,11 @@ def _docstring(
             FOUND.add(old)
             text = text.replace(old, new)
     if isinstance(node, ast.ClassDef) and node.name in {"Client", "Group"}:
-        more = BACKGROUND if node.name == "Client" else GROUP_BACKGROUND
-        mark = (
-            "    options: The options of every"
-            if node.name == "Group"
-            else "\nRaises:\n"
-        )
+        more = BACKGROUND.format("server starts", " and `start_call`")
+        mark = "\nRaises:\n"
+        if node.name == "Group":
+            more = BACKGROUND.format("servers start", ", `restart` and `idle`")
+            mark = "    options: The options of every"
         assert text.count(mark) == 1, node.name
         text = text.replace(mark, more + mark)
     left = LEFT_OVER.search(text)
@@ -404,11 +368,12 @@ def _docstring(
         raise GenerateError(f"{node.name}: its docstring says {left.group()!r}: {text}")
     if "\n" in text:
         text += "\n"
-    return "\n" + textwrap.indent(f'"""{text}"""', " " * indent)
+    return "\n" + textwrap.indent(f'"""{text}"""', "    ")
 
 
 def _tidied(text: str, module: str) -> str:
-    for command in ((*FIX, "F401"), (*FIX, "I001"), ("format",)):
+    check = ("check", "--fix-only", "--select")
+    for command in ((*check, "F401"), (*check, "I001"), ("format",)):
         done = subprocess.run(
             [
                 *(sys.executable, "-m", "ruff", *command),

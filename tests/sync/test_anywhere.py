@@ -138,17 +138,6 @@ def test_what_is_used_after_closing_leaves_no_thread():
         assert ours() == []
 
 
-def test_a_hook_in_the_background_thread_that_closes_its_client_ends_that_thread():
-    def hook(event, data):
-        if event == "agree":
-            client.close()
-
-    client = mcpwire.sync.Client(FakeServer(), trace=hook, background=True)
-    with contextlib.suppress(mcpwire.ConnectionClosed):  # it was through already
-        client.connect()
-    until(lambda: not ours())
-
-
 # After a fork...
 
 

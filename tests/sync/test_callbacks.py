@@ -446,15 +446,17 @@ def test_closing_does_not_wait_for_a_handler(threads):
 # On the loop...
 
 
-def test_a_hook_that_closes_what_it_watches_ends_the_connecting(echo):
+@pytest.mark.parametrize("background", [False, True])
+def test_a_hook_that_closes_what_it_watches_ends_the_connecting(echo, background):
     def hook(event, data):
         if event == "agree":
             client.close()
 
-    client = mcpwire.sync.Client(echo.target, trace=hook)
+    client = mcpwire.sync.Client(echo.target, trace=hook, background=background)
     with contextlib.suppress(mcpwire.ConnectionClosed):  # it was through already
         client.connect()
-    assert not client.is_connected
+    until(lambda: not client.is_connected)
+    until(lambda: all(each.name != "mcpwire-sync" for each in threading.enumerate()))
     client.close()
 
 

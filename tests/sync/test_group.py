@@ -228,16 +228,6 @@ def test_an_interrupt_undoes_a_connecting_of_all(interrupted):
     group.close()
 
 
-def test_an_interrupted_call_leaves_the_others_alone(interrupted):
-    one = server({"tools/call": lambda *_: SILENCE})
-    with Group({"a": one, "b": server()}) as group:
-        interrupted(
-            lambda: group.call_tool("a", "x"), lambda: one.requests("tools/call")
-        )
-        until(lambda: one.requests("notifications/cancelled"))
-        assert group.call_tool("b", "x").text == "x"
-
-
 def test_inside_a_running_loop_it_works_and_is_forgotten_with_a_warning():
     holder = [Group(servers("ab"))]
 

@@ -109,6 +109,17 @@ async def test_a_stream_that_does_not_open_says_why():
     with pytest.raises(mcpwire.ConnectError, match=r"^the tunnel is down$"):
         await mcpwire.Client(Stream(fails)).connect()
 
+    async def has_a_cause():
+        raise mcpwire.ConnectError("no tunnel", target="tunnel") from OSError("no road")
+
+    with pytest.raises(mcpwire.ConnectError, match=r"^no tunnel$") as no:
+        await mcpwire.Client(Stream(has_a_cause)).connect()
+    chain = [no.value]
+    while (cause := chain[-1].__cause__) is not None:
+        assert cause not in chain
+        chain.append(cause)
+    assert str(chain[-1]) == "no road"
+
     async def gives_up():
         raise asyncio.CancelledError
 

@@ -271,7 +271,7 @@ async def test_a_call_still_gathered_when_the_end_comes_was_provably_not_sent(pa
     third = asyncio.create_task(client.call("z", {}, deadline=None))
     await asyncio.sleep(0)  # each has begun, and the turn of the loop is not over
     assert client._gathered
-    client._lose(TransportError("cut", target="memory"))
+    client._mark_lost(TransportError("cut", target="memory"))
     outcomes = await asyncio.gather(first, second, third, return_exceptions=True)
     assert outcomes[0].sent is True
     assert outcomes[1].sent is False

@@ -20,14 +20,6 @@ if TYPE_CHECKING:
 
     Address = tuple[int, int, int, str, tuple[Any, ...]]
 
-__all__ = [
-    "connect",
-    "connect_error",
-    "interleave",
-    "is_certificate_refusal",
-    "timeout_error",
-]
-
 HEAD_START_S: Final = 0.25
 """The Connection Attempt Delay of RFC 8305 section 5, in seconds."""
 
@@ -144,6 +136,11 @@ def is_certificate_refusal(error: BaseException | None) -> bool:
     return "_ALERT_" in reason and any(word in reason for word in _CERTIFICATE_ALERTS)
 
 
+def describe(error: BaseException) -> str:
+    """Return the system's message of an error, else its text or type."""
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
+
+
 def timeout_error(target: Http) -> ConnectError:
     """Return the error for a connection attempt that exceeds `connect_timeout`."""
     limit = target.connect_timeout
@@ -180,9 +177,8 @@ def connect_error(target: Http, error: BaseException) -> ConnectError:
         elif isinstance(error, TimeoutError):
             failed = "timeout"
         # asyncio replaces the system's message by its own, which has the address.
-        own = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        what = f"cannot connect to {url.authority!r}: "
-        what += os.strerror(number) if number else own
+        said = os.strerror(number) if number else describe(error)
+        what = f"cannot connect to {url.authority!r}: {said}"
     if reason in _HINTS:
         what += f" ({_HINTS[reason]})"
     return ConnectError(what, target=str(target), errno=number, reason=failed)

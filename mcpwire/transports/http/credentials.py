@@ -23,16 +23,6 @@ if TYPE_CHECKING:
     from mcpwire.errors import MCPError
     from mcpwire.transports.http.target import Http
 
-__all__ = [
-    "Destination",
-    "describe_request",
-    "describe_response",
-    "insufficient_scope",
-    "misdirected",
-    "missing_scope",
-    "redirected",
-]
-
 SECRET_BYTES: Final = 8
 """Minimum length of a secret to find in other fields; a shorter match may be chance."""
 

@@ -26,6 +26,7 @@ from mcpwire.errors import ConnectError, ConnectionClosed, TransportError
 from mcpwire.transports.http.connecting import (
     connect,
     connect_error,
+    describe,
     is_certificate_refusal,
     timeout_error,
 )
@@ -44,8 +45,6 @@ if TYPE_CHECKING:
     from mcpwire.transports.http.h1 import ResponseSink
     from mcpwire.transports.http.target import Http
 
-__all__ = ["DirectEngine"]
-
 READ_BYTES: Final = 65_536
 
 WRITE_BYTES: Final = 262_144
@@ -57,10 +56,10 @@ ATTEMPTS: Final = range(4)
 LAST_READS: Final = 1_024
 """Maximum reads at the end of a connection: 64 MiB."""
 
-GOODBYE_S: Final = 2.0
+CLOSE_NOTIFY_S: Final = 2.0
 """Maximum seconds for the server's close_notify alert of TLS."""
 
-CLOSE_S: Final = GOODBYE_S + 0.5
+CLOSE_S: Final = CLOSE_NOTIFY_S + 0.5
 """Maximum seconds that `aclose` waits for all connections."""
 
 
@@ -200,7 +199,7 @@ class DirectEngine:
                 "ssl": self._context,
                 # RFC 6066 section 3: no trailing dot.
                 "server_hostname": http.parsed.host.removesuffix("."),
-                "ssl_shutdown_timeout": GOODBYE_S,
+                "ssl_shutdown_timeout": CLOSE_NOTIFY_S,
             }
         sock = await connect(http)
         _, connection = await loop.create_connection(
@@ -521,10 +520,7 @@ class Connection(asyncio.BufferedProtocol):
                 refused = connect_error(self._engine.http, error)
                 refused.__cause__ = error
                 return refused
-            said = (
-                getattr(error, "strerror", None) or str(error) or type(error).__name__
-            )
-            what = f"the connection broke ({said})"
+            what = f"the connection broke ({describe(error)})"
         what = f"{what} {self.reader.place}"
         if not self.reader.has_begun:
             what += ": the request may have run"

@@ -23,17 +23,6 @@ if TYPE_CHECKING:
     from mcpwire.transports.http.target import Http
     from mcpwire.transports.oauth.authorizer import Authorizer
 
-__all__ = [
-    "IDLE_S",
-    "TAIL_BYTES",
-    "TAIL_S",
-    "Engine",
-    "choose_engine",
-    "open_engine",
-    "proxy_applies",
-    "proxy_of",
-]
-
 IDLE_S: Final = 4.0
 """Seconds for which an idle connection is kept: many servers close it after 5 s."""
 
@@ -119,7 +108,7 @@ def choose_engine(target: Http) -> Literal["direct", "httpx"]:
     from importlib.util import find_spec
 
     needs_httpx = any(getattr(target, name) for name in _NEEDS_HTTPX)
-    is_free = target.engine == "auto" and not needs_httpx and not proxy_applies(target)
+    is_free = target.engine == "auto" and not needs_httpx and proxy_of(target) is None
     if target.engine != "direct" and not is_free:
         return "httpx"
     if find_spec("httptools") is not None:
@@ -129,11 +118,6 @@ def choose_engine(target: Http) -> Literal["direct", "httpx"]:
     if target.public_only:
         raise ValueError("public_only needs the package httptools")
     return "httpx"
-
-
-def proxy_applies(target: Http) -> bool:
-    """Return whether requests to a target go through a proxy."""
-    return proxy_of(target) is not None
 
 
 def proxy_of(target: Http) -> str | None:

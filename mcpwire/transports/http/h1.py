@@ -18,19 +18,13 @@ import re
 from math import inf
 from typing import TYPE_CHECKING, Final, Protocol
 
-from httptools import (
-    HttpParserCallbackError,
-    HttpParserError,
-    HttpResponseParser,
-)
+from httptools import HttpParserCallbackError, HttpParserError, HttpResponseParser
 
 from mcpwire.errors import MCPError, MessageTooLarge, RemoteProtocolError
 
 if TYPE_CHECKING:
     from mcpwire.limits import Limits
     from mcpwire.protocol.http_reply import Request
-
-__all__ = ["JOINED_BYTES", "ResponseReader", "ResponseSink", "encode"]
 
 JOINED_BYTES: Final = 65_536
 """Maximum size of a body that is copied, for one write together with its head."""

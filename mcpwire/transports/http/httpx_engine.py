@@ -36,7 +36,7 @@ from mcpwire.errors import (
     MCPError,
     RemoteProtocolError,
 )
-from mcpwire.transports.base import let_go_after_fork
+from mcpwire.transports.base import register_after_fork
 from mcpwire.transports.handlers import for_thread, is_blocking
 from mcpwire.transports.http.credentials import Destination
 from mcpwire.transports.http.engine import IDLE_S, TAIL_BYTES, TAIL_S, proxy_of
@@ -52,8 +52,6 @@ if TYPE_CHECKING:
     from mcpwire.protocol.http_reply import Request
     from mcpwire.transports.http.h1 import ResponseSink
     from mcpwire.transports.http.target import Http
-
-__all__ = ["HttpxEngine"]
 
 CLOSE_S: Final = 2.0
 """Maximum seconds for the end of all exchanges, and for closing the transport."""
@@ -110,7 +108,7 @@ class HttpxEngine:
             name = target.parsed.host.removesuffix(".")
             self._extensions["sni_hostname"] = name
             self._origin = attrs.evolve(target.parsed, host=address).origin
-        let_go_after_fork(self)
+        register_after_fork(self)
 
     async def exchange(
         self, request: Request, reply: ResponseSink, deadline: Deadline | None
@@ -189,11 +187,14 @@ class HttpxEngine:
     def abandon(self) -> None:
         """Shut the connections down without waiting, even without a running loop.
 
-        Of a user's client, only connections opened by exchanges of this engine.
+        Of a user's client, only those of exchanges: its other requests use the rest.
         """
+        streams = list(self.streams)
+        if self.client is not None:
+            streams = [each.stream for each in self.exchanges if not each.shares]
         with contextlib.suppress(RuntimeError):  # their loop is closed
             self._stop()
-        for stream in list(self.streams):
+        for stream in streams:
             _shut_down(stream)
 
     def forked(self) -> None:

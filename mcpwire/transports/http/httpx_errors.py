@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from mcpwire.limits import Limits
     from mcpwire.transports.http.httpx_engine import HttpxEngine
 
-__all__ = ["head_too_large", "translate"]
-
 _NOT_CONNECTED: Final = frozenset(
     {
         "ConnectError",

@@ -22,21 +22,13 @@ import contextlib
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.errors import (
-    ConnectError,
-    ConnectionClosed,
-    MCPError,
-    TransportError,
-)
+from mcpwire.errors import ConnectError, ConnectionClosed, MCPError, TransportError
 from mcpwire.limits import DEFAULT_LIMITS, Limits
-from mcpwire.protocol.http_headers import (
-    RequestHeaders,
-    resolve_endpoint,
-)
+from mcpwire.protocol.http_headers import RequestHeaders, resolve_endpoint
 from mcpwire.protocol.http_reply import MAX_ERROR_BODY, Reply, Request
 from mcpwire.transports.duplex import Duplex
-from mcpwire.transports.handlers import stay_for
-from mcpwire.transports.http.credentials import describe_request, missing_scope
+from mcpwire.transports.handlers import run_until_done
+from mcpwire.transports.http.credentials import missing_scope
 from mcpwire.transports.http.sender import Sender
 from mcpwire.wire.json import loads
 
@@ -53,8 +45,6 @@ if TYPE_CHECKING:
     from mcpwire.wire.sse import SSEEvent
 
     Fields = tuple[tuple[str, str], ...]
-
-__all__ = ["LegacyChannel"]
 
 logger = logging.getLogger("mcpwire")
 
@@ -113,14 +103,14 @@ class LegacyChannel(Sender, Duplex):
         self._room = asyncio.Semaphore(REQUESTS_AT_ONCE)
         self._posts: set[Post] = set()
         self._requests: dict[int, Post] = {}
-        self._gate: Post | None = None
+        self._barrier: Post | None = None
         self._refused: Exception | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._asked: Request | None = None
         if target.connect_timeout is not None:
             self._expect_endpoint(target.connect_timeout + ENDPOINT_S)
-        self._listening = self._loop.create_task(
-            self._listen(), name="mcpwire-sse-stream"
+        # Not `create_task`: an eager task factory would start it before `watch`.
+        self._listening = asyncio.Task(
+            self._listen(), loop=self._loop, name="mcpwire-sse-stream"
         )
 
     async def ready(self) -> None:
@@ -216,13 +206,9 @@ class LegacyChannel(Sender, Duplex):
     # Tracing
 
     def watch(self, trace: Trace) -> None:
-        """Set the trace hook, and pass the earlier heads to it."""
+        """Set the trace hook."""
         super().watch(trace)
         self.is_traced = True
-        if self._asked is not None:
-            trace("request", describe_request(self._asked))
-        if self._stream.status:
-            self.trace_head(self._stream)
 
     # The event stream
 
@@ -231,10 +217,8 @@ class LegacyChannel(Sender, Duplex):
         error: Exception
         try:
             start = self._heads.get(None, await self._own_fields(stream))
-            if self._trace is None:
-                self._asked = Request(start)
             await self._exchange(stream, Request(start))
-            error = self._verdict(stream)
+            error = self._stream_error(stream)
         except Exception as raised:  # noqa: BLE001 - also a user's function for headers
             error = raised
         self._stream_over(error)
@@ -253,7 +237,7 @@ class LegacyChannel(Sender, Duplex):
         del stream
         self._expect_endpoint(ENDPOINT_S)
 
-    def _verdict(self, stream: Stream) -> MCPError:
+    def _stream_error(self, stream: Stream) -> MCPError:
         """Return the error for the end of the event stream."""
         target = self.target
         if stream.error is None:
@@ -307,10 +291,10 @@ class LegacyChannel(Sender, Duplex):
                 self._left(named.size + post.size)
                 return
             post.after.append(named)
-        if self._gate is not None:
-            post.after.append(self._gate)
+        if self._barrier is not None:
+            post.after.append(self._barrier)
         if post.what == INITIALIZED:
-            self._gate = post
+            self._barrier = post
         elif post.id:
             self._requests[post.id] = post
         fields = self._line_fields.pop(post.line, None)
@@ -322,7 +306,7 @@ class LegacyChannel(Sender, Duplex):
         post.task = asyncio.Task(self._deliver(post), loop=self._loop, name=name)
         self._posts.add(post)  # only now: an interrupt may call `_tasks`
         if not post.id:
-            stay_for(post.task)
+            run_until_done(post.task)
 
     async def _deliver(self, post: Post) -> None:
         try:
@@ -354,7 +338,7 @@ class LegacyChannel(Sender, Duplex):
         request = Request(self._heads.post(fields), post.line)
         post.url = self._endpoint
         post.begun = self._loop.time()
-        post.acceptance = self._loop.call_later(ACCEPT_S, self._look_after, post)
+        post.acceptance = self._loop.call_later(ACCEPT_S, self._abort_unaccepted, post)
         self._left(post.size)
         await self._exchange(post, request)
 
@@ -364,15 +348,17 @@ class LegacyChannel(Sender, Duplex):
                 timer.cancel()
         if post.id:
             self._requests.pop(post.id, None)
-        if self._gate is post:
-            self._gate = None
+        if self._barrier is post:
+            self._barrier = None
         self._posts.discard(post)
 
-    def _look_after(self, post: Post) -> None:
+    def _abort_unaccepted(self, post: Post) -> None:
         """Abort a POST without a response, unless its caller is still waiting."""
         if post.id and post.id in self._peer.outstanding:
             # The server may respond to the POST after the result of the call.
-            post.acceptance = self._loop.call_later(ACCEPT_S, self._look_after, post)
+            post.acceptance = self._loop.call_later(
+                ACCEPT_S, self._abort_unaccepted, post
+            )
             return
         why = f"{post.what}: not accepted within {ACCEPT_S:g} s"
         self._engine.abort(post, TransportError(why, target=self.target))
@@ -393,22 +379,24 @@ class LegacyChannel(Sender, Duplex):
         target = self.target
         if self._is_known.is_set():
             if type(error) is TransportError:
-                self._lose(error)
+                self._mark_lost(error)
             else:
                 why = f"the event stream broke: {error}"
-                self._lose(TransportError(why, target=target), error)
+                self._mark_lost(TransportError(why, target=target), error)
             return
         self._refused = error
         if isinstance(error, ConnectError):
-            self._lose(error, error.__cause__)
+            self._mark_lost(error, error.__cause__)
             return
         refused = ConnectError(str(error), target=target)
         if isinstance(error, TransportError):
             refused.__cause__ = error
             self._refused = refused
-        self._lose(refused, error)
+        self._mark_lost(refused, error)
 
-    def _lose(self, error: TransportError, cause: BaseException | None = None) -> None:
+    def _mark_lost(
+        self, error: TransportError, cause: BaseException | None = None
+    ) -> None:
         if self._dead is not None:
             return
         # POSTs may start out of order, so the byte count does not show the unsent ones.
@@ -417,7 +405,7 @@ class LegacyChannel(Sender, Duplex):
             if id in unsent or call.end > self._taken:
                 self._fail(id, self._unsent_error(error))
         self._written = self._queued
-        super()._lose(error, cause)
+        super()._mark_lost(error, cause)
         self._is_settled.set()
         self._stop()
         self._closing = self._loop.create_task(self._close(), name="mcpwire-sse-close")

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     Fields = tuple[tuple[str, str], ...]
 
-__all__ = ["Sender", "field"]
-
 ERROR_BODY_S: Final = 0.2
 """Maximum seconds for the body of an error: it only explains the error."""
 
@@ -55,7 +53,7 @@ class Sender:
 
     def _send_once(self, reply: Reply, request: Request) -> Coroutine[Any, Any, None]:
         if self._trace is not None:
-            self._tell_request(request)
+            self._trace_request(request)
         if reply.aborted is not None:
             raise reply.aborted
         return self._engine.exchange(request, reply, reply.deadline)
@@ -150,7 +148,7 @@ class Sender:
 
     # Tracing
 
-    def _tell_request(self, request: Request) -> None:
+    def _trace_request(self, request: Request) -> None:
         if self._trace is not None:
             self._trace("request", describe_request(request))
 

@@ -41,15 +41,8 @@ from mcpwire.errors import (
 )
 from mcpwire.protocol import http_reply
 from mcpwire.protocol.deadline import Deadline
-from mcpwire.protocol.http_headers import (
-    MirroredHeaders,
-    RequestHeaders,
-)
-from mcpwire.protocol.http_reply import (
-    SENT_WHEN_CLOSING,
-    Reply,
-    Request,
-)
+from mcpwire.protocol.http_headers import MirroredHeaders, RequestHeaders
+from mcpwire.protocol.http_reply import SENT_WHEN_CLOSING, Reply, Request
 from mcpwire.protocol.methods import ACKNOWLEDGED, LISTEN
 from mcpwire.protocol.negotiation import META
 from mcpwire.protocol.peer import (
@@ -58,13 +51,9 @@ from mcpwire.protocol.peer import (
     PeerStats,
     too_many_questions,
 )
-from mcpwire.protocol.retry import (
-    DECLINING_STATUSES,
-    PASSING_STATUSES,
-    StreamBackoff,
-)
+from mcpwire.protocol.retry import DECLINING_STATUSES, PASSING_STATUSES, StreamBackoff
 from mcpwire.transports.base import BaseChannel, admit_request
-from mcpwire.transports.handlers import stay_for
+from mcpwire.transports.handlers import run_until_done
 from mcpwire.transports.http.credentials import missing_scope
 from mcpwire.transports.http.sender import ERROR_BODY_S, Sender, field
 from mcpwire.versions import Era
@@ -73,11 +62,7 @@ from mcpwire.wire.headers import parse_retry_after
 from mcpwire.wire.json import encode
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        Callable,
-        Coroutine,
-        Mapping,
-    )
+    from collections.abc import Callable, Coroutine, Mapping
 
     from mcpwire.limits import Limits, Recovery
     from mcpwire.protocol.retry import Resumption
@@ -88,8 +73,6 @@ if TYPE_CHECKING:
     from mcpwire.wire.jsonrpc import RequestId
 
     Fields = tuple[tuple[str, str], ...]
-
-__all__ = ["HttpChannel"]
 
 logger = logging.getLogger("mcpwire")
 
@@ -151,7 +134,7 @@ class HttpChannel(Sender, BaseChannel):
         self._trace: Trace | None = None
         # Before the agreement, the body of an error decides the next attempt.
         self._error_body_s = DECIDING_S
-        self._asked: dict[RequestId, Reply] = {}
+        self._server_requests: dict[RequestId, Reply] = {}
         self._opening: asyncio.Future[None] | None = None
         self._opening_until = 0.0
         self._streams: set[Reply] = set()
@@ -230,9 +213,9 @@ class HttpChannel(Sender, BaseChannel):
                 broken = error
             result = reply.result
             if result is None:
-                result = await self._go_on(reply, params, broken)
+                result = await self._continue_call(reply, params, broken)
         except BaseException as error:
-            self._note_failure(reply, request, error)
+            self._send_cancellation(reply, request, error)
             raise
         finally:
             self._end(reply.id, reply)
@@ -274,7 +257,7 @@ class HttpChannel(Sender, BaseChannel):
         # 2026-07-28 basic/transports/streamable-http, "Client Behavior".
         logger.warning("tool %r of %s is left out: %s", name, self.target, reason)
 
-    def _note_failure(
+    def _send_cancellation(
         self, reply: Reply, request: Request, error: BaseException
     ) -> None:
         """Send a cancellation for an unanswered call, in the session era.
@@ -344,10 +327,7 @@ class HttpChannel(Sender, BaseChannel):
             raise error
 
     async def _post(
-        self,
-        what: str,
-        body: bytes,
-        headers: Mapping[str, str] | None,
+        self, what: str, body: bytes, headers: Mapping[str, str] | None
     ) -> MCPError | None:
         """Send a message without a response; return the error if it is not accepted."""
         deadline = Deadline(self._time(), NOTICE_S)
@@ -363,7 +343,7 @@ class HttpChannel(Sender, BaseChannel):
             await self._exchange(reply, Request(start, body))
         finally:
             self._end(key, reply)
-        return None if reply.error is None else self._judged(reply, reply.error)
+        return None if reply.error is None else self._session_error(reply, reply.error)
 
     def _post_later(
         self, what: str, body: bytes, headers: Mapping[str, str] | None
@@ -380,7 +360,7 @@ class HttpChannel(Sender, BaseChannel):
         if self._posters >= self.limits.inbound:
             return
         self._posters += 1
-        stay_for(self.spawn(self._post_outbox))
+        run_until_done(self.spawn(self._post_outbox))
 
     async def _post_outbox(self) -> None:
         while self._outbox:
@@ -412,14 +392,14 @@ class HttpChannel(Sender, BaseChannel):
 
     # Closing
 
-    def _lose(self, error: TransportError) -> None:
+    def _mark_lost(self, error: TransportError) -> None:
         """Accept no more calls; open calls continue."""
         if self._dead is None:
             self._dead = error
             if not self._closed_by_us:
                 self._inbound.lost(error)
                 # No more responses are sent, so deadlines no longer wait for them.
-                for id in list(self._asked):
+                for id in list(self._server_requests):
                     self._release(id)
                 # The next channel opens the subscriptions again.
                 for reply in list(self._calls.values()):
@@ -428,7 +408,7 @@ class HttpChannel(Sender, BaseChannel):
 
     def give_up(self, error: TransportError) -> None:
         """Treat the session as lost and end all calls, although it has not ended."""
-        self._lose(error)
+        self._mark_lost(error)
         self._abort_all()
 
     def _abort_all(self) -> None:
@@ -456,7 +436,7 @@ class HttpChannel(Sender, BaseChannel):
         self._is_over = True
         is_live = self._dead is None
         self._closed_by_us = True
-        self._lose(TransportError("closed by this side", target=self.target))
+        self._mark_lost(TransportError("closed by this side", target=self.target))
         until = self._time() + CLOSE_S
         try:
             # Send the last messages first, such as cancellations of calls.
@@ -556,7 +536,7 @@ class HttpChannel(Sender, BaseChannel):
 
     # Calls with more than one HTTP request
 
-    async def _go_on(
+    async def _continue_call(
         self,
         reply: Reply,
         params: Mapping[str, Any] | None,
@@ -565,7 +545,7 @@ class HttpChannel(Sender, BaseChannel):
         """Return the result of a call that needs further HTTP requests, or raise."""
         while reply.result is None:
             if reply.error is not None and not self._is_declined(reply):
-                raise self._judged(reply, reply.error)
+                raise self._session_error(reply, reply.error)
             if reply.aborted is not None:
                 raise reply.aborted
             if broken is not None:
@@ -729,7 +709,7 @@ class HttpChannel(Sender, BaseChannel):
 
     # Errors of the session
 
-    def _judged(self, reply: Reply, error: MCPError) -> MCPError:
+    def _session_error(self, reply: Reply, error: MCPError) -> MCPError:
         """Return the error to raise; mark the session as lost if the error shows it."""
         if http_reply.is_expired(error, has_session=self._heads.session_id is not None):
             why = f"{self.target} has forgotten the session"
@@ -742,7 +722,7 @@ class HttpChannel(Sender, BaseChannel):
             return missing_scope(self._http, error) or error
         else:
             return error
-        self._lose(SessionExpired(why, target=self.target))
+        self._mark_lost(SessionExpired(why, target=self.target))
         status = getattr(error, "status", None)
         expired = SessionExpired(
             f"{reply.what}: {why} (it answered {status})", target=self.target
@@ -790,7 +770,7 @@ class HttpChannel(Sender, BaseChannel):
             if has_opened and reply.error is not None:
                 # After a stream was open, a 404 means a lost session; there may be no
                 # other request that would show it.
-                self._judged(reply, reply.error)
+                self._session_error(reply, reply.error)
             if reply.openings and not reply.can_resume:
                 self._inbound.missed()  # messages until the stream is open again
             place = reply.resumption
@@ -882,12 +862,16 @@ class HttpChannel(Sender, BaseChannel):
         # 2026-07-28: servers send no requests. An id in use would get the response to
         # another request (2025-11-25 basic, Requests). A lost session cannot receive
         # a response, and the next session may use the same id.
-        if self._era is Era.STATELESS or id in self._asked or self._dead is not None:
+        if (
+            self._era is Era.STATELESS
+            or id in self._server_requests
+            or self._dead is not None
+        ):
             self.stats.invalid += 1
             return
         if method != "ping" and not self._admit(id, reply):
             return
-        self._asked[id] = reply
+        self._server_requests[id] = reply
         self._timeouts.hold(id, self._calls_of(reply))
         self._inbound.request(
             id, method, params, partial(self._reply_to, id, reply), reply.handle
@@ -912,20 +896,20 @@ class HttpChannel(Sender, BaseChannel):
         self, id: RequestId, reply: Reply, answer: dict[str, Any] | RPCError
     ) -> None:
         """Send the response to a server request, unless it was sent or cancelled."""
-        if self._asked.get(id) is not reply:
+        if self._server_requests.get(id) is not reply:
             return
         self._release(id)
         self._answer(id, reply, answer)
 
     def _withdraw(self, id: Any) -> None:
         """Cancel a server request on its notification; ignore an unknown id."""
-        if jsonrpc.is_request_id(id) and id in self._asked:
+        if jsonrpc.is_request_id(id) and id in self._server_requests:
             self._release(id)
             self._inbound.cancelled(id)
 
     def _release(self, id: RequestId) -> None:
         """Remove a server request, and resume the deadlines that it paused."""
-        if self._asked.pop(id, None) is not None:
+        if self._server_requests.pop(id, None) is not None:
             self._timeouts.resume(id)
 
     # Tracing
@@ -935,8 +919,8 @@ class HttpChannel(Sender, BaseChannel):
         self._trace = trace
         self.is_traced = True
 
-    def _tell_request(self, request: Request) -> None:
-        super()._tell_request(request)
+    def _trace_request(self, request: Request) -> None:
+        super()._trace_request(request)
         if self._trace is not None and request.body is not None:
             self._trace("send", request.body)
 

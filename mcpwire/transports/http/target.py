@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     Headers: TypeAlias = Pairs | Callable[[], Pairs | Awaitable[Pairs]]
     ClientCert: TypeAlias = "str | tuple[str, str] | tuple[str, str, str | bytes]"
 
-__all__ = ["Http", "Memory", "is_credential"]
-
 _CREDENTIAL: Final = re.compile(
     r"auth(?:$|[-_]|oriz|entic)|cookie|token|secret|passw|credential|(?:api|access)[-_]?key",
     re.IGNORECASE,

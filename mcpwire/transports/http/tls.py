@@ -17,8 +17,6 @@ from mcpwire.errors import ConnectError
 if TYPE_CHECKING:
     from mcpwire.transports.http.target import ClientCert, Http
 
-__all__ = ["check_files", "ssl_context"]
-
 
 def ssl_context(target: Http) -> ssl.SSLContext:
     """Return the context for connections to a target; read its files again."""

@@ -41,7 +41,7 @@ from mcpwire.errors import (
 from mcpwire.protocol.http_headers import USER_AGENT, field_line
 from mcpwire.protocol.http_reply import Request, as_text
 from mcpwire.transports.http.connecting import connect_error, interleave
-from mcpwire.transports.http.engine import proxy_applies
+from mcpwire.transports.http.engine import proxy_of
 from mcpwire.transports.http.httpx_engine import HttpxEngine
 from mcpwire.transports.http.target import Http
 from mcpwire.wire.json import encode
@@ -168,7 +168,7 @@ class Fetcher:
         self, step: Fetch, url: Url, place: Http
     ) -> Sequence[str | None]:
         """Return the checked addresses in the order to try; None means the proxy."""
-        if proxy_applies(place):
+        if proxy_of(place) is not None:
             return [None]
         try:
             found = await self._resolve(url)

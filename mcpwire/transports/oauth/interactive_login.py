@@ -29,7 +29,7 @@ from urllib.parse import parse_qsl
 from mcpwire.auth.errors import ConsentDenied
 from mcpwire.auth.url_policy import check_authorization_url
 from mcpwire.errors import AuthError
-from mcpwire.transports.base import let_go_after_fork
+from mcpwire.transports.base import register_after_fork
 from mcpwire.transports.handlers import invoke
 
 if TYPE_CHECKING:
@@ -203,7 +203,7 @@ class CallbackServer:
         self._authority = f"{at}:{self.port}"
         self.redirect_uri = f"http://{self._authority}{PATH}"
         self._tasks: dict[asyncio.Task[None], None] = {}  # by connection, oldest first
-        let_go_after_fork(self)
+        register_after_fork(self)
 
     async def wait(self, state: str) -> dict[str, str]:
         """Wait for the redirect, close the port, and return the parameters."""

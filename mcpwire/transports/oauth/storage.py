@@ -34,7 +34,7 @@ from mcpwire.auth.records import (
     pending_key,
 )
 from mcpwire.errors import AuthError
-from mcpwire.transports.base import let_go_after_fork
+from mcpwire.transports.base import register_after_fork
 
 if TYPE_CHECKING:
     import sqlite3
@@ -147,7 +147,7 @@ class MemoryStorage:
         self._values: dict[str, tuple[bytes, int]] = {}
         self._changes = 0
         self._leases: dict[str, tuple[str, float]] = {}
-        let_go_after_fork(self)
+        register_after_fork(self)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {len(self.keys())} credentials>"

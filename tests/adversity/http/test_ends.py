@@ -184,7 +184,7 @@ async def test_cancelling_a_request_at_each_moment_leaves_nothing(
         assert channel.lost is None
         await until(lambda: not channel.is_busy)
         await no_tasks_but(before)
-        assert not channel._asked
+        assert not channel._server_requests
         assert not channel._pauses
 
     with scripted_mcp(era, replies=replies) as server:

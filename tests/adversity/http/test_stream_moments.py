@@ -175,7 +175,7 @@ async def test_a_call_that_ended_lets_nobody_wait_for_its_question():
             call.cancel()
             assert (await client.call_tool("echo", {"text": "x"})).text == "x"
             channel = client._connection.channel
-            await until(lambda: not channel._asked)
+            await until(lambda: not channel._server_requests)
             await until(lambda: not channel.is_busy)
 
 
@@ -273,7 +273,7 @@ async def test_a_thousand_calls_of_all_kinds_leave_nothing_in_memory(replies):
         channel = client._connection.channel
         return [
             channel.is_busy,
-            len(channel._asked),
+            len(channel._server_requests),
             len(channel._outbox),
             len(channel._streams),
             len(channel._tasks),

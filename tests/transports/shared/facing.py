@@ -65,8 +65,8 @@ class _Remembered:
 
     def cut(self) -> None:
         near, far = self.near, self.near._other
-        near._hang_up()
-        far._hang_up()
+        near._peer_closed()
+        far._peer_closed()
 
 
 @contextlib.asynccontextmanager
@@ -89,8 +89,8 @@ class Own:
     def cut(self) -> None:
         near = self.channel.near
         far = near._other
-        near._hang_up()
-        far._hang_up()
+        near._peer_closed()
+        far._peer_closed()
 
 
 class OwnChannel:
