@@ -31,22 +31,6 @@ if TYPE_CHECKING:
     from mcpwire.auth.steps import Steps
     from mcpwire.auth.url_policy import UrlPolicy
 
-__all__ = [
-    "Challenge",
-    "Denial",
-    "assumed_metadata",
-    "canonical_uri",
-    "check_pkce",
-    "covers",
-    "discover",
-    "parse_challenges",
-    "read_denial",
-    "read_resource_metadata",
-    "read_server_metadata",
-    "resource_metadata_urls",
-    "server_metadata_urls",
-]
-
 T = TypeVar("T")
 
 # Challenges: the field ``WWW-Authenticate`` (RFC 9110 section 11.6.1) is a list of
@@ -64,8 +48,7 @@ class Challenge:
 
 
 # All quantifiers are possessive: without backtracking the time is linear.
-_BETWEEN: Final = re.compile(r"[ \t,]*+")
-_TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]++")
+_NAME: Final = re.compile(r"([ \t,]*+)([!#$%&'*+\-.^_`|~0-9A-Za-z]++)")
 _EQUALS: Final = re.compile(r"[ \t]*+=[ \t]*+")
 # Schemes such as Negotiate have a token68 instead of parameters.
 _TOKEN68: Final = re.compile(r"[ \t]*+([0-9A-Za-z\-._~+/]++=*+)[ \t]*+(?:,|\Z)")
@@ -86,27 +69,26 @@ def parse_challenges(value: str) -> list[Challenge]:
     """
     challenges: list[Challenge] = []
     params: dict[str, str] | None = None  # of the last challenge, unless a token68
-    may_begin = True  # whether a challenge may begin: at the start or after a comma
-    position = _skip(_BETWEEN, value, 0)
-    while name := _TOKEN.match(value, position):
-        equals = _EQUALS.match(value, name.end())
+    position = 0
+    while match := _NAME.match(value, position):
+        before, name = match.groups()
+        may_begin = position == 0 or "," in before
+        equals = _EQUALS.match(value, match.end())
         if equals is not None:
             read = _read_value(value, equals.end())
             if params is None or read is None:
                 break
             text, position = read
-            params.setdefault(name[0].lower(), text)
-        elif may_begin and _END_OF_ITEM.match(value, name.end()):
-            token68 = _TOKEN68.match(value, name.end())
+            params.setdefault(name.lower(), text)
+        elif may_begin and _END_OF_ITEM.match(value, match.end()):
+            token68 = _TOKEN68.match(value, match.end())
             params = {}
-            challenges.append(Challenge(name[0].lower(), params))
-            position = name.end()
+            challenges.append(Challenge(name.lower(), params))
+            position = match.end()
             if token68 is not None:
                 params, position = None, token68.end(1)
         else:
             break
-        start, position = position, _skip(_BETWEEN, value, position)
-        may_begin = "," in value[start:position]
     return challenges
 
 
@@ -118,11 +100,6 @@ def _read_value(value: str, position: int) -> tuple[str, int] | None:
     # A quotation mark without its closing one matches neither pattern.
     plain = _UNQUOTED.match(value, position)
     return None if plain is None else (plain[1], plain.end())
-
-
-def _skip(pattern: re.Pattern[str], value: str, position: int) -> int:
-    match = pattern.match(value, position)
-    return position if match is None else match.end()
 
 
 @attrs.frozen
@@ -307,7 +284,6 @@ _LISTS: Final = (
     "scopes_supported",
     "grant_types_supported",
     "token_endpoint_auth_methods_supported",
-    "token_endpoint_auth_signing_alg_values_supported",
     "code_challenge_methods_supported",
     "dpop_signing_alg_values_supported",
 )
@@ -455,22 +431,6 @@ class _Search:
         shown += [f"{left} more"] if left else []
         return DiscoveryError(f"{reason}; tried {', '.join(shown)}")
 
-    def fetch(
-        self, url: str, what: str, headers: tuple[tuple[str, str], ...]
-    ) -> Steps[bytes | None]:
-        """Return the document at a URL, or ``None`` if the URL has none."""
-        self.policy.check(url, what)
-        answer: Answer = yield Fetch(what, url, headers=headers, may_redirect=True)
-        if 200 <= answer.status < 300:
-            return answer.body
-        if answer.status >= 400:
-            check_available(answer, what, (yield Now()))
-        else:
-            self.is_empty = False  # a redirect, such as to a login page
-        # Any status below 500: many servers do not answer 404 for unknown paths.
-        self.note(url, f"HTTP {answer.status}")
-        return None
-
     def find(
         self,
         urls: Sequence[str],
@@ -480,11 +440,18 @@ class _Search:
     ) -> Steps[T | None]:
         """Return the first document found, parsed, or ``None`` if no URL has one."""
         for url in urls:
-            body = yield from self.fetch(url, what, headers)
-            if body is None:
+            self.policy.check(url, what)
+            answer: Answer = yield Fetch(what, url, headers=headers, may_redirect=True)
+            if answer.status >= 400:
+                check_available(answer, what, (yield Now()))
+            if not 200 <= answer.status < 300:
+                # Any status below 500: many servers do not answer 404 for unknown
+                # paths. A redirect may lead to a login page.
+                self.is_empty = self.is_empty and answer.status >= 400
+                self.note(url, f"HTTP {answer.status}")
                 continue
             try:
-                found = read(_check_object(loads(body), what))
+                found = read(_check_object(loads(answer.body), what))
             except JSONDecodeError:  # such as a web page
                 self.is_empty = False
                 self.note(url, "not JSON")

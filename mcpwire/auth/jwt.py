@@ -24,29 +24,6 @@ if TYPE_CHECKING:
 
     from joserfc.jwk import ECKey, RSAKey
 
-__all__ = [
-    "ALGORITHMS",
-    "CHECKED_ALGORITHMS",
-    "SHARED_ALGORITHMS",
-    "CheckingKey",
-    "Prover",
-    "SigningKey",
-    "base64url",
-    "check_crypto",
-    "client_assertion",
-    "import_checking_jwk",
-    "import_checking_pem",
-    "import_sealing_key",
-    "import_secret",
-    "import_signing_key",
-    "is_signed",
-    "new_key",
-    "read_nonce",
-    "seal",
-    "token_hash",
-    "unseal",
-]
-
 # Algorithms to sign with, and their kind of key (RFC 7518 section 3.1). ``none`` has no
 # signature, and with ``HS256`` the server could sign as well as the client.
 ALGORITHMS: Final[Mapping[str, str]] = {
@@ -195,9 +172,6 @@ class Prover:
             # Only these members: no private ones, and no key id.
             "jwk": {name: public[name] for name in ("kty", "crv", "x", "y")},
         }
-
-    def __repr__(self) -> str:
-        return "<Prover>"
 
     def proof(
         self,

@@ -25,24 +25,6 @@ if TYPE_CHECKING:
     from mcpwire.auth.jwt import CheckingKey
     from mcpwire.wire.urls import Url
 
-__all__ = [
-    "PROOF_ALGORITHMS",
-    "ClaimsError",
-    "Replays",
-    "SignedToken",
-    "UnsoundToken",
-    "binding_of",
-    "check_proof",
-    "check_times",
-    "close_scopes",
-    "format_challenge",
-    "read_claims",
-    "read_part",
-    "read_signed",
-    "resource_document",
-    "well_known_paths",
-]
-
 # Metadata (RFC 9728)
 
 _WELL_KNOWN: Final = "/.well-known/oauth-protected-resource"

@@ -39,19 +39,6 @@ if TYPE_CHECKING:
     from mcpwire.auth.records import ClientAuth, Record
     from mcpwire.auth.steps import Answer, Steps
 
-__all__ = [
-    "JWT_BEARER",
-    "Form",
-    "authenticate",
-    "decide_method",
-    "exchange_token",
-    "grant_form",
-    "read_exchange",
-    "read_tokens",
-    "request_tokens",
-    "revoke_tokens",
-]
-
 Form = list[tuple[str, str]]
 
 # The type of an identity assertion for the authorization server of another domain.

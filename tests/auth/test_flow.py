@@ -80,7 +80,7 @@ def test_one_that_is_over_or_was_refused_is_refreshed(kept, used):
 
 @pytest.mark.pain("P32")
 @pytest.mark.rule("FLOW-02")
-def test_a_refresh_is_one_request_under_a_lease_and_asks_nobody():
+def test_a_refresh_is_one_request_under_a_lease_and_is_unattended():
     world = world_with(tokens())
     world.run(obtain(OAUTH, wanted()))
     assert world.token_forms() == [
@@ -300,7 +300,7 @@ REASONS = {
 def test_where_nobody_is_to_be_asked_nothing_is_sent(record, reasons):
     world = World(record)
     with pytest.raises(AuthRequired) as caught:
-        world.run(obtain(OAUTH, wanted(**reasons, asks_nobody=True)))
+        world.run(obtain(OAUTH, wanted(**reasons, is_unattended=True)))
     assert caught.value.url is None
     assert world.asked == []
 

@@ -37,7 +37,6 @@ METADATA = ServerMetadata(
     scopes_supported=("a", "b"),
     grant_types_supported=("authorization_code",),
     token_endpoint_auth_methods_supported=("none",),
-    token_endpoint_auth_signing_alg_values_supported=("ES256",),
     code_challenge_methods_supported=("S256",),
     dpop_signing_alg_values_supported=("ES256",),
     client_id_metadata_document_supported=True,

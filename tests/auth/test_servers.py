@@ -83,7 +83,6 @@ def test_a_server_says_what_it_can_do():
         "scopes_supported": ["a", "offline_access"],
         "grant_types_supported": ["authorization_code", "refresh_token"],
         "token_endpoint_auth_methods_supported": ["none", "private_key_jwt"],
-        "token_endpoint_auth_signing_alg_values_supported": ["ES256"],
         "code_challenge_methods_supported": ["S256", "plain"],
         "dpop_signing_alg_values_supported": ["ES256"],
         "client_id_metadata_document_supported": True,

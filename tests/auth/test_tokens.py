@@ -42,11 +42,6 @@ def test_a_whole_answer_is_read_member_by_member():
     assert read() == Tokens("tok-1", "Bearer", 4_600.0, "ref-1", ("a", "b"))
 
 
-@pytest.mark.parametrize("status", [200, 201, 203])
-def test_any_success_will_do(status):
-    assert read_tokens(answer(WHOLE, status), RECORD, now=NOW).access_token == "tok-1"
-
-
 # --- what is forgiven ------------------------------------------------------------
 
 EXPIRIES = [
@@ -187,16 +182,6 @@ ERRORS = {
         ("invalid_grant", "used?up", 400),
         "refused: invalid_grant",
     ),
-    "invalid_client": (
-        answer({"error": "invalid_client"}, 401),
-        ("invalid_client", None, 401),
-        "refused: invalid_client",
-    ),
-    "an error with 200": (
-        answer({"error": "invalid_grant"}),
-        ("invalid_grant", None, 200),
-        "refused: invalid_grant",
-    ),
     "an error beside a token": (
         answer({**WHOLE, "error": "invalid_scope"}),
         ("invalid_scope", None, 200),
@@ -204,11 +189,6 @@ ERRORS = {
     ),
     "an error that is a sentence": (
         answer({"error": "tok-1 is bad\x1b[2J"}, 400),
-        (None, None, 400),
-        "refused: HTTP 400, {} bytes, no content type",
-    ),
-    "an error that is an object": (
-        answer({"error": {"code": 1}}, 400),
         (None, None, 400),
         "refused: HTTP 400, {} bytes, no content type",
     ),
@@ -231,11 +211,6 @@ ERRORS = {
         answer(HTML, **{"content-type": "text/html; charset=utf-8"}),
         (None, None, 200),
         f"{NO_OBJECT}, text/html",
-    ),
-    "invalid JSON": (
-        answer(b'{"access_token": "tok-1"'),
-        (None, None, 200),
-        f"{NO_OBJECT}, no content type",
     ),
     "a form": (
         answer(b"access_token=tok-1&token_type=bearer"),
@@ -263,9 +238,7 @@ def test_a_refusal_is_typed_and_shows_no_token(given, attributes, text):
 
 
 LATER = {
-    "a broken server": answer(b"<html>", 500),
     "a broken server that says why": answer({"error": "invalid_grant"}, 500),
-    "a gateway": answer(b"", 502),
     "too many": answer({"error": "slow_down"}, 429),
     "the server says so": answer({"error": "temporarily_unavailable"}, 400),
 }
@@ -323,11 +296,3 @@ def test_an_exchange_that_gives_something_else_is_refused(issued):
     with pytest.raises(TokenError, match="instead of") as refused:
         read_exchange(answer({**EXCHANGED, "issued_token_type": issued}), now=NOW)
     assert "the-id-jag" not in str(refused.value)
-
-
-@pytest.mark.fault("F38")
-def test_an_exchange_that_is_refused_says_why():
-    given_ = answer({"error": "invalid_target", "error_description": "id-tok"}, 400)
-    with pytest.raises(TokenError) as refused:
-        read_exchange(given_, now=NOW, secrets=["id-tok"])
-    assert (refused.value.error, refused.value.description) == ("invalid_target", "***")

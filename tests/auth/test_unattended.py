@@ -241,7 +241,7 @@ def test_neither_sees_what_is_for_the_other(idp_issuer):
 
 REFUSED = {
     "of another type": assertion(issued_token_type="urn:other"),
-    "no": refused("invalid_grant"),
+    "no": document(400, error="invalid_grant", error_description="id-token-1"),
     "a page": Answer(200, {}, b"<p>"),
 }
 
@@ -250,8 +250,9 @@ REFUSED = {
 def test_without_an_assertion_the_issuer_is_asked_nothing(answer):
     world = world_with()
     world.answers[IDP] = answer
-    with pytest.raises(TokenError):
+    with pytest.raises(TokenError) as caught:
         world.run(obtain(ENTERPRISE, wanted()))
+    assert "id-token-1" not in f"{caught.value} {vars(caught.value)}"
     assert world.token_forms() == []
 
 

@@ -141,17 +141,6 @@ print(storage.load("key"))
     assert done.stdout.decode().splitlines() == ["(b'0', 1)", "3", "(b'2', 3)"]
 
 
-def test_a_forked_process_waits_for_no_thread_of_its_parent(monkeypatch):
-    class Held:
-        def __enter__(self):
-            raise AssertionError("held for ever")
-
-    monkeypatch.setattr(module, "_file_mutex", Held())
-    module._forked()
-    with module._file_mutex:
-        pass
-
-
 # A file that goes away.
 
 

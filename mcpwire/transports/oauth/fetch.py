@@ -60,8 +60,6 @@ if TYPE_CHECKING:
     from mcpwire.limits import Limits
     from mcpwire.wire.urls import AddressClass, Url
 
-__all__ = ["Fetcher"]
-
 logger = logging.getLogger("mcpwire.oauth")
 
 MAX_REDIRECTS: Final = 3
