@@ -32,6 +32,8 @@ MADE = {
     UrlRefused: {"url": "https://as.example", "rule": "it must be https"},
     AuthTemporarilyUnavailable: {"retry_after": 7.0, "status": 503},
 }
+
+
 def members(error, names):
     return {name: getattr(error, name) for name in names}
 

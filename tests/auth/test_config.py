@@ -135,15 +135,8 @@ BLANK = "must be a text that is not blank"
 
 REFUSED = [
     (OAuth, {"client_id": " "}, f"client_id {BLANK}"),
-    (OAuth, {"client_id": 5}, f"client_id {BLANK}"),
     (OAuth, {"client_secret": "s"}, "client_secret goes with a client_id"),
-    (
-        OAuth,
-        {"client_id": "me", "client_secret": "", "issuer": ISSUER},
-        f"client_secret {BLANK}",
-    ),
     (OAuth, {"issuer": ""}, f"issuer {BLANK}"),
-    (OAuth, {"issuer": 7}, f"issuer {BLANK}"),
     (
         OAuth,
         {"issuer": "http://as.example"},
@@ -153,11 +146,6 @@ REFUSED = [
         OAuth,
         {"issuer": "https://as.example/?key=SENTINEL"},
         f"the issuer 'https://as.example/?***' {NO_QUERY}",
-    ),
-    (
-        OAuth,
-        {"issuer": "https://as.example/#SENTINEL"},
-        f"the issuer 'https://as.example/#***' {NO_QUERY}",
     ),
     (
         OAuth,
@@ -172,7 +160,6 @@ REFUSED = [
         {"client_metadata_url": "https://app.example/"},
         "cannot use client_metadata_url 'https://app.example/': it must have a path",
     ),
-    (OAuth, {"client_metadata_url": 3}, f"client_metadata_url {BLANK}"),
     (
         OAuth,
         {"redirect_uri": "http://app.example/cb"},
@@ -183,7 +170,6 @@ REFUSED = [
         {"redirect_uri": "https://app.example/cb#SENTINEL"},
         "cannot use redirect_uri 'https://app.example/cb#***': it holds a fragment",
     ),
-    (OAuth, {"redirect_uri": b"x"}, f"redirect_uri {BLANK}"),
     *(
         (
             OAuth,
@@ -209,7 +195,6 @@ REFUSED = [
     (OAuth, {"timeout": "1"}, "timeout must be a number of seconds or None, got '1'"),
     (OAuth, {"max_step_ups": -1}, "max_step_ups must be 0 or more, got -1"),
     (OAuth, {"max_step_ups": True}, "max_step_ups must be 0 or more, got True"),
-    (OAuth, {"client_name": "\t"}, f"client_name {BLANK}"),
     (OAuth, {"dpop": 1}, "dpop must be True or False, got 1"),
     (OAuth, {"scopes": 5}, "scopes must be texts, got 5"),
     (
@@ -231,12 +216,6 @@ REFUSED = [
         "give either client_secret or private_key_pem",
     ),
     (ClientCredentials, {"client_secret": " "}, f"client_secret {BLANK}"),
-    (
-        ClientCredentials,
-        {"client_secret": None, "private_key_pem": ""},
-        f"private_key_pem {BLANK}",
-    ),
-    (ClientCredentials, {"signing_algorithm": ""}, f"signing_algorithm {BLANK}"),
     *(
         (kind, {name: value}, f"{name} {BLANK}")
         for kind in UNATTENDED
@@ -244,7 +223,6 @@ REFUSED = [
     ),
     (WorkloadIdentity, {"assertion": ""}, f"assertion {BLANK}"),
     (WorkloadIdentity, {"assertion": b"SENTINEL"}, f"assertion {BLANK}"),
-    (EnterpriseManaged, {"client_secret": ""}, f"client_secret {BLANK}"),
     (EnterpriseManaged, {"idp_client_secret": ""}, f"idp_client_secret {BLANK}"),
     (EnterpriseManaged, {"id_token": None}, f"id_token {BLANK}"),
     (
@@ -342,7 +320,6 @@ def test_no_repr_shows_a_secret(kind, options):
         (OAuth, {"storage": MemoryStorage()}, "storage=<MemoryStorage>"),
         (OAuth, {"on_url": plain}, "on_url=<plain>"),
         (OAuth, {"on_url": functools.partial(plain)}, "on_url=<partial>"),
-        (OAuth, {}, "open_browser=True"),
         (OAuth, {}, "redirect_uri=None"),
         (ClientCredentials, {}, "client_secret='***'"),
         (WorkloadIdentity, {}, "assertion='***'"),

@@ -11,7 +11,6 @@ from driving import (
     Actor,
     World,
     denied,
-    document,
     newly_registered,
     refused,
     registered,
@@ -172,16 +171,9 @@ def test_only_invalid_grant_takes_tokens_away_and_then_the_user_logs_in():
 
 KEPT = {
     "a server error": (Answer(500, {}, b""), AuthTemporarilyUnavailable),
-    "unavailable": (Answer(503, {"retry-after": "7"}, b""), AuthTemporarilyUnavailable),
-    "too many": (Answer(429, {}, b""), AuthTemporarilyUnavailable),
     "no answer": (AuthTemporarilyUnavailable("gone"), AuthTemporarilyUnavailable),
     "a page": (Answer(200, {"content-type": "text/html"}, b"<p>"), TokenError),
-    "half of it": (Answer(200, {}, b'{"access_token": "a"'), TokenError),
-    "no token": (document(token_type="Bearer"), TokenError),
-    "a token of no type": (document(access_token="x"), TokenError),
-    "an error with 200": (refused("invalid_request", 200), TokenError),
     "another refusal": (refused("invalid_target"), TokenError),
-    "a bare 400": (Answer(400, {}, b""), TokenError),
     "a wall": (UrlRefused("no", url="https://as.example", rule="no"), UrlRefused),
 }
 

@@ -5,7 +5,6 @@ import pytest
 from driving import EVIL, GOOD, ISSUER, SERVER, World, metadata, registered, stored
 
 from mcpwire.auth.errors import (
-    AuthTemporarilyUnavailable,
     RegistrationError,
     TokenError,
     UrlRefused,
@@ -14,7 +13,6 @@ from mcpwire.auth.records import Identity
 from mcpwire.auth.steps import Answer, Fetch
 from mcpwire.auth.tokens import revoke_tokens
 from mcpwire.auth.url_policy import UrlPolicy
-from mcpwire.wire.urls import parse_url
 
 REVOKE = f"{ISSUER}/revoke"
 RECORD = stored(tokens=GOOD)
@@ -33,12 +31,6 @@ def test_both_tokens_are_named_with_what_they_are():
         (REVOKE, {"token": "refresh-1", "token_type_hint": "refresh_token"} | shown),
         (REVOKE, {"token": "access-1", "token_type_hint": "access_token"} | shown),
     ]
-
-
-def test_without_a_refresh_token_it_is_the_other_alone():
-    world = World()
-    revoke(world, stored(tokens=attrs.evolve(GOOD, refresh_token=None)))
-    assert [form["token"] for _, form in world.posted] == ["access-1"]
 
 
 @pytest.mark.parametrize("status", [200, 400, 401, 404, 503])
@@ -64,12 +56,6 @@ def test_where_http_basic_is_refused_the_secret_goes_into_the_form():
         ("refresh-1", "s3cret"),
         ("access-1", "s3cret"),
     ]
-
-
-def test_no_answer_is_said_so():
-    world = World(None, {REVOKE: AuthTemporarilyUnavailable("gone")})
-    with pytest.raises(AuthTemporarilyUnavailable):
-        revoke(world)
 
 
 @pytest.mark.parametrize(
@@ -113,16 +99,6 @@ def test_nothing_is_sent_where_nothing_may_go(url):
     with pytest.raises(UrlRefused):
         revoke(world, record)
     assert world.kinds == []
-
-
-def test_http_will_do_where_the_server_itself_is_asked_by_http():
-    world = World()
-    record = attrs.evolve(
-        RECORD, metadata=metadata(revocation_endpoint="http://as.example/revoke")
-    )
-    server = parse_url("http://mcp.example/mcp")
-    revoke(world, record, UrlPolicy(server, allow_insecure=True))
-    assert len(world.posted) == 2
 
 
 def test_who_cannot_say_who_it_is_sends_nothing():

@@ -57,7 +57,6 @@ def request(
     *,
     form=FORM,
     answers=(GRANTED,),
-    policy=POLICY,
     signing_key=None,
     **members,
 ):
@@ -65,7 +64,7 @@ def request(
     record = Record(RESOURCE, known or metadata(), identity, **members)
     answers = list(answers)
     world = World(None, {record.metadata.token_endpoint: answers})
-    asking = request_tokens(record, list(form), policy, signing_key=signing_key)
+    asking = request_tokens(record, list(form), POLICY, signing_key=signing_key)
     found = world.run(asking)
     assert not answers, "not all answers were asked for"
     return found, world.of(Fetch)
@@ -247,26 +246,10 @@ def test_a_description_that_repeats_what_was_sent_is_masked():
     assert "refresh-1234" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "endpoint",
-    [
-        "http://as.example/token",
-        "http://127.0.0.1/token",
-        "https://169.254.169.254/token",
-        "https://u:p@as.example/token",
-    ],
-)
-def test_secrets_go_nowhere_where_all_can_read_along(endpoint):
-    known = metadata(token_endpoint=endpoint)
+def test_secrets_go_nowhere_where_all_can_read_along():
+    known = metadata(token_endpoint="http://as.example/token")
     with pytest.raises(UrlRefused, match="the token endpoint"):
         request(SECRET, known, answers=[])
-
-
-def test_a_server_on_this_machine_may_have_its_tokens_from_here():
-    known = metadata(token_endpoint="http://127.0.0.1:9/token")
-    policy = UrlPolicy(parse_url("http://localhost:8/mcp"))
-    _, (sent,) = request(known=known, policy=policy)
-    assert sent.url == "http://127.0.0.1:9/token"
 
 
 @pytest.mark.attack("S01")

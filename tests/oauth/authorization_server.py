@@ -65,27 +65,21 @@ class AuthorizationServer(TokenDesk):
     def __init__(
         self,
         *,
-        rotating: bool = True,
         expires_in: Any = 3600,
         scopes_supported: list[str] | None = None,
         iss: bool = True,
         registration: bool = True,
-        cimd: bool = False,
         auth_methods: list[str] | None = None,
-        pkce: bool = True,
         refresh: bool = True,
         path: str = "",
         dpop: bool = False,
         sentinel: str = SENTINEL,
     ) -> None:
-        self.rotating = rotating
         self.expires_in = expires_in
         self.scopes_supported = scopes_supported
         self.iss = iss
         self.registration = registration
-        self.cimd = cimd
         self.auth_methods = auth_methods
-        self.pkce = pkce
         self.refresh = refresh
         self.path = path
         self.dpop = dpop
@@ -199,10 +193,9 @@ class AuthorizationServer(TokenDesk):
         optional = {
             "registration_endpoint": self.registration and base + "/register",
             "scopes_supported": self.scopes_supported,
-            "code_challenge_methods_supported": self.pkce and ["S256"],
+            "code_challenge_methods_supported": ["S256"],
             "token_endpoint_auth_methods_supported": self.auth_methods,
             "authorization_response_iss_parameter_supported": self.iss,
-            "client_id_metadata_document_supported": self.cimd,
             "dpop_signing_alg_values_supported": self.dpop and ["ES256"],
         }
         return says | {name: value for name, value in optional.items() if value}
@@ -279,8 +272,6 @@ class AuthorizationServer(TokenDesk):
     def _authorize(self, request: Recorded) -> Any:
         asked = request.query
         client = self.clients.get(asked["client_id"])
-        if client is None and self.cimd and asked["client_id"].startswith("https://"):
-            client = self.add_client(asked["client_id"])
         back = asked["redirect_uri"]
         known = client is not None and (
             client.redirect_uris is None or back in client.redirect_uris

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import subprocess
-import sys
 from urllib.parse import parse_qs, urlsplit
 
 import attrs
 import pytest
 from authorization_server import SENTINEL, browse, oauth, protected_server
-from engine_calls import BOUND_S, connected, echo
+from engine_calls import connected, echo
 
 import mcpwire
 
@@ -47,6 +44,7 @@ async def test_a_server_that_wants_no_login_gets_none(auth, server):
     target = mcpwire.Http(server.url, auth=oauth())
     assert await mcpwire.login(target) is None
     assert await mcpwire.begin_login(target) is None
+    assert mcpwire.login_status(target) is None
     assert auth.requests == []
 
 
@@ -82,37 +80,6 @@ async def test_a_login_that_was_begun_is_finished_by_another_instance(
 
 
 BACK = "https://app.example/oauth/callback"
-
-
-async def test_a_login_that_was_begun_is_finished_in_another_process(auth, tmp_path):
-    with protected_server(auth) as server:
-        path = tmp_path / "private" / "store.sqlite"
-        grant = mcpwire.OAuth(storage=mcpwire.FileStorage(path), redirect_uri=BACK)
-        begun = await mcpwire.begin_login(mcpwire.Http(server.url, auth=grant))
-        came_back = await asyncio.to_thread(browse, begun.url)
-        told = json.dumps([server.url, str(path), BACK, came_back])
-        child = await asyncio.to_thread(
-            subprocess.run,
-            [sys.executable, "-c", FINISH],
-            input=told,
-            capture_output=True,
-            text=True,
-            timeout=BOUND_S,
-            check=True,
-        )
-        assert child.stdout.strip() == auth.issuer
-        assert auth.grants == ["authorization_code"]
-
-
-FINISH = """
-import json, sys
-import mcpwire, mcpwire.sync
-
-url, path, back, came_back = json.load(sys.stdin)
-grant = mcpwire.OAuth(storage=mcpwire.FileStorage(path), redirect_uri=back)
-target = mcpwire.Http(url, auth=grant)
-print(mcpwire.sync.finish_login(target, came_back).issuer)
-"""
 
 
 @pytest.mark.pain("P35")

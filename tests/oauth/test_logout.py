@@ -105,35 +105,6 @@ async def test_a_logout_removes_a_login_that_was_begun_too(auth, server, storage
         await mcpwire.finish_login(target, browse(begun.url))
 
 
-@pytest.mark.pain("P33")
-async def test_a_logout_ends_what_somebody_else_has_refreshed_meanwhile(
-    auth, server, storage, monkeypatch
-):
-    target = mcpwire.Http(server.url, auth=oauth(storage=storage))
-    await mcpwire.login(target)
-    other = mcpwire.FileStorage(storage.path)
-    key = credential_key(server.url, "default", "OAuth")
-    save = storage.save
-    newer = auth.give(client_id="client-1")
-
-    def late(*given):
-        monkeypatch.undo()
-        data, version = other.load(key)
-        record = load(data)
-        tokens = attrs.evolve(
-            record.tokens,
-            access_token=newer["access_token"],
-            refresh_token=newer["refresh_token"],
-        )
-        assert other.save(key, dump(attrs.evolve(record, tokens=tokens)), version)
-        return save(*given)
-
-    monkeypatch.setattr(storage, "save", late)
-    assert await mcpwire.logout(target) is True
-    assert revoked(auth)[0] == ("refresh_token", newer["refresh_token"])
-    assert storage.keys() == []
-
-
 @pytest.mark.fault("F40")
 async def test_a_logout_says_when_what_is_stored_cannot_be_removed(
     auth, server, tmp_path
@@ -182,13 +153,6 @@ async def test_a_login_without_a_refresh_token_says_so(auth, server):
     [access] = auth.live
     assert await mcpwire.logout(target) is True
     assert revoked(auth) == [("access_token", access)]
-
-
-async def test_a_server_that_wants_no_login_has_no_status(auth, server):
-    server.is_open = True
-    target = mcpwire.Http(server.url, auth=oauth())
-    assert await mcpwire.login(target) is None
-    assert mcpwire.login_status(target) is None
 
 
 async def test_whoever_asks_no_user_is_told_so():

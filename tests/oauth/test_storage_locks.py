@@ -81,25 +81,6 @@ def test_a_transaction_that_is_broken_off_has_not_happened(tmp_path):
     assert storage.load("key") == (SECRET, 1)
 
 
-def test_tables_that_somebody_else_makes_first_are_taken(tmp_path, monkeypatch):
-    storage = FileStorage(tmp_path / "credentials.sqlite")
-    module.make_file(storage.path)
-    set_up = storage._set_up
-
-    def late(database):
-        monkeypatch.undo()
-        FileStorage(storage.path).save("key", SECRET, 0)
-        version = iter([0])
-        monkeypatch.setattr(
-            "mcpwire.transports.oauth.storage._version",
-            lambda database: next(version, 1),
-        )
-        set_up(database)
-
-    monkeypatch.setattr(storage, "_set_up", late)
-    assert storage.load("key") == (SECRET, 1)
-
-
 # Forks.
 
 

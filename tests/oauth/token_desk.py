@@ -103,10 +103,6 @@ class TokenDesk:
             raise Refused("invalid_grant")
         if (family.client_id, family.thumbprint) != (client.client_id, thumbprint):
             raise Refused("invalid_grant")
-        if not self.rotating:
-            answer = self._issue(family)
-            del answer["refresh_token"]
-            return answer
         self._spent[token] = self.families.pop(token)
         family.refresh = None
         return self._issue(family)
