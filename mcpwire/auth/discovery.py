@@ -21,7 +21,7 @@ import attrs
 from mcpwire.auth.errors import DiscoveryError, UrlRefused
 from mcpwire.auth.records import ResourceMetadata, ServerMetadata, each_scope_once
 from mcpwire.auth.steps import Answer, Fetch, Now, check_available
-from mcpwire.auth.url_policy import parse_identifier, refused
+from mcpwire.auth.url_policy import parse_identifier, parse_named, refused
 from mcpwire.wire.json import JSONDecodeError, loads
 from mcpwire.wire.urls import Url, mask_url, parse_url, same_origin
 
@@ -207,22 +207,13 @@ def resource_metadata_urls(server: Url, challenged: str | None) -> list[str]:
     inserted = f"{server.origin}{_WELL_KNOWN}" + (f"/{path}" if path else "")
     urls = [inserted + query, inserted.removesuffix("/"), server.origin + _WELL_KNOWN]
     if challenged is not None:
-        urls.insert(0, _check_challenged(challenged, server))
+        # RFC 9728 does not demand the same origin. But otherwise a challenge could
+        # choose the host of a request from this machine; servers do not need that.
+        what = f"{_RESOURCE}, as the challenge names it,"
+        if not same_origin(parse_named(challenged, what), server):
+            raise refused(what, challenged, f"it is not at {server.origin}")
+        urls.insert(0, challenged)
     return list(dict.fromkeys(urls))
-
-
-def _check_challenged(text: str, server: Url) -> str:
-    # RFC 9728 does not demand the same origin. But otherwise a challenge could choose
-    # the host of a request from this machine, and servers do not need that.
-    try:
-        url = parse_url(text)
-    except ValueError:
-        rule = "it is not a URL"
-    else:
-        if same_origin(url, server):
-            return text
-        rule = f"it is not at {server.origin}"
-    raise refused(f"{_RESOURCE}, as the challenge names it,", text, rule)
 
 
 def read_resource_metadata(
@@ -256,11 +247,7 @@ def _check_object(document: Any, what: str) -> Mapping[str, Any]:
 
 
 def _read_texts(document: Mapping[str, Any], name: str) -> tuple[str, ...] | None:
-    """Return the strings of a list, each once; ``None`` if the member is not a list.
-
-    RFC 8414 and RFC 9728 define no meaning for another type, so such a member counts as
-    missing.
-    """
+    """Return the strings of a list, each once; any other type counts as missing."""
     value = document.get(name)
     if not isinstance(value, list):
         return None
@@ -482,10 +469,8 @@ class _Search:
     def choose_server(
         self, resource: ResourceMetadata, known: str | None
     ) -> Steps[ServerMetadata]:
-        """Return the metadata of the known server, or of the first usable one.
-
-        RFC 9728 section 7.6 leaves the choice to the client.
-        """
+        """Return the metadata of the known server, or of the first usable one."""
+        # RFC 9728 section 7.6 leaves the choice to the client.
         issuers = resource.authorization_servers[:_SERVERS_MAX]
         if known is not None and known in resource.authorization_servers:
             issuers = (known,)

@@ -44,7 +44,7 @@ from mcpwire.auth.errors import (
     ResponseRefused,
     TokenError,
 )
-from mcpwire.auth.jwt import SigningKey, base64url
+from mcpwire.auth.jwt import base64url
 from mcpwire.auth.records import (
     OFFLINE_ACCESS,
     Identity,
@@ -330,11 +330,11 @@ def log_in_unattended(
             request.denial, resource, grant.scopes, metadata, wants_refresh=False
         ),
     )
-    key = None
-    if isinstance(grant, ClientCredentials) and grant.private_key_pem is not None:
-        key = SigningKey(grant.private_key_pem, grant.signing_algorithm)
     form = yield from _unattended_form(grant, request, fresh)
-    tokens = yield from request_tokens(fresh, form, request.policy, signing_key=key)
+    signer = None
+    if isinstance(grant, ClientCredentials) and grant.private_key_pem is not None:
+        signer = grant
+    tokens = yield from request_tokens(fresh, form, request.policy, signer=signer)
     return (yield from _store(attrs.evolve(fresh, tokens=tokens)))
 
 

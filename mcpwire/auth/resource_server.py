@@ -86,10 +86,7 @@ _ESCAPED: Final = re.compile(r'(["\\])')
 
 
 def format_challenge(scheme: str, params: Mapping[str, str | None]) -> str:
-    """Return one challenge; parameters without a value are omitted.
-
-    Characters that are not allowed in a quoted string become question marks.
-    """
+    """Return one challenge; parameters without a value are omitted."""
     written = []
     for name, value in params.items():
         if value:
@@ -167,10 +164,7 @@ class ClaimsError(ValueError):
 
 
 def read_claims(claims: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the used claims as the members of a `Principal`.
-
-    Raises `ClaimsError` if a claim has a wrong type.
-    """
+    """Return the members of a `Principal`; raise `ClaimsError` for a wrong type."""
     return {
         "issuer": _text(claims, "iss"),
         # RFC 9068, 2.2; OpenID Connect calls it azp.

@@ -184,7 +184,6 @@ ELSEWHERE = {
 def test_a_challenge_leads_nowhere_but_to_the_server(challenged):
     with pytest.raises(UrlRefused) as caught:
         resource_metadata_urls(SERVER, challenged)
-    assert caught.value.rule in {"it is not a URL", "it is not at https://h"}
     assert str(caught.value).endswith(caught.value.rule)
 
 

@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 from joserfc import jwt
 from joserfc.jwk import ECKey
 
+from mcpwire.auth.config import ClientCredentials
 from mcpwire.auth.errors import (
     RegistrationError,
     TokenError,
     UrlRefused,
 )
-from mcpwire.auth.jwt import SigningKey, new_key
+from mcpwire.auth.jwt import new_key
 from mcpwire.auth.records import Identity, Record, ServerMetadata, Tokens
 from mcpwire.auth.steps import Answer, Fetch
 from mcpwire.auth.tokens import (
@@ -37,7 +38,9 @@ PUBLIC = Identity("me", None, ISSUER)
 SECRET = Identity("me", "a-secret", ISSUER)
 FORM = [("grant_type", "of-the-test")]
 KEY = ECKey.generate_key("P-256")
-SIGNING = SigningKey(KEY.as_pem(private=True).decode())
+SIGNER = ClientCredentials(
+    issuer=ISSUER, client_id="me", private_key_pem=KEY.as_pem(private=True).decode()
+)
 
 
 def metadata(*methods, **members):
@@ -57,14 +60,14 @@ def request(
     *,
     form=FORM,
     answers=(GRANTED,),
-    signing_key=None,
+    signer=None,
     **members,
 ):
     """Ask for tokens; return them, and what was sent."""
     record = Record(RESOURCE, known or metadata(), identity, **members)
     answers = list(answers)
     world = World(None, {record.metadata.token_endpoint: answers})
-    asking = request_tokens(record, list(form), POLICY, signing_key=signing_key)
+    asking = request_tokens(record, list(form), POLICY, signer=signer)
     found = world.run(asking)
     assert not answers, "not all answers were asked for"
     return found, world.of(Fetch)
@@ -259,11 +262,11 @@ def test_secrets_go_nowhere_where_all_can_read_along():
     ["https://evil.example", f"{ISSUER}/", "https://AS.example", "", None],
 )
 @pytest.mark.parametrize("kind", ["given", "registered"])
-@pytest.mark.parametrize("key", [None, SIGNING], ids=["secret", "key"])
-def test_nothing_of_one_issuer_s_client_is_sent_to_another(issuer, kind, key):
+@pytest.mark.parametrize("signer", [None, SIGNER], ids=["secret", "key"])
+def test_nothing_of_one_issuer_s_client_is_sent_to_another(issuer, kind, signer):
     identity = Identity("me", "a-secret", issuer, kind=kind)
     with pytest.raises(RegistrationError, match="nothing of it is sent") as caught:
-        request(identity, answers=[], signing_key=key)
+        request(identity, answers=[], signer=signer)
     assert "a-secret" not in str(caught.value)
 
 
@@ -312,7 +315,7 @@ def test_a_proof_stands_beside_the_client_s_secret():
 def test_who_wants_a_nonce_gets_it_once(status):
     refusal = with_nonce(WANTS_NONCE, "n-1", status)
     found, (first, second) = request(
-        dpop_key=DPOP_KEY, answers=[refusal, BOUND], signing_key=SIGNING
+        dpop_key=DPOP_KEY, answers=[refusal, BOUND], signer=SIGNER
     )
     assert found.access_token == "tok"
     assert "nonce" not in proof_of(first)
