@@ -198,9 +198,6 @@ async def test_an_employee_is_known_by_the_company_alone(auth, idp, server):
     assert SECRET.encode() not in idp.bodies + server.bodies
 
 
-# What goes wrong is not tried in another way.
-
-
 # Keys that tokens are bound to.
 
 

@@ -44,12 +44,6 @@ def thinking(hours):
     return ask
 
 
-@pytest.fixture
-def stateless(auth):
-    with protected_server(auth, era="stateless") as made:
-        yield made
-
-
 @pytest.mark.parametrize(
     ("era", "engine"),
     [

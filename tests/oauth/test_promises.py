@@ -14,7 +14,6 @@ from authorization_server import (
     AuthorizationServer,
     Recorded,
     oauth,
-    protected_server,
 )
 from engine_calls import BOUND_S, connected, echo
 from http_bytes import reply
@@ -77,12 +76,6 @@ def program(request, tmp_path, monkeypatch):
         return done.stdout
 
     return run
-
-
-@pytest.fixture
-def stateless(auth):
-    with protected_server(auth, era="stateless") as made:
-        yield made
 
 
 @pytest.mark.rule("AUTH-08", "FLOW-27")
