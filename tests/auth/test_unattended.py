@@ -20,7 +20,6 @@ from driving import (
     wants_more,
     well_known,
 )
-from joserfc import jwt
 from joserfc.jwk import ECKey
 
 from mcpwire.auth.config import (
@@ -32,7 +31,7 @@ from mcpwire.auth.config import (
 from mcpwire.auth.errors import AuthTemporarilyUnavailable, TokenError
 from mcpwire.auth.flow import obtain
 from mcpwire.auth.records import Identity, Record, Tokens
-from mcpwire.auth.steps import Answer, Ask, Fetch, Lease, Listen, RandomBytes, Supply
+from mcpwire.auth.steps import Answer, Ask, Fetch, Lease, Listen, Supply
 from mcpwire.auth.tokens import ID_JAG
 
 KEY = ECKey.generate_key("P-256")
@@ -112,45 +111,6 @@ def test_what_is_stored_for_another_client_is_not_used(grant):
     assert obtained.record.identity.client_id == "me"
 
 
-@pytest.mark.rule("CC-03")
-@pytest.mark.parametrize(
-    ("methods", "in_form"),
-    [(None, False), (["client_secret_basic"], False), (["client_secret_post"], True)],
-)
-def test_a_secret_is_shown_as_the_server_wants_it(methods, in_form):
-    world = world_with(token_endpoint_auth_methods_supported=methods)
-    world.run(obtain(SECRET, wanted(denial=denied(scopes=("a", "b")))))
-    expected = {"grant_type": "client_credentials", "scope": "a b"}
-    expected["resource"] = RESOURCE
-    if in_form:
-        expected |= {"client_id": "me", "client_secret": "pass-word"}
-    assert world.token_forms() == [expected]
-    headers = dict(world.of(Fetch)[-1].headers)
-    assert headers.get("authorization") == (
-        None if in_form else "Basic bWU6cGFzcy13b3Jk"
-    )
-
-
-@pytest.mark.rule("CC-01", "CC-02")
-def test_a_signature_is_for_this_issuer_alone_and_never_the_same():
-    world = world_with()
-    for _ in range(2):
-        world.run(obtain(SIGNED, wanted(used="access-m")))
-    first, second = (form["client_assertion"] for form in world.token_forms())
-    claims = jwt.decode(first, KEY, algorithms=["ES256"]).claims
-    assert (claims["aud"], claims["iss"], claims["sub"]) == (ISSUER, "me", "me")
-    assert claims["iat"] == int(NOW)
-    assert claims["jti"] != jwt.decode(second, KEY, algorithms=["ES256"]).claims["jti"]
-    assert set(world.token_forms()[0]) == {
-        "grant_type",
-        "resource",
-        "client_assertion_type",
-        "client_assertion",
-    }
-    assert len(world.of(RandomBytes)) == 2
-    assert PEM not in repr(world.ledger)
-
-
 def test_a_workload_shows_what_its_platform_gave_it():
     world = world_with()
     world.run(obtain(attrs.evolve(WORKLOAD, scopes="x"), wanted()))
@@ -224,19 +184,6 @@ def test_an_id_token_goes_to_the_provider_and_its_assertion_to_the_issuer():
     headers = [dict(step.headers) for step in world.of(Fetch) if step.form]
     assert headers[0]["authorization"] == "Basic YXQtaWRwOmlkcC1wYXNz"
     assert headers[1]["authorization"] == "Basic bWU6cGFzcy13b3Jk"
-
-
-@pytest.mark.attack("S01")
-@pytest.mark.rule("EMA-01")
-@pytest.mark.parametrize("idp_issuer", [None, "https://idp.example"])
-def test_neither_sees_what_is_for_the_other(idp_issuer):
-    world = world_with()
-    world.run(obtain(attrs.evolve(ENTERPRISE, idp_issuer=idp_issuer), wanted()))
-    texts = dict(world.sent)
-    assert "id-token-1" not in texts["as.example"]
-    assert "at-idp" not in texts["as.example"]
-    assert "pass-word" not in texts["idp.example"]
-    assert "id-jag-1" not in texts["idp.example"]
 
 
 REFUSED = {

@@ -148,7 +148,6 @@ class Authorizer:
     async def revoke(self) -> bool:
         """Delete and revoke the stored login; see `mcpwire.auth.flow.revoke`."""
         was_there: bool = await self._drive(revoke(self.session.token_request()))
-        self.session.current = None
         return was_there
 
     def _active(self) -> _Operation | None:
