@@ -15,7 +15,6 @@ from driving import (
     RESOURCE,
     World,
     denied,
-    document,
     metadata,
     newly_registered,
     query_of,
@@ -40,7 +39,6 @@ from mcpwire.auth.errors import (
     RegistrationError,
     ResponseRefused,
     TokenError,
-    UrlRefused,
 )
 from mcpwire.auth.flow import PENDING_S, SAVES, code_challenge, finish, log_in, obtain
 from mcpwire.auth.jwt import new_key
@@ -102,19 +100,6 @@ def test_the_user_is_sent_with_a_challenge_and_the_code_goes_with_its_verifier()
     assert (asked.redirect_uri, asked.scopes) == (REDIRECT, ("a", "b"))
 
 
-def test_without_metadata_of_the_resource_its_url_is_what_tokens_are_for():
-    world = World()
-    origin = "https://mcp.example"
-    world.answers = {
-        well_known(origin): server_document(origin),
-        f"{origin}/register": document(201, client_id="c"),
-        f"{origin}/token": tokens(),
-    }
-    record = world.run(obtain(OAUTH, wanted())).record
-    assert (record.issuer, record.resource) == (origin, RESOURCE)
-    assert world.token_forms(origin)[0]["resource"] == RESOURCE
-
-
 @pytest.mark.rule("ASM-07")
 def test_a_server_without_pkce_is_refused_before_anybody_registers():
     world = World()
@@ -124,18 +109,6 @@ def test_a_server_without_pkce_is_refused_before_anybody_registers():
     with pytest.raises(DiscoveryError):
         world.run(obtain(OAUTH, wanted()))
     assert world.asked == [PRM, well_known(ISSUER)]
-
-
-@pytest.mark.rule("SEC-08")
-@pytest.mark.attack("S04")
-def test_nobody_is_sent_to_a_url_that_a_shell_would_act_upon():
-    world = World()
-    world.answers[well_known(ISSUER)] = server_document(
-        authorization_endpoint=f"{ISSUER}/authorize?$(id)"
-    )
-    with pytest.raises(UrlRefused):
-        world.run(obtain(OAUTH, wanted()))
-    assert not world.of(Ask)
 
 
 # --- giving up --------------------------------------------------------------------
@@ -581,14 +554,6 @@ def test_a_key_that_tokens_are_bound_to_is_kept_where_the_login_is_given_up():
     assert (world.record.dpop_key, world.record.tokens) == (KEY, BOUND)
 
 
-def test_a_refresh_proves_the_key_that_the_tokens_are_bound_to():
-    world = World(WITH_KEY, {TOKEN: tokens(token_type="DPoP")})
-    record = world.run(obtain(OAUTH, wanted(used="access-1"))).record
-    assert record.dpop_key == KEY
-    [request] = world.of(Fetch)
-    assert dict(request.headers)["dpop"].count(".") == 2
-
-
 def test_a_token_that_is_not_bound_although_it_should_be_is_not_used():
     world = World(None, answers(token_type="Bearer"))
     with pytest.raises(TokenError):
@@ -669,15 +634,6 @@ def test_a_login_can_be_finished_by_somebody_else():
     assert world.record == record
     assert world.store.pending is None
     assert world.run(obtain(ALONE, wanted())).how == "stored"
-
-
-def test_a_user_who_comes_back_to_another_place_is_not_waited_for():
-    grant = OAuth(redirect_uri="https://app.example/callback")
-    world = World()
-    error = begin(world, grant)
-    assert not world.of(Ask)
-    record = world.run(finish(grant, wanted(), back(error)))
-    assert world.record == record
 
 
 def test_tokens_of_before_are_replaced_when_it_is_finished_and_not_before():

@@ -237,22 +237,6 @@ async def test_a_bound_token_comes_with_proofs(binding, clock, era, nonces):
     assert all(each.headers["authorization"].startswith("DPoP ") for each in bound)
 
 
-async def test_a_key_outlives_a_new_start(binding, tmp_path):
-    with protected_server(binding, dpop=True) as server:
-        for _ in range(2):
-            store = mcpwire.FileStorage(tmp_path / "private" / "store.sqlite")
-            grant = oauth(storage=store)
-            async with mcpwire.Client(mcpwire.Http(server.url, auth=grant)) as client:
-                await echo(client)
-                binding.expire_all()
-                await echo(client)
-    assert len(binding.authorizations) == 1
-    thumbprints = {
-        proofs.read(request.headers["dpop"])[0] for request in binding.token_requests
-    }
-    assert len(thumbprints) == 1
-
-
 async def test_a_server_of_2024_takes_bound_tokens_too(binding):
     with protected_legacy(binding) as server:
         async with connected(server, oauth(dpop=True)) as client:

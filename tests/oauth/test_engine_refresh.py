@@ -72,21 +72,6 @@ async def test_a_token_that_lives_short_is_not_renewed_for_each_request(
 # When the server says that there will be no other.
 
 
-@pytest.mark.fault("F38")
-async def test_without_a_user_the_end_of_a_login_says_where_to_log_in(auth, server):
-    grant = oauth()
-    async with mcpwire.Client(mcpwire.Http(server.url, auth=grant)) as client:
-        await echo(client)
-    auth.forget_all()
-    alone = attrs.evolve(grant, interactive=False)
-    with pytest.raises(mcpwire.AuthRequired) as caught:
-        async with mcpwire.Client(mcpwire.Http(server.url, auth=alone)) as client:
-            await echo(client)
-    assert caught.value.url.startswith(f"{auth.issuer}/authorize?")
-    assert mcpwire.login_status(mcpwire.Http(server.url, auth=grant)) is None
-    assert auth.grants == ["authorization_code", "refresh_token"]
-
-
 @pytest.mark.system("U15")
 @pytest.mark.case("G03")
 async def test_a_request_is_refreshed_once_and_logged_in_once(auth, server):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from urllib.parse import parse_qs, urlsplit
 
 import attrs
 import pytest
@@ -82,43 +81,7 @@ async def test_a_login_that_was_begun_is_finished_by_another_instance(
 BACK = "https://app.example/oauth/callback"
 
 
-@pytest.mark.pain("P35")
-async def test_whoever_may_not_ask_is_told_where_and_what_for(auth):
-    with protected_server(auth, ("mcp:read",)) as server:
-        grant = oauth(interactive=False, redirect_uri=BACK)
-        target = mcpwire.Http(server.url, auth=grant)
-        with pytest.raises(mcpwire.AuthRequired) as caught:
-            async with mcpwire.Client(target):
-                pass
-        required = caught.value
-        assert not isinstance(required, mcpwire.InsufficientScope)
-        assert required.scopes == ("mcp:read",)
-        assert required.url not in str(required)
-        came_back = await asyncio.to_thread(browse, required.url)
-        params = parse_qs(urlsplit(came_back).query)
-        mapping = {name: text for name, [text] in params.items()}
-        await mcpwire.finish_login(target, mapping)
-        async with mcpwire.Client(target) as client:
-            await echo(client)
-        assert len(auth.authorizations) == 1
-
-
 # Who the client is.
-
-
-@pytest.mark.case("G08")
-@pytest.mark.rule("REG-01", "REG-06")
-async def test_a_client_that_is_given_does_not_register(auth, server):
-    auth.add_client("given", secret=f"{SENTINEL}-given", method="client_secret_basic")
-    grant = oauth(
-        client_id="given", client_secret=f"{SENTINEL}-given", issuer=auth.issuer
-    )
-    async with connected(server, grant) as client:
-        await echo(client)
-        auth.expire_all()
-        await echo(client)
-    assert auth.registrations == []
-    assert auth.grants == ["authorization_code", "refresh_token"]
 
 
 @pytest.mark.case("G08")

@@ -186,23 +186,6 @@ async def test_profiles_tell_accounts_apart(auth, server, storage):
     assert [status.profile for status in statuses] == [*targets]
 
 
-async def test_clients_of_one_user_do_not_take_each_others_tokens(
-    auth, server, storage
-):
-    statuses = []
-    for client_id in ("one", "other", "one"):
-        auth.add_client(client_id, secret="SENTINEL-secret")
-        grant = mcpwire.ClientCredentials(
-            client_id=client_id,
-            client_secret="SENTINEL-secret",
-            issuer=auth.issuer,
-            storage=storage,
-        )
-        statuses.append(await mcpwire.login(mcpwire.Http(server.url, auth=grant)))
-    assert [status.client_id for status in statuses] == ["one", "other", "one"]
-    assert len({*auth.live}) == 3
-
-
 async def test_ways_to_log_in_do_not_take_each_others_tokens(auth, server, storage):
     auth.add_client("me", secret="SENTINEL-secret")
     program = mcpwire.ClientCredentials(
