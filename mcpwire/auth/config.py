@@ -24,15 +24,6 @@ if TYPE_CHECKING:
 
     Validator: TypeAlias = Callable[[Any, attrs.Attribute[Any], Any], None]
 
-__all__ = [
-    "DISCOVERED",
-    "ClientCredentials",
-    "EnterpriseManaged",
-    "Grant",
-    "OAuth",
-    "WorkloadIdentity",
-]
-
 DISCOVERED: Final = "discovered"
 """Replaces an issuer: the secret is sent to any issuer that the MCP server names."""
 

@@ -21,7 +21,7 @@ import attrs
 from mcpwire.auth.errors import DiscoveryError, UrlRefused
 from mcpwire.auth.records import ResourceMetadata, ServerMetadata, each_scope_once
 from mcpwire.auth.steps import Answer, Fetch, Now, check_available
-from mcpwire.auth.url_policy import parse_identifier, refused
+from mcpwire.auth.url_policy import parse_identifier, parse_named, refused
 from mcpwire.wire.json import JSONDecodeError, loads
 from mcpwire.wire.urls import Url, mask_url, parse_url, same_origin
 
@@ -30,22 +30,6 @@ if TYPE_CHECKING:
 
     from mcpwire.auth.steps import Steps
     from mcpwire.auth.url_policy import UrlPolicy
-
-__all__ = [
-    "Challenge",
-    "Denial",
-    "assumed_metadata",
-    "canonical_uri",
-    "check_pkce",
-    "covers",
-    "discover",
-    "parse_challenges",
-    "read_denial",
-    "read_resource_metadata",
-    "read_server_metadata",
-    "resource_metadata_urls",
-    "server_metadata_urls",
-]
 
 T = TypeVar("T")
 
@@ -64,8 +48,7 @@ class Challenge:
 
 
 # All quantifiers are possessive: without backtracking the time is linear.
-_BETWEEN: Final = re.compile(r"[ \t,]*+")
-_TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]++")
+_NAME: Final = re.compile(r"([ \t,]*+)([!#$%&'*+\-.^_`|~0-9A-Za-z]++)")
 _EQUALS: Final = re.compile(r"[ \t]*+=[ \t]*+")
 # Schemes such as Negotiate have a token68 instead of parameters.
 _TOKEN68: Final = re.compile(r"[ \t]*+([0-9A-Za-z\-._~+/]++=*+)[ \t]*+(?:,|\Z)")
@@ -86,27 +69,26 @@ def parse_challenges(value: str) -> list[Challenge]:
     """
     challenges: list[Challenge] = []
     params: dict[str, str] | None = None  # of the last challenge, unless a token68
-    may_begin = True  # whether a challenge may begin: at the start or after a comma
-    position = _skip(_BETWEEN, value, 0)
-    while name := _TOKEN.match(value, position):
-        equals = _EQUALS.match(value, name.end())
+    position = 0
+    while match := _NAME.match(value, position):
+        before, name = match.groups()
+        may_begin = position == 0 or "," in before
+        equals = _EQUALS.match(value, match.end())
         if equals is not None:
             read = _read_value(value, equals.end())
             if params is None or read is None:
                 break
             text, position = read
-            params.setdefault(name[0].lower(), text)
-        elif may_begin and _END_OF_ITEM.match(value, name.end()):
-            token68 = _TOKEN68.match(value, name.end())
+            params.setdefault(name.lower(), text)
+        elif may_begin and _END_OF_ITEM.match(value, match.end()):
+            token68 = _TOKEN68.match(value, match.end())
             params = {}
-            challenges.append(Challenge(name[0].lower(), params))
-            position = name.end()
+            challenges.append(Challenge(name.lower(), params))
+            position = match.end()
             if token68 is not None:
                 params, position = None, token68.end(1)
         else:
             break
-        start, position = position, _skip(_BETWEEN, value, position)
-        may_begin = "," in value[start:position]
     return challenges
 
 
@@ -118,11 +100,6 @@ def _read_value(value: str, position: int) -> tuple[str, int] | None:
     # A quotation mark without its closing one matches neither pattern.
     plain = _UNQUOTED.match(value, position)
     return None if plain is None else (plain[1], plain.end())
-
-
-def _skip(pattern: re.Pattern[str], value: str, position: int) -> int:
-    match = pattern.match(value, position)
-    return position if match is None else match.end()
 
 
 @attrs.frozen
@@ -230,22 +207,13 @@ def resource_metadata_urls(server: Url, challenged: str | None) -> list[str]:
     inserted = f"{server.origin}{_WELL_KNOWN}" + (f"/{path}" if path else "")
     urls = [inserted + query, inserted.removesuffix("/"), server.origin + _WELL_KNOWN]
     if challenged is not None:
-        urls.insert(0, _check_challenged(challenged, server))
+        # RFC 9728 does not demand the same origin. But otherwise a challenge could
+        # choose the host of a request from this machine; servers do not need that.
+        what = f"{_RESOURCE}, as the challenge names it,"
+        if not same_origin(parse_named(challenged, what), server):
+            raise refused(what, challenged, f"it is not at {server.origin}")
+        urls.insert(0, challenged)
     return list(dict.fromkeys(urls))
-
-
-def _check_challenged(text: str, server: Url) -> str:
-    # RFC 9728 does not demand the same origin. But otherwise a challenge could choose
-    # the host of a request from this machine, and servers do not need that.
-    try:
-        url = parse_url(text)
-    except ValueError:
-        rule = "it is not a URL"
-    else:
-        if same_origin(url, server):
-            return text
-        rule = f"it is not at {server.origin}"
-    raise refused(f"{_RESOURCE}, as the challenge names it,", text, rule)
 
 
 def read_resource_metadata(
@@ -279,11 +247,7 @@ def _check_object(document: Any, what: str) -> Mapping[str, Any]:
 
 
 def _read_texts(document: Mapping[str, Any], name: str) -> tuple[str, ...] | None:
-    """Return the strings of a list, each once; ``None`` if the member is not a list.
-
-    RFC 8414 and RFC 9728 define no meaning for another type, so such a member counts as
-    missing.
-    """
+    """Return the strings of a list, each once; any other type counts as missing."""
     value = document.get(name)
     if not isinstance(value, list):
         return None
@@ -307,7 +271,6 @@ _LISTS: Final = (
     "scopes_supported",
     "grant_types_supported",
     "token_endpoint_auth_methods_supported",
-    "token_endpoint_auth_signing_alg_values_supported",
     "code_challenge_methods_supported",
     "dpop_signing_alg_values_supported",
 )
@@ -455,22 +418,6 @@ class _Search:
         shown += [f"{left} more"] if left else []
         return DiscoveryError(f"{reason}; tried {', '.join(shown)}")
 
-    def fetch(
-        self, url: str, what: str, headers: tuple[tuple[str, str], ...]
-    ) -> Steps[bytes | None]:
-        """Return the document at a URL, or ``None`` if the URL has none."""
-        self.policy.check(url, what)
-        answer: Answer = yield Fetch(what, url, headers=headers, may_redirect=True)
-        if 200 <= answer.status < 300:
-            return answer.body
-        if answer.status >= 400:
-            check_available(answer, what, (yield Now()))
-        else:
-            self.is_empty = False  # a redirect, such as to a login page
-        # Any status below 500: many servers do not answer 404 for unknown paths.
-        self.note(url, f"HTTP {answer.status}")
-        return None
-
     def find(
         self,
         urls: Sequence[str],
@@ -480,11 +427,18 @@ class _Search:
     ) -> Steps[T | None]:
         """Return the first document found, parsed, or ``None`` if no URL has one."""
         for url in urls:
-            body = yield from self.fetch(url, what, headers)
-            if body is None:
+            self.policy.check(url, what)
+            answer: Answer = yield Fetch(what, url, headers=headers, may_redirect=True)
+            if answer.status >= 400:
+                check_available(answer, what, (yield Now()))
+            if not 200 <= answer.status < 300:
+                # Any status below 500: many servers do not answer 404 for unknown
+                # paths. A redirect may lead to a login page.
+                self.is_empty = self.is_empty and answer.status >= 400
+                self.note(url, f"HTTP {answer.status}")
                 continue
             try:
-                found = read(_check_object(loads(body), what))
+                found = read(_check_object(loads(answer.body), what))
             except JSONDecodeError:  # such as a web page
                 self.is_empty = False
                 self.note(url, "not JSON")
@@ -515,10 +469,8 @@ class _Search:
     def choose_server(
         self, resource: ResourceMetadata, known: str | None
     ) -> Steps[ServerMetadata]:
-        """Return the metadata of the known server, or of the first usable one.
-
-        RFC 9728 section 7.6 leaves the choice to the client.
-        """
+        """Return the metadata of the known server, or of the first usable one."""
+        # RFC 9728 section 7.6 leaves the choice to the client.
         issuers = resource.authorization_servers[:_SERVERS_MAX]
         if known is not None and known in resource.authorization_servers:
             issuers = (known,)

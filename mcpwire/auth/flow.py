@@ -44,7 +44,7 @@ from mcpwire.auth.errors import (
     ResponseRefused,
     TokenError,
 )
-from mcpwire.auth.jwt import SigningKey, base64url
+from mcpwire.auth.jwt import base64url
 from mcpwire.auth.records import (
     OFFLINE_ACCESS,
     Identity,
@@ -77,27 +77,6 @@ if TYPE_CHECKING:
     # The renewed record, or the identity of a client that its server has forgotten.
     Renewal: TypeAlias = tuple[Record | None, Identity | None]
 
-__all__ = [
-    "LEASE_S",
-    "LOOKS",
-    "LOOK_S",
-    "PENDING_S",
-    "SAVES",
-    "TokenRequest",
-    "TokenResult",
-    "authorization_url",
-    "code_challenge",
-    "finish",
-    "fits",
-    "initial_scopes",
-    "log_in",
-    "obtain",
-    "read_response",
-    "renew",
-    "revoke",
-    "step_up_scopes",
-]
-
 LEASE_S: Final = 30.0  # the longest time that a crashed process blocks others
 LOOK_S: Final = 0.1  # interval of polling the store while another holds the lease
 LOOKS: Final = 900  # maximum of polls: the leases of three crashed processes
@@ -122,7 +101,7 @@ class TokenRequest(NamedTuple):
     must_log_in: bool = False  # whether the server refused a refreshed token as well
     allow_insecure: bool = False  # whether tokens may travel unencrypted
     # Whether to ask no user: the token is still valid, or a login has not helped.
-    asks_nobody: bool = False
+    is_unattended: bool = False
 
     def __repr__(self) -> str:
         return f"<TokenRequest for {self.server}>"
@@ -157,7 +136,7 @@ class TokenRequest(NamedTuple):
         """The key that requests share if one result answers them all."""
         if self.is_step_up:
             return self.required
-        return self.used, self.must_log_in, self.asks_nobody
+        return self.used, self.must_log_in, self.is_unattended
 
 
 class TokenResult(NamedTuple):
@@ -185,7 +164,7 @@ def obtain(grant: Grant, request: TokenRequest) -> Steps[TokenResult]:
         renewed, forgotten = yield from renew(grant, request)
         if renewed is not None:
             return TokenResult(renewed, "refreshed")
-    if request.asks_nobody:
+    if request.is_unattended:
         raise AuthRequired(
             f"{request.server}: a login is needed, and this request cannot ask the user"
         )
@@ -351,11 +330,11 @@ def log_in_unattended(
             request.denial, resource, grant.scopes, metadata, wants_refresh=False
         ),
     )
-    key = None
-    if isinstance(grant, ClientCredentials) and grant.private_key_pem is not None:
-        key = SigningKey(grant.private_key_pem, grant.signing_algorithm)
     form = yield from _unattended_form(grant, request, fresh)
-    tokens = yield from request_tokens(fresh, form, request.policy, signing_key=key)
+    signer = None
+    if isinstance(grant, ClientCredentials) and grant.private_key_pem is not None:
+        signer = grant
+    tokens = yield from request_tokens(fresh, form, request.policy, signer=signer)
     return (yield from _store(attrs.evolve(fresh, tokens=tokens)))
 
 
@@ -473,27 +452,17 @@ def _save_registration(fresh: Record) -> Steps[None]:
             return
 
 
-def _drop_registration(identity: Identity) -> Steps[None]:
-    """Delete a registration, and keep the tokens of another one."""
+def _replace_registration(old: Identity, new: Identity | None) -> Steps[None]:
+    """Replace or delete a stored registration; one that tokens belong to stays."""
     record: Record | None = yield steps.Load()
     if record is None:
         return
-    if record.registered == identity:
-        yield steps.Save(attrs.evolve(record, registered=None))
-    elif record.identity == identity and record.tokens is None:
+    if record.registered == old:
+        yield steps.Save(attrs.evolve(record, registered=new))
+    elif record.identity == old and new is not None:
+        yield steps.Save(attrs.evolve(record, identity=new))
+    elif record.identity == old and record.tokens is None:
         yield steps.Forget()
-
-
-def _narrow_registration(identity: Identity) -> Steps[None]:
-    """Clear the scopes of a registration, so that the next login registers again."""
-    record: Record | None = yield steps.Load()
-    if record is None:
-        return
-    narrow = attrs.evolve(identity, scopes=())
-    if record.registered == identity:
-        yield steps.Save(attrs.evolve(record, registered=narrow))
-    elif record.identity == identity:
-        yield steps.Save(attrs.evolve(record, identity=narrow))
 
 
 def _chosen(
@@ -610,7 +579,7 @@ def _ask(
     except ConsentDenied as error:
         # RFC 6749 section 4.1.2.1: for an unknown client the server sends no redirect.
         if is_old and error.error == "timeout":
-            yield from _drop_registration(record.identity)
+            yield from _replace_registration(record.identity, None)
         raise
     return (yield from _redeem(request, pending, params))
 
@@ -723,7 +692,9 @@ def _redeem(
         code = read_response(params, state=pending.state, metadata=record.metadata)
     except ConsentDenied as error:
         if error.error == "invalid_scope" and record.identity.kind == "registered":
-            yield from _narrow_registration(record.identity)
+            # Without scopes, so that the next login registers again.
+            narrow = attrs.evolve(record.identity, scopes=())
+            yield from _replace_registration(record.identity, narrow)
         raise
     form = grant_form(
         "authorization_code",
@@ -736,7 +707,7 @@ def _redeem(
         tokens = yield from request_tokens(record, form, request.policy)
     except TokenError as error:
         if _is_unknown(record.identity, error):
-            yield from _drop_registration(record.identity)
+            yield from _replace_registration(record.identity, None)
         raise
     return (yield from _store(attrs.evolve(record, tokens=tokens)))
 
@@ -745,8 +716,31 @@ def read_response(
     params: Mapping[str, str], *, state: str, metadata: ServerMetadata
 ) -> str:
     """Return the code of a response after a check of its state and issuer."""
-    _check_state(params.get("state"), state)
-    _check_issuer(params.get("iss"), metadata)
+    # 2026-07-28 basic/authorization/security-considerations, "Open Redirection": a
+    # response with another state is discarded.
+    given = params.get("state", "")
+    if not compare_digest(given.encode("utf-8", "surrogatepass"), state.encode()):
+        raise ResponseRefused(
+            "the redirect after the login has another state than the request"
+            if given
+            else "the redirect after the login has no state",
+            parameter="state",
+        )
+    # 2026-07-28 basic/authorization, "Authorization Response Validation": compare as
+    # strings, even if the metadata did not announce the parameter.
+    issuer = params.get("iss")
+    if issuer is not None and issuer != metadata.issuer:
+        raise ResponseRefused(
+            "the browser came back from another issuer than "
+            f"'{mask_url(metadata.issuer)}', which it was sent to",
+            parameter="iss",
+        )
+    if issuer is None and metadata.authorization_response_iss_parameter_supported:
+        raise ResponseRefused(
+            f"the issuer '{mask_url(metadata.issuer)}' promises to name itself in its "
+            "responses, and this one does not",
+            parameter="iss",
+        )
     error = params.get("error")
     if error is not None:
         code = steps.read_code(error) or "unknown"
@@ -762,38 +756,6 @@ def read_response(
             parameter="code",
         )
     return granted
-
-
-def _check_state(given: str | None, state: str) -> None:
-    # 2026-07-28 basic/authorization/security-considerations, "Open Redirection": a
-    # response with another state is discarded.
-    if given is None or not compare_digest(
-        given.encode("utf-8", "surrogatepass"), state.encode("ascii")
-    ):
-        raise ResponseRefused(
-            "the redirect after the login has another state than the request"
-            if given
-            else "the redirect after the login has no state",
-            parameter="state",
-        )
-
-
-def _check_issuer(given: str | None, metadata: ServerMetadata) -> None:
-    # 2026-07-28 basic/authorization, "Authorization Response Validation": compare as
-    # strings, even if the metadata did not announce the parameter.
-    if given is not None:
-        if given != metadata.issuer:
-            raise ResponseRefused(
-                "the browser came back from another issuer than "
-                f"'{mask_url(metadata.issuer)}', which it was sent to",
-                parameter="iss",
-            )
-    elif metadata.authorization_response_iss_parameter_supported:
-        raise ResponseRefused(
-            f"the issuer '{mask_url(metadata.issuer)}' promises to name itself in its "
-            "responses, and this one does not",
-            parameter="iss",
-        )
 
 
 # Logout

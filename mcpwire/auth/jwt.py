@@ -24,28 +24,7 @@ if TYPE_CHECKING:
 
     from joserfc.jwk import ECKey, RSAKey
 
-__all__ = [
-    "ALGORITHMS",
-    "CHECKED_ALGORITHMS",
-    "SHARED_ALGORITHMS",
-    "CheckingKey",
-    "Prover",
-    "SigningKey",
-    "base64url",
-    "check_crypto",
-    "client_assertion",
-    "import_checking_jwk",
-    "import_checking_pem",
-    "import_sealing_key",
-    "import_secret",
-    "import_signing_key",
-    "is_signed",
-    "new_key",
-    "read_nonce",
-    "seal",
-    "token_hash",
-    "unseal",
-]
+    from mcpwire.auth.config import ClientCredentials
 
 # Algorithms to sign with, and their kind of key (RFC 7518 section 3.1). ``none`` has no
 # signature, and with ``HS256`` the server could sign as well as the client.
@@ -97,28 +76,21 @@ def _import(kind: Any, value: Any) -> Any:
 # Signing
 
 
-@attrs.frozen
-class SigningKey:
-    """A private key (PKCS #8 or the key type's PEM, not encrypted) and an algorithm."""
-
-    pem: str = attrs.field(repr=masked)
-    algorithm: str = "ES256"
-
-
 def client_assertion(
-    key: SigningKey, *, client_id: str, audience: str, now: float, jti: str
+    grant: ClientCredentials, *, audience: str, now: float, jti: str
 ) -> str:
     """Return a JWT that authenticates a client (RFC 7523) to the issuer `audience`."""
     claims = {
-        "iss": client_id,
-        "sub": client_id,
+        "iss": grant.client_id,
+        "sub": grant.client_id,
         "aud": audience,
         "jti": jti,
         "iat": int(now),
         "exp": int(now) + LIFETIME_S,
     }
-    header = {"typ": "JWT", "alg": key.algorithm}
-    return sign(header, claims, import_signing_key(key.pem, key.algorithm))
+    algorithm = grant.signing_algorithm
+    key = import_signing_key(grant.private_key_pem, algorithm)
+    return sign({"typ": "JWT", "alg": algorithm}, claims, key)
 
 
 def sign(header: Mapping[str, Any], claims: Mapping[str, Any], key: Any) -> str:
@@ -128,8 +100,11 @@ def sign(header: Mapping[str, Any], claims: Mapping[str, Any], key: Any) -> str:
     return jwt.encode(dict(header), dict(claims), key, algorithms=[header["alg"]])
 
 
-def import_signing_key(pem: str, algorithm: str) -> ECKey | RSAKey:
-    """Return the private key of a PEM for an algorithm, or raise `ValueError`."""
+def import_signing_key(pem: str | None, algorithm: str) -> ECKey | RSAKey:
+    """Return the private key of a PEM for an algorithm, or raise `ValueError`.
+
+    The PEM is PKCS #8 or that of the key type, not encrypted.
+    """
     kind = ALGORITHMS.get(algorithm)
     if kind is None:
         raise ValueError(
@@ -195,9 +170,6 @@ class Prover:
             # Only these members: no private ones, and no key id.
             "jwk": {name: public[name] for name in ("kty", "crv", "x", "y")},
         }
-
-    def __repr__(self) -> str:
-        return "<Prover>"
 
     def proof(
         self,

@@ -18,28 +18,6 @@ from mcpwire.wire.json import JSONDecodeError, encode, loads
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = [
-    "OFFLINE_ACCESS",
-    "ClientAuth",
-    "Identity",
-    "Login",
-    "LoginStatus",
-    "Pending",
-    "Record",
-    "ResourceMetadata",
-    "ServerMetadata",
-    "Tokens",
-    "check_scope",
-    "credential_key",
-    "dump",
-    "each_scope_once",
-    "is_scope",
-    "load",
-    "load_pending",
-    "masked",
-    "pending_key",
-]
-
 ClientAuth: TypeAlias = Literal[
     "none", "client_secret_basic", "client_secret_post", "private_key_jwt"
 ]
@@ -105,7 +83,6 @@ class ServerMetadata:
     scopes_supported: tuple[str, ...] | None = None
     grant_types_supported: tuple[str, ...] | None = None
     token_endpoint_auth_methods_supported: tuple[str, ...] | None = None
-    token_endpoint_auth_signing_alg_values_supported: tuple[str, ...] | None = None
     code_challenge_methods_supported: tuple[str, ...] | None = None
     dpop_signing_alg_values_supported: tuple[str, ...] | None = None
     client_id_metadata_document_supported: bool = False

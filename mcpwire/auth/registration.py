@@ -24,13 +24,6 @@ if TYPE_CHECKING:
     from mcpwire.auth.steps import Answer, Steps
     from mcpwire.auth.url_policy import UrlPolicy
 
-__all__ = [
-    "check_document_url",
-    "identify",
-    "read_registration",
-    "registration_document",
-]
-
 _WHAT: Final = "the registration endpoint"
 
 # The authentication methods by type of client, best first.
@@ -137,9 +130,7 @@ def _register(
     answer = yield steps.Fetch(_WHAT, endpoint, document=document)
     if answer.status == 400 and scopes and is_first:
         # A server with a list of allowed scopes may refuse a client with others.
-        bare = registration_document(
-            config, metadata, redirect_uri=redirect_uri, scopes=()
-        )
+        bare = {name: value for name, value in document.items() if name != "scope"}
         answer = yield steps.Fetch(_WHAT, endpoint, document=bare)
     return read_registration(answer, issuer, now, asked=document)
 

@@ -25,24 +25,6 @@ if TYPE_CHECKING:
     from mcpwire.auth.jwt import CheckingKey
     from mcpwire.wire.urls import Url
 
-__all__ = [
-    "PROOF_ALGORITHMS",
-    "ClaimsError",
-    "Replays",
-    "SignedToken",
-    "UnsoundToken",
-    "binding_of",
-    "check_proof",
-    "check_times",
-    "close_scopes",
-    "format_challenge",
-    "read_claims",
-    "read_part",
-    "read_signed",
-    "resource_document",
-    "well_known_paths",
-]
-
 # Metadata (RFC 9728)
 
 _WELL_KNOWN: Final = "/.well-known/oauth-protected-resource"
@@ -104,10 +86,7 @@ _ESCAPED: Final = re.compile(r'(["\\])')
 
 
 def format_challenge(scheme: str, params: Mapping[str, str | None]) -> str:
-    """Return one challenge; parameters without a value are omitted.
-
-    Characters that are not allowed in a quoted string become question marks.
-    """
+    """Return one challenge; parameters without a value are omitted."""
     written = []
     for name, value in params.items():
         if value:
@@ -185,10 +164,7 @@ class ClaimsError(ValueError):
 
 
 def read_claims(claims: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the used claims as the members of a `Principal`.
-
-    Raises `ClaimsError` if a claim has a wrong type.
-    """
+    """Return the members of a `Principal`; raise `ClaimsError` for a wrong type."""
     return {
         "issuer": _text(claims, "iss"),
         # RFC 9068, 2.2; OpenID Connect calls it azp.

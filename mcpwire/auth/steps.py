@@ -21,32 +21,6 @@ if TYPE_CHECKING:
 
     from mcpwire.auth.records import Pending, Record
 
-__all__ = [
-    "Answer",
-    "Ask",
-    "Fetch",
-    "Forget",
-    "Lease",
-    "Listen",
-    "Load",
-    "LoadPending",
-    "NewKey",
-    "Now",
-    "RandomBytes",
-    "Release",
-    "Save",
-    "SavePending",
-    "Sleep",
-    "Step",
-    "Steps",
-    "Supply",
-    "check_available",
-    "describe",
-    "read_code",
-    "read_description",
-    "read_object",
-]
-
 T = TypeVar("T")
 
 
@@ -54,19 +28,17 @@ class Step:
     """Base class of the steps that the shell performs."""
 
 
-@attrs.frozen(repr=False)
+@attrs.frozen
 class Answer:
     """The HTTP response to a `Fetch`."""
 
     status: int
-    fields: Mapping[str, str]  # of the head; names in lower case
-    body: bytes  # at most `Limits.oauth_document` bytes
-
-    def __repr__(self) -> str:
-        return f"<Answer {self.status}, {len(self.body)} bytes>"
+    # Of the head; names in lower case.
+    fields: Mapping[str, str] = attrs.field(repr=False)
+    body: bytes = attrs.field(repr=False)  # at most `Limits.oauth_document` bytes
 
 
-@attrs.frozen(repr=False)
+@attrs.frozen
 class Fetch(Step):
     """Send this HTTP request; the outcome is an `Answer` with any status.
 
@@ -75,19 +47,18 @@ class Fetch(Step):
     """
 
     what: str  # the name in error messages, such as "the token endpoint"
-    url: str
-    form: tuple[tuple[str, str], ...] | None = None
-    document: Mapping[str, Any] | None = None  # the body as a JSON object
-    headers: tuple[tuple[str, str], ...] = ()  # in addition to the body's; lower case
+    url: str = attrs.field(repr=False)
+    form: tuple[tuple[str, str], ...] | None = attrs.field(default=None, repr=False)
+    # The body as a JSON object.
+    document: Mapping[str, Any] | None = attrs.field(default=None, repr=False)
+    # In addition to the body's; lower case.
+    headers: tuple[tuple[str, str], ...] = attrs.field(default=(), repr=False)
     may_redirect: bool = False  # within the URL's origin; for metadata only
 
     @property
     def is_post(self) -> bool:
         """Whether the request has a body."""
         return self.form is not None or self.document is not None
-
-    def __repr__(self) -> str:
-        return f"<Fetch {self.what}>"
 
 
 @attrs.frozen
@@ -100,7 +71,7 @@ class Listen(Step):
     preferred: str | None = None
 
 
-@attrs.frozen(repr=False)
+@attrs.frozen
 class Ask(Step):
     """Send the user to this validated URL; the outcome is the response's parameters.
 
@@ -108,13 +79,10 @@ class Ask(Step):
     user may be asked, and `ConsentDenied` if no response came in time.
     """
 
-    url: str
-    state: str
+    url: str = attrs.field(repr=False)
+    state: str = attrs.field(repr=False)
     redirect_uri: str
     scopes: tuple[str, ...]
-
-    def __repr__(self) -> str:
-        return f"<Ask for {' '.join(self.scopes) or 'no scopes'}>"
 
 
 @attrs.frozen
@@ -169,14 +137,11 @@ class Forget(Step):
     """Delete the record loaded last and the pending login; outcome as for `Save`."""
 
 
-@attrs.frozen(repr=False)
+@attrs.frozen
 class SavePending(Step):
     """Store a login to be finished later; it replaces an earlier one."""
 
     pending: Pending
-
-    def __repr__(self) -> str:
-        return "<SavePending>"
 
 
 @attrs.frozen

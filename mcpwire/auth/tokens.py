@@ -34,23 +34,9 @@ from mcpwire.wire.urls import mask_url, parse_url
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from mcpwire.auth.config import EnterpriseManaged
-    from mcpwire.auth.jwt import SigningKey
+    from mcpwire.auth.config import ClientCredentials, EnterpriseManaged
     from mcpwire.auth.records import ClientAuth, Record
     from mcpwire.auth.steps import Answer, Steps
-
-__all__ = [
-    "JWT_BEARER",
-    "Form",
-    "authenticate",
-    "decide_method",
-    "exchange_token",
-    "grant_form",
-    "read_exchange",
-    "read_tokens",
-    "request_tokens",
-    "revoke_tokens",
-]
 
 Form = list[tuple[str, str]]
 
@@ -170,9 +156,9 @@ def request_tokens(
     form: Form,
     policy: UrlPolicy,
     *,
-    signing_key: SigningKey | None = None,
+    signer: ClientCredentials | None = None,
 ) -> Steps[Tokens]:
-    """Send a token request to the authorization server of a record."""
+    """Send a token request to the authorization server; a signer has a private key."""
     metadata, identity = record.metadata, record.identity
     url = metadata.token_endpoint
     policy.check(url, _WHAT)
@@ -187,10 +173,9 @@ def request_tokens(
     while True:
         now = yield steps.Now()
         assertion = None
-        if signing_key is not None:
+        if signer is not None:
             assertion = client_assertion(
-                signing_key,
-                client_id=identity.client_id,
+                signer,
                 audience=metadata.issuer,
                 now=now,
                 jti=base64url((yield steps.RandomBytes(_JTI_BYTES))),

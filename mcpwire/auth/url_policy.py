@@ -25,18 +25,6 @@ from mcpwire.wire.urls import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = [
-    "LONGEST_URL",
-    "UrlPolicy",
-    "check_address",
-    "check_authorization_url",
-    "check_server_url",
-    "class_of_server",
-    "parse_identifier",
-    "parse_named",
-    "refused",
-]
-
 LONGEST_URL: Final = 8_000  # each server must accept it (RFC 9110 section 4.1)
 
 _EVERYWHERE: Final[frozenset[AddressClass]] = frozenset({"public", "name"})
@@ -87,7 +75,10 @@ class UrlPolicy(NamedTuple):
         )
         if url.scheme != "https" and not may_be_plain:
             raise refused(what, text, "it must be https")
-        _check_network(url, self.server, what, text)
+        found = address_class(url.host)
+        if found not in _EVERYWHERE and found != address_class(self.server.host):
+            rule = f"it leads {_WHERE[found]}, and the server is not there"
+            raise refused(what, text, rule)
         return url
 
 
@@ -166,13 +157,6 @@ def parse_named(text: str, what: str) -> Url:
     if url.fragment is not None:
         raise refused(what, text, "it must not hold a fragment")
     return url
-
-
-def _check_network(url: Url, server: Url, what: str, text: str) -> None:
-    found = address_class(url.host)
-    if found not in _EVERYWHERE and found != address_class(server.host):
-        rule = f"it leads {_WHERE[found]}, and the server is not there"
-        raise refused(what, text, rule)
 
 
 def refused(what: str, text: str, rule: str) -> UrlRefused:

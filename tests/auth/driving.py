@@ -80,17 +80,12 @@ def resource_document(*issuers, **members):
 
 def server_document(issuer=ISSUER, /, **members):
     """Return the metadata of an authorization server that has everything."""
-    return document(
-        **{
-            "issuer": issuer,
-            "authorization_endpoint": f"{issuer}/authorize",
-            "token_endpoint": f"{issuer}/token",
-            "registration_endpoint": f"{issuer}/register",
-            "revocation_endpoint": f"{issuer}/revoke",
-            "code_challenge_methods_supported": ["S256"],
-        }
-        | members
-    )
+    return document(**attrs.asdict(metadata(issuer), filter=is_said) | members)
+
+
+def is_said(_, value):
+    """Tell whether a document holds a member."""
+    return value is not None and value is not False
 
 
 def metadata(issuer=ISSUER, **members):

@@ -10,7 +10,6 @@ from mcpwire.auth.errors import (
     ConsentDenied,
     DiscoveryError,
     ResponseRefused,
-    UrlRefused,
 )
 from mcpwire.auth.flow import authorization_url, code_challenge, read_response
 from mcpwire.auth.jwt import base64url
@@ -67,12 +66,9 @@ def test_a_request_has_everything_that_the_response_is_held_against():
     assert "scope=files%3Aread%20a%2Fb&" in url
 
 
-def test_what_is_not_known_is_not_sent():
+def test_offline_access_asks_for_consent_without_which_it_is_ignored():
     names = dict(parse_qsl(urlsplit(url_for()).query))
     assert set(names).isdisjoint({"scope", "prompt"})
-
-
-def test_offline_access_asks_for_consent_without_which_it_is_ignored():
     query = dict(parse_qsl(urlsplit(url_for(scopes=("a", "offline_access"))).query))
     assert (query["scope"], query["prompt"]) == ("a offline_access", "consent")
 
@@ -117,26 +113,6 @@ def test_a_server_without_an_authorization_endpoint_is_of_no_use_to_a_user():
         url_for(ServerMetadata(ISSUER))
 
 
-REFUSED = {
-    "javascript:alert(1)": "it must",
-    "https://user:secret@as.example/": "user name",
-    "https://as.example/a#b": "must not hold a fragment",
-    "/authorize": "it must be absolute",
-    "https://as.example/a b": "must be percent-encoded",
-}
-
-
-@pytest.mark.parametrize(("endpoint", "rule"), REFUSED.items(), ids=REFUSED)
-def test_an_endpoint_that_is_no_plain_url_is_refused_without_its_secrets(
-    endpoint, rule
-):
-    with pytest.raises(UrlRefused) as refused:
-        url_for(server(authorization_endpoint=endpoint))
-    assert rule in refused.value.rule
-    assert refused.value.rule in str(refused.value)
-    assert "secret" not in str(refused.value) + refused.value.url
-
-
 # --- the response ----------------------------------------------------------------
 
 
@@ -144,8 +120,6 @@ STATES = {
     "absent": {},
     "empty": {"state": ""},
     "another": {"state": "another"},
-    "longer": {"state": f"{STATE}x"},
-    "shorter": {"state": STATE[:-1]},
     "other case": {"state": STATE.upper()},
     "no text": {"state": "\ud800é"},
 }
@@ -230,13 +204,7 @@ DENIALS = {
         "too?much?[2J ?",
     ),
     "with a code": ({"error": "server_error", "code": "c"}, "server_error", None),
-    "no code of an error": ({"error": "log in\nat evil"}, "unknown", None),
     "empty": ({"error": "", "code": "c"}, "unknown", None),
-    "long": (
-        {"error": "e" * 65, "error_description": "d" * 5_000},
-        "unknown",
-        "d" * 200 + "...",
-    ),
 }
 
 

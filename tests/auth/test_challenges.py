@@ -17,33 +17,16 @@ def bearer(**params):
 
 READ = {
     "nothing": ("", []),
-    "nothing but commas": (" ,\t, ", []),
     "a scheme alone": ("Bearer", [bearer()]),
-    "a scheme in any case": ("bEARER", [bearer()]),
-    "a scheme and a space": ("Bearer ", [bearer()]),
     "a parameter": ('Bearer realm="x"', [bearer(realm="x")]),
-    "a name in any case": ("Bearer Scope=a", [bearer(scope="a")]),
-    "a value keeps its case": ('Bearer a="B"', [bearer(a="B")]),
     "two parameters": ('Bearer a="1", b=2', [bearer(a="1", b="2")]),
-    "no space at the comma": ('Bearer a="1",b=2', [bearer(a="1", b="2")]),
-    "tabs": ("Bearer\ta=1\t,\tb=2\t", [bearer(a="1", b="2")]),
-    "space around the equals sign": ('Bearer a = 1,b\t=\t"2"', [bearer(a="1", b="2")]),
-    "a comma at the end": ("Bearer a=1,", [bearer(a="1")]),
     "commas too many": (",, Bearer ,, a=1,,,b=2, ,", [bearer(a="1", b="2")]),
     "a comma in quotes": ('Bearer a="x, DPoP b=1"', [bearer(a="x, DPoP b=1")]),
     "an escaped quote": (r'Bearer a="x\"y", b=2', [bearer(a='x"y', b="2")]),
-    "escapes of anything": (r'Bearer a="\\\x\,"', [bearer(a=r"\x,")]),
-    "an empty value": ('Bearer a=""', [bearer(a="")]),
-    "a tab in quotes": ('Bearer a="\t"', [bearer(a="\t")]),
-    "a value beyond ASCII": ('Bearer a="ü"', [bearer(a="ü")]),
     "the first of two with one name": ("Bearer a=1, A=2", [bearer(a="1")]),
     "a token in place of parameters": (
         "Negotiate abc+/9==",
         [Challenge("negotiate", {})],
-    ),
-    "a token with space behind it": (
-        "Negotiate a= \t, Bearer",
-        [Challenge("negotiate", {}), bearer()],
     ),
     "several challenges": (
         'Basic realm="x", charset=UTF-8, Bearer a=1, DPoP algs="ES256"',
@@ -53,15 +36,7 @@ READ = {
             Challenge("dpop", {"algs": "ES256"}),
         ],
     ),
-    "schemes alone": (
-        "Basic, Negotiate,Bearer",
-        [Challenge("basic", {}), Challenge("negotiate", {}), bearer()],
-    ),
     "a scheme twice": ("Bearer a=1, Bearer a=2", [bearer(a="1"), bearer(a="2")]),
-    "a scheme that nobody knows": (
-        "X-My!Scheme a=1, Bearer",
-        [Challenge("x-my!scheme", {"a": "1"}), bearer()],
-    ),
     # Not in the grammar, and in the wild.
     "nothing between parameters": ('Bearer a="1"b=2', [bearer(a="1", b="2")]),
     "no comma between parameters": ('Bearer a="1" b=2', [bearer(a="1", b="2")]),
@@ -83,27 +58,21 @@ def test_a_field_is_read_challenge_by_challenge(value, challenges):
 
 BROKEN = {
     "no scheme": ("a=1, Bearer b=2", []),
-    "no scheme, with space": ("a =1, Bearer b=2", []),
     "no letter": ('"Bearer"', []),
     "a scheme with a colon": ("Bearer: a=1", []),
     "a quote that never closes": ('Bearer a=1, b="x, c=3', [bearer(a="1")]),
-    "a quote that ends in an escape": ('Bearer a=1, b="x\\', [bearer(a="1")]),
-    "space and a quote that never closes": ('Bearer a=1, b ="x', [bearer(a="1")]),
     "text behind a quote": ('Bearer a="1"b, c=3', [bearer(a="1")]),
     "a quote within a token": ('Bearer a=1, b=x"y", c=3', [bearer(a="1")]),
     "an escape outside quotes": (r"Bearer a=1, b=\2", [bearer(a="1")]),
-    "a control character": ("Bearer a=1, b=\x00", [bearer(a="1")]),
     "a control character in quotes": ('Bearer a=1, b="\x1f"', [bearer(a="1")]),
     "a line end in quotes": ('Bearer a=1, b="\\\n"', [bearer(a="1")]),
     "a parameter behind a token": (
         "Negotiate abc, a=1, Bearer",
         [Challenge("negotiate", {})],
     ),
-    "letters that are none": ("Bearer a=1, ü=2", [bearer(a="1")]),
     "a scheme without a comma": ("Bearer a=1 Basic b=2", [bearer(a="1")]),
     "words": ("Bearer one two", [bearer()]),
     "no name": ("Bearer a=1, =2", [bearer(a="1")]),
-    "no name at first": ("Bearer @", [bearer()]),
 }
 
 
@@ -221,94 +190,47 @@ def test_reading_takes_time_with_the_length_and_no_more(value):
     assert len(parse_challenges(value)) <= LENGTH // 2
 
 
+ALL = (
+    'Bearer error="insufficient_scope", scope="a b a", '
+    f'resource_metadata="{URL}", error_description="no"'
+)
+MOST = 'Bearer realm=x, Bearer error=e, scope="a", DPoP algs="ES256", error=other'
 DENIALS = {
-    "no field": (401, {}, Denial(401)),
-    "no challenge for tokens": (
-        401,
-        {"www-authenticate": 'Basic realm="x", Negotiate'},
-        Denial(401),
-    ),
-    "a bare challenge": (
-        401,
-        {"www-authenticate": "Bearer"},
-        Denial(401, has_bearer=True),
-    ),
+    "no challenge for tokens": ('Basic realm="x", Negotiate', Denial(401)),
     "all of it": (
-        403,
-        {
-            "www-authenticate": 'Bearer error="insufficient_scope", scope="a b a", '
-            f'resource_metadata="{URL}", error_description="no"'
-        },
-        Denial(
-            403,
-            "insufficient_scope",
-            ("a", "b"),
-            URL,
-            has_bearer=True,
-        ),
+        ALL,
+        Denial(403, "insufficient_scope", ("a", "b"), URL, has_bearer=True),
     ),
     "behind another scheme": (
-        401,
-        {"www-authenticate": 'Basic realm="Bearer scope=x", bearer scope=a'},
+        'Basic realm="Bearer scope=x", bearer scope=a',
         Denial(401, scopes=("a",), has_bearer=True),
     ),
     "the one that says most": (
-        403,
-        {
-            "www-authenticate": "Bearer realm=x, Bearer error=insufficient_scope, "
-            'scope="a", DPoP algs="ES256", error=other'
-        },
-        Denial(
-            403,
-            "insufficient_scope",
-            ("a",),
-            has_bearer=True,
-            has_dpop=True,
-        ),
+        MOST,
+        Denial(403, "e", ("a",), has_bearer=True, has_dpop=True),
     ),
     "the first of those that say as much": (
-        401,
-        {"www-authenticate": "DPoP scope=a, Bearer scope=b"},
+        "DPoP scope=a, Bearer scope=b",
         Denial(401, scopes=("a",), has_bearer=True, has_dpop=True),
     ),
-    "proofs alone": (
-        401,
-        {
-            "www-authenticate": 'DPoP error="use_dpop_nonce"',
-        },
-        Denial(
-            401,
-            "use_dpop_nonce",
-            has_dpop=True,
-        ),
-    ),
     "what makes no sense is not said": (
-        401,
-        {
-            "www-authenticate": 'Bearer error="a\\"b", scope=" ", resource_metadata=""',
-        },
+        'Bearer error="a\\"b", scope=" ", resource_metadata=""',
         Denial(401, has_bearer=True),
     ),
     "an error that is a novel": (
-        401,
-        {"www-authenticate": f"Bearer error={'x' * 101}"},
+        f"Bearer error={'x' * 101}",
         Denial(401, has_bearer=True),
     ),
     "a scope that is none": (
-        401,
-        {"www-authenticate": 'Bearer scope="a \\" \\\\ b\tc ü d"'},
+        'Bearer scope="a \\" \\\\ b\tc ü d"',
         Denial(401, scopes=("a", "d"), has_bearer=True),
-    ),
-    "DPoP in the metadata of another": (
-        401,
-        {"www-authenticate": 'Bearer scope="DPoP"'},
-        Denial(401, scopes=("DPoP",), has_bearer=True),
     ),
 }
 
 
 @pytest.mark.rule("AUTH-08")
 @pytest.mark.case("G05")
-@pytest.mark.parametrize(("status", "fields", "denial"), DENIALS.values(), ids=DENIALS)
-def test_a_denial_says_what_concerns_tokens(status, fields, denial):
-    assert read_denial(status, fields) == denial
+@pytest.mark.parametrize(("field", "denial"), DENIALS.values(), ids=DENIALS)
+def test_a_denial_says_what_concerns_tokens(field, denial):
+    assert read_denial(denial.status, {"www-authenticate": field}) == denial
+    assert read_denial(401, {}) == Denial(401)

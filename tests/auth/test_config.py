@@ -14,7 +14,6 @@ from mcpwire.auth.config import (
     OAuth,
     WorkloadIdentity,
 )
-from mcpwire.auth.records import Tokens
 from mcpwire.transports.oauth.storage import MemoryStorage
 
 ISSUER = "https://as.example"
@@ -94,11 +93,6 @@ def test_what_is_taken_is_what_stands_there(kind, options):
     assert isinstance(grant, Grant)
 
 
-@pytest.mark.parametrize("value", [None, "oauth", OAuth, Tokens("t")])
-def test_nothing_else_is_a_way_to_get_tokens(value):
-    assert not isinstance(value, Grant)
-
-
 @pytest.mark.parametrize("kind", NEEDED)
 @pytest.mark.parametrize(
     ("given", "scopes"),
@@ -133,12 +127,6 @@ def test_a_port_of_ours_is_listened_at_unless_the_way_back_is_another(options, l
     assert OAuth(**options).listens is listens
 
 
-@pytest.mark.parametrize("kind", NEEDED)
-def test_a_grant_stays_as_it_was_made(kind):
-    with pytest.raises(attrs.exceptions.FrozenInstanceError):
-        make(kind).profile = "other"
-
-
 # --- what is refused --------------------------------------------------------------
 
 NOT_HTTPS = "must be https: tokens would travel unencrypted"
@@ -147,15 +135,8 @@ BLANK = "must be a text that is not blank"
 
 REFUSED = [
     (OAuth, {"client_id": " "}, f"client_id {BLANK}"),
-    (OAuth, {"client_id": 5}, f"client_id {BLANK}"),
     (OAuth, {"client_secret": "s"}, "client_secret goes with a client_id"),
-    (
-        OAuth,
-        {"client_id": "me", "client_secret": "", "issuer": ISSUER},
-        f"client_secret {BLANK}",
-    ),
     (OAuth, {"issuer": ""}, f"issuer {BLANK}"),
-    (OAuth, {"issuer": 7}, f"issuer {BLANK}"),
     (
         OAuth,
         {"issuer": "http://as.example"},
@@ -165,11 +146,6 @@ REFUSED = [
         OAuth,
         {"issuer": "https://as.example/?key=SENTINEL"},
         f"the issuer 'https://as.example/?***' {NO_QUERY}",
-    ),
-    (
-        OAuth,
-        {"issuer": "https://as.example/#SENTINEL"},
-        f"the issuer 'https://as.example/#***' {NO_QUERY}",
     ),
     (
         OAuth,
@@ -184,7 +160,6 @@ REFUSED = [
         {"client_metadata_url": "https://app.example/"},
         "cannot use client_metadata_url 'https://app.example/': it must have a path",
     ),
-    (OAuth, {"client_metadata_url": 3}, f"client_metadata_url {BLANK}"),
     (
         OAuth,
         {"redirect_uri": "http://app.example/cb"},
@@ -195,7 +170,6 @@ REFUSED = [
         {"redirect_uri": "https://app.example/cb#SENTINEL"},
         "cannot use redirect_uri 'https://app.example/cb#***': it holds a fragment",
     ),
-    (OAuth, {"redirect_uri": b"x"}, f"redirect_uri {BLANK}"),
     *(
         (
             OAuth,
@@ -221,7 +195,6 @@ REFUSED = [
     (OAuth, {"timeout": "1"}, "timeout must be a number of seconds or None, got '1'"),
     (OAuth, {"max_step_ups": -1}, "max_step_ups must be 0 or more, got -1"),
     (OAuth, {"max_step_ups": True}, "max_step_ups must be 0 or more, got True"),
-    (OAuth, {"client_name": "\t"}, f"client_name {BLANK}"),
     (OAuth, {"dpop": 1}, "dpop must be True or False, got 1"),
     (OAuth, {"scopes": 5}, "scopes must be texts, got 5"),
     (
@@ -243,15 +216,13 @@ REFUSED = [
         "give either client_secret or private_key_pem",
     ),
     (ClientCredentials, {"client_secret": " "}, f"client_secret {BLANK}"),
-    (
-        ClientCredentials,
-        {"client_secret": None, "private_key_pem": ""},
-        f"private_key_pem {BLANK}",
+    *(
+        (kind, {name: value}, f"{name} {BLANK}")
+        for kind in UNATTENDED
+        for name, value in (("client_id", None), ("profile", " "), ("issuer", 4))
     ),
-    (ClientCredentials, {"signing_algorithm": ""}, f"signing_algorithm {BLANK}"),
     (WorkloadIdentity, {"assertion": ""}, f"assertion {BLANK}"),
     (WorkloadIdentity, {"assertion": b"SENTINEL"}, f"assertion {BLANK}"),
-    (EnterpriseManaged, {"client_secret": ""}, f"client_secret {BLANK}"),
     (EnterpriseManaged, {"idp_client_secret": ""}, f"idp_client_secret {BLANK}"),
     (EnterpriseManaged, {"id_token": None}, f"id_token {BLANK}"),
     (
@@ -279,13 +250,6 @@ def test_a_client_registers_as_native_or_web(application_type):
     assert "application_type" in refusal(OAuth, application_type=application_type)
 
 
-@pytest.mark.parametrize("kind", UNATTENDED)
-@pytest.mark.parametrize("name", ["client_id", "profile"])
-@pytest.mark.parametrize("value", ["", " ", 5, None])
-def test_names_are_texts(kind, name, value):
-    assert refusal(kind, **{name: value}) == f"{name} {BLANK}"
-
-
 @pytest.mark.attack("S01")
 @pytest.mark.rule("REG-10")
 @pytest.mark.parametrize(
@@ -306,12 +270,6 @@ def test_who_gives_a_secret_names_whom_it_is_for(kind, options, issuer):
         "issuer is missing: a secret goes to one authorization server; name it, or say "
         "issuer='discovered' to trust whichever the MCP server names"
     )
-
-
-@pytest.mark.parametrize("kind", UNATTENDED)
-@pytest.mark.parametrize("issuer", ["http://as.example", "https://as.example/?a", 4])
-def test_an_issuer_of_credentials_is_one(kind, issuer):
-    assert "issuer" in refusal(kind, issuer=issuer)
 
 
 @pytest.mark.parametrize(
@@ -362,7 +320,6 @@ def test_no_repr_shows_a_secret(kind, options):
         (OAuth, {"storage": MemoryStorage()}, "storage=<MemoryStorage>"),
         (OAuth, {"on_url": plain}, "on_url=<plain>"),
         (OAuth, {"on_url": functools.partial(plain)}, "on_url=<partial>"),
-        (OAuth, {}, "open_browser=True"),
         (OAuth, {}, "redirect_uri=None"),
         (ClientCredentials, {}, "client_secret='***'"),
         (WorkloadIdentity, {}, "assertion='***'"),

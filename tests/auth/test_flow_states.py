@@ -228,19 +228,19 @@ class Logins(RuleBasedStateMachine):
     @rule(
         grant=st.sampled_from(GRANTS),
         reason=st.sampled_from(REASONS),
-        asks_nobody=st.sampled_from([False, False, True]),
+        is_unattended=st.sampled_from([False, False, True]),
         count=st.sampled_from([ALL, ALL, 7, 9, 11, 13, 20]),
     )
-    def somebody_wants(self, grant, reason, asks_nobody, count):
+    def somebody_wants(self, grant, reason, is_unattended, count):
         record = self.world.record
         had = record.tokens if record is not None else None
-        reasons = {"asks_nobody": asks_nobody}
+        reasons = {"is_unattended": is_unattended}
         if reason != "a token" and had is not None:
             reasons |= {"used": had.access_token, "denial": denied()}
             reasons["must_log_in"] = reason == "a login"
         if reason == "more scopes":
             reasons["denial"] = wants_more("b")
-        may_ask = grant.interactive and not asks_nobody
+        may_ask = grant.interactive and not is_unattended
         self.begin(obtain(grant, wanted(**reasons)), may_ask=may_ask)
         self.actors_go_on(-1, count)
 

@@ -154,34 +154,21 @@ def test_what_is_stored_is_of_its_issuer_alone(which, identity, reasons):
 
 
 @pytest.mark.attack("S01")
-@pytest.mark.rule("REG-10")
-@pytest.mark.parametrize("which", HOSTILE)
-def test_who_names_an_issuer_is_sent_to_no_other(which):
-    world = World(None, hostile(which))
-    grant = OAuth(**GIVEN, issuer=ISSUER)
-    with pytest.raises(DiscoveryError) as caught:
-        world.run(obtain(grant, wanted(denial=denied())))
-    assert_nothing_secret_left(world)
-    assert not world.of(Ask)
-    assert world.posted == []
-    assert "SENTINEL" not in f"{caught.value} {caught.value.tried}"
-
-
-@pytest.mark.attack("S01")
 @pytest.mark.rule("CC-05", "REG-10")
 @pytest.mark.parametrize("which", HOSTILE)
-@pytest.mark.parametrize("grant", UNATTENDED.values(), ids=UNATTENDED)
+@pytest.mark.parametrize("grant", [OAuth(**GIVEN, issuer=ISSUER), *UNATTENDED.values()])
 @pytest.mark.parametrize("has_stored", [False, True])
-def test_unattended_credentials_are_sent_to_no_other(which, grant, has_stored):
-    identity = Identity("SENTINEL-id", "SENTINEL-secret", ISSUER)
-    record = stored(identity=identity) if has_stored else None
+def test_credentials_with_an_issuer_are_sent_to_no_other(which, grant, has_stored):
+    identity = Identity(grant.client_id, "SENTINEL-secret", ISSUER)
+    record = stored(identity=identity, tokens=None) if has_stored else None
     world = World(record, hostile(which))
-    with pytest.raises(DiscoveryError):
+    with pytest.raises(DiscoveryError) as caught:
         world.run(obtain(grant, wanted(used="access-1", denial=denied())))
     assert_nothing_secret_left(world)
     assert world.posted == []
-    assert not world.of(Supply)
+    assert not world.of(Supply) + world.of(Ask)
     assert world.record == record
+    assert "SENTINEL" not in f"{caught.value} {caught.value.tried}"
 
 
 @pytest.mark.attack("S01")
@@ -276,15 +263,3 @@ def test_another_issuer_that_a_server_names_costs_no_tokens_until_the_user_agree
     world.back = {"code": "code-1"}
     world.run(log_in(OAUTH, wanted(denial=wants_more("b"))))
     assert world.token_forms()[-1]["client_id"] == "client-1"
-
-
-@pytest.mark.rule("AUTH-10")
-@pytest.mark.parametrize(
-    ("grant", "record"), [(OAUTH, stored(tokens=None)), (OAuth(issuer=ISSUER), None)]
-)
-def test_of_several_issuers_the_known_one_is_asked_alone(grant, record):
-    world = World(record, hostile("names another"))
-    world.answers[PRM] = resource_document(EVIL, ISSUER)
-    world.answers[f"{ISSUER}/token"] = tokens()
-    assert world.run(obtain(grant, wanted())).record.issuer == ISSUER
-    assert "evil.example" not in {host for host, _ in world.sent}

@@ -5,6 +5,8 @@ from contextlib import suppress
 import attrs
 import pytest
 from driving import (
+    EVIL,
+    EXPIRED,
     GOOD,
     ISSUER,
     NOW,
@@ -13,7 +15,6 @@ from driving import (
     RESOURCE,
     World,
     denied,
-    document,
     metadata,
     newly_registered,
     query_of,
@@ -34,14 +35,25 @@ from mcpwire.auth.errors import (
     AuthTemporarilyUnavailable,
     ConsentDenied,
     DiscoveryError,
+    InsufficientScope,
     RegistrationError,
     ResponseRefused,
     TokenError,
-    UrlRefused,
 )
-from mcpwire.auth.flow import SAVES, code_challenge, log_in, obtain
-from mcpwire.auth.records import Record, Tokens
-from mcpwire.auth.steps import Answer, Ask, Fetch, Forget, Listen, Save
+from mcpwire.auth.flow import PENDING_S, SAVES, code_challenge, finish, log_in, obtain
+from mcpwire.auth.jwt import new_key
+from mcpwire.auth.records import Identity, Record, Tokens
+from mcpwire.auth.steps import (
+    Answer,
+    Ask,
+    Fetch,
+    Forget,
+    Listen,
+    LoadPending,
+    NewKey,
+    Save,
+    SavePending,
+)
 
 OAUTH = OAuth()
 AUTHORIZE = f"{ISSUER}/authorize"
@@ -73,16 +85,9 @@ def test_the_user_is_sent_with_a_challenge_and_the_code_goes_with_its_verifier()
     [asked] = world.of(Ask)
     [form] = world.token_forms()
     query = query_of(asked.url)
-    assert query == {
-        "response_type": "code",
-        "client_id": "new-client-1",
-        "redirect_uri": REDIRECT,
-        "state": asked.state,
-        "code_challenge": code_challenge(form["code_verifier"]),
-        "code_challenge_method": "S256",
-        "scope": "a b",
-        "resource": RESOURCE,
-    }
+    assert query["client_id"] == "new-client-1"
+    assert query["state"] == asked.state
+    assert query["code_challenge"] == code_challenge(form["code_verifier"])
     assert form == {
         "grant_type": "authorization_code",
         "code": "code-1",
@@ -95,19 +100,6 @@ def test_the_user_is_sent_with_a_challenge_and_the_code_goes_with_its_verifier()
     assert (asked.redirect_uri, asked.scopes) == (REDIRECT, ("a", "b"))
 
 
-def test_without_metadata_of_the_resource_its_url_is_what_tokens_are_for():
-    world = World()
-    origin = "https://mcp.example"
-    world.answers = {
-        well_known(origin): server_document(origin),
-        f"{origin}/register": document(201, client_id="c"),
-        f"{origin}/token": tokens(),
-    }
-    record = world.run(obtain(OAUTH, wanted())).record
-    assert (record.issuer, record.resource) == (origin, RESOURCE)
-    assert world.token_forms(origin)[0]["resource"] == RESOURCE
-
-
 @pytest.mark.rule("ASM-07")
 def test_a_server_without_pkce_is_refused_before_anybody_registers():
     world = World()
@@ -117,18 +109,6 @@ def test_a_server_without_pkce_is_refused_before_anybody_registers():
     with pytest.raises(DiscoveryError):
         world.run(obtain(OAUTH, wanted()))
     assert world.asked == [PRM, well_known(ISSUER)]
-
-
-@pytest.mark.rule("SEC-08")
-@pytest.mark.attack("S04")
-def test_nobody_is_sent_to_a_url_that_a_shell_would_act_upon():
-    world = World()
-    world.answers[well_known(ISSUER)] = server_document(
-        authorization_endpoint=f"{ISSUER}/authorize?$(id)"
-    )
-    with pytest.raises(UrlRefused):
-        world.run(obtain(OAUTH, wanted()))
-    assert not world.of(Ask)
 
 
 # --- giving up --------------------------------------------------------------------
@@ -395,9 +375,7 @@ def test_a_server_that_cannot_answer_now_loses_nothing():
 STEP_UPS = {
     "those that were asked for and these": (("a",), ("a",), ("b",), ("a", "b")),
     "those that were granted, too": (("a",), ("a", "x"), ("b",), ("a", "x", "b")),
-    "each once": (("a", "b"), ("a",), ("b", "a"), ("a", "b")),
     "nobody said what was granted": (("a",), None, ("b",), ("a", "b")),
-    "it does not say which": (("a",), ("a",), (), ("a",)),
 }
 
 
@@ -487,3 +465,352 @@ def test_the_way_back_of_before_is_preferred(record, uri):
     world = World(record)
     world.run(log_in(OAUTH, wanted()))
     assert world.of(Listen) == [Listen(uri)]
+
+
+# --- tokens that are bound to a key (RFC 9449) ------------------------------------
+
+BINDS = {"dpop_signing_alg_values_supported": ["ES256"]}
+DEMANDED = {"dpop_bound_access_tokens_required": True}
+ONLY_DPOP = denied(has_bearer=False, has_dpop=True)
+EITHER = denied(has_dpop=True)
+KEYS = {
+    "not configured": ({}, {}, BINDS, denied(), False),
+    "configured": ({"dpop": True}, {}, BINDS, denied(), True),
+    "configured, not supported": ({"dpop": True}, {}, {}, denied(), False),
+    "demanded by the resource": ({}, DEMANDED, {}, denied(), True),
+    "demanded by the challenge": ({}, {}, {}, ONLY_DPOP, True),
+    "one of two ways": ({}, {}, BINDS, EITHER, False),
+    "no denial": ({}, {}, BINDS, None, False),
+}
+
+
+@pytest.mark.parametrize(
+    ("options", "resource", "server", "denial", "is_bound"), KEYS.values(), ids=KEYS
+)
+def test_tokens_are_bound_where_that_is_wanted_and_possible(
+    options, resource, server, denial, is_bound
+):
+    world = World()
+    world.answers[PRM] = resource_document(**resource)
+    world.answers[well_known(ISSUER)] = server_document(**server)
+    world.answers[TOKEN] = tokens(token_type="DPoP" if is_bound else "Bearer")
+    record = world.run(obtain(OAuth(**options), wanted(denial=denial))).record
+    assert len(world.of(NewKey)) == is_bound
+    assert (record.dpop_key is not None) == is_bound
+    [request] = [step for step in world.of(Fetch) if step.form]
+    assert ("dpop" in dict(request.headers)) == is_bound
+    assert world.record == record
+
+
+KEY = new_key()
+BOUND = Tokens("access-1", "DPoP", GOOD.expires_at, "refresh-1", ("a",))
+WITH_KEY = stored(
+    tokens=BOUND,
+    dpop_key=KEY,
+    metadata=metadata(dpop_signing_alg_values_supported=("ES256",)),
+)
+
+
+def answers(server=BINDS, token_type="DPoP"):
+    return {
+        well_known(ISSUER): server_document(**server),
+        TOKEN: tokens(token_type=token_type),
+    }
+
+
+def test_the_key_of_before_stays_as_long_as_the_server_takes_it():
+    world = World(WITH_KEY, answers())
+    record = world.run(log_in(OAUTH, wanted(denial=wants_more("b"))))
+    assert record.dpop_key == KEY
+    assert not world.of(NewKey)
+
+
+def test_a_server_that_knows_no_keys_any_more_gives_plain_tokens():
+    world = World(WITH_KEY, answers({}, "Bearer"))
+    record = world.run(log_in(OAUTH, wanted(denial=wants_more("b"))))
+    assert record.dpop_key is None
+    assert record.tokens.token_type == "Bearer"
+
+
+def test_the_key_goes_with_its_issuer():
+    other = "https://other.example"
+    world = World(WITH_KEY)
+    world.answers |= {
+        PRM: resource_document(other),
+        well_known(other): server_document(other, **BINDS),
+        f"{other}/register": world.answers[f"{ISSUER}/register"],
+        f"{other}/token": tokens(token_type="DPoP"),
+    }
+    record = world.run(log_in(OAuth(dpop=True), wanted()))
+    assert record.dpop_key is not None
+    assert record.dpop_key != KEY
+    assert len(world.of(NewKey)) == 1
+
+
+def test_a_key_that_tokens_are_bound_to_is_kept_where_the_login_is_given_up():
+    world = World(WITH_KEY, answers({}))
+    with pytest.raises(AuthRequired):
+        world.run(log_in(OAuth(interactive=False), wanted(denial=wants_more("b"))))
+    assert (world.record.dpop_key, world.record.tokens) == (KEY, BOUND)
+
+
+def test_a_token_that_is_not_bound_although_it_should_be_is_not_used():
+    world = World(None, answers(token_type="Bearer"))
+    with pytest.raises(TokenError):
+        world.run(log_in(OAuth(dpop=True), wanted()))
+    assert world.record.tokens is None
+
+
+def test_a_login_that_is_finished_elsewhere_has_its_key():
+    grant = OAuth(dpop=True, interactive=False)
+    world = World(None, answers())
+    urls = []
+    for _ in range(2):  # the key of the first is the one that counts
+        with pytest.raises(AuthRequired) as caught:
+            world.run(log_in(grant, wanted()))
+        urls.append(caught.value.url)
+    assert urls[0] == urls[1]
+    state = urls[0].partition("state=")[2].partition("&")[0]
+    record = world.run(finish(grant, wanted(), {"state": state, "code": "c"}))
+    assert record.tokens.token_type == "DPoP"
+    assert record.dpop_key is not None
+
+
+# --- begun here and finished elsewhere, or never ----------------------------------
+
+ALONE = OAuth(interactive=False)
+ANYWHERE = registered(redirect_uri=None)
+LIVE = stored(tokens=GOOD, identity=ANYWHERE)
+
+
+def begin(world, grant=ALONE, **reasons):
+    """Begin a login; return the error that says where to go."""
+    with pytest.raises(AuthRequired) as caught:
+        world.run(obtain(grant, wanted(**reasons)))
+    return caught.value
+
+
+def back(error, /, **params):
+    """Return what the user comes back with from there."""
+    return {"state": query_of(error.url)["state"], "code": "code-1"} | params
+
+
+@pytest.mark.rule("FLOW-04")
+def test_who_may_ask_nobody_says_where_to_log_in_and_keeps_what_that_takes():
+    world = World()
+    error = begin(world, denial=denied(scopes=("a",)))
+    assert type(error) is AuthRequired
+    assert error.scopes == ("a",)
+    assert error.url.startswith(f"{ISSUER}/authorize?")
+    assert error.url not in str(error)
+    assert query_of(error.url)["state"] not in f"{error} {error!r} {error.args}"
+    [keep] = world.of(SavePending)
+    assert keep.pending.record.issuer == ISSUER
+    assert keep.pending.begun_at == NOW
+    assert not world.of(Ask)
+    assert world.token_forms() == []
+
+
+@pytest.mark.pain("P35")
+@pytest.mark.parametrize(
+    ("required", "scopes", "said"),
+    [(("b", "c"), ("a", "b", "c"), "b c"), ((), ("a",), "unnamed")],
+)
+def test_too_few_scopes_are_an_error_of_their_own(required, scopes, said):
+    world = World(LIVE)
+    error = begin(world, denial=wants_more(*required), used="access-1")
+    assert isinstance(error, InsufficientScope)
+    assert (error.required, error.scopes) == (required, scopes)
+    assert str(error).endswith(f"wants more scopes: {said}")
+    assert query_of(error.url)["scope"] == " ".join(scopes)
+    assert world.record == LIVE
+
+
+def test_a_login_can_be_finished_by_somebody_else():
+    world = World()
+    error = begin(world)
+    record = world.run(finish(OAuth(), wanted(), back(error)))
+    assert record.tokens.access_token == "access-2"
+    assert world.record == record
+    assert world.store.pending is None
+    assert world.run(obtain(ALONE, wanted())).how == "stored"
+
+
+def test_tokens_of_before_are_replaced_when_it_is_finished_and_not_before():
+    world = World(LIVE)
+    error = begin(world, denial=wants_more("b"), used="access-1")
+    assert world.record == LIVE
+    record = world.run(finish(ALONE, wanted(), back(error)))
+    assert record.tokens.scopes == ("a", "b")
+    assert world.record == record
+
+
+@pytest.mark.parametrize(
+    ("passed", "is_in_time"),
+    [(0, True), (PENDING_S - 1, True), (PENDING_S, False), (-1, False), (1e9, False)],
+)
+def test_it_can_be_finished_within_an_hour(passed, is_in_time):
+    world = World()
+    error = begin(world)
+    world.now += passed
+    if is_in_time:
+        assert world.run(finish(ALONE, wanted(), back(error)))
+        return
+    with pytest.raises(AuthRequired) as caught:
+        world.run(finish(ALONE, wanted(), back(error)))
+    assert caught.value.url is None
+    assert world.token_forms() == []
+
+
+@pytest.mark.attack("S22")
+def test_what_was_finished_is_not_finished_again():
+    world = World()
+    error = begin(world)
+    world.run(finish(ALONE, wanted(), back(error)))
+    with pytest.raises(AuthRequired):
+        world.run(finish(ALONE, wanted(), back(error)))
+    assert len(world.token_forms()) == 1
+
+
+@pytest.mark.attack("S22")
+@pytest.mark.rule("FLOW-09")
+@pytest.mark.parametrize("params", [{"state": "other"}, {"state": ""}, {}])
+def test_a_browser_with_another_state_is_not_the_users(params):
+    world = World()
+    error = begin(world)
+    for _ in range(3):
+        with pytest.raises(ResponseRefused) as caught:
+            world.run(finish(ALONE, wanted(), {"code": "evil"} | params))
+        assert caught.value.parameter == "state"
+    assert world.token_forms() == []
+    assert world.run(finish(ALONE, wanted(), back(error)))
+    assert [form["code"] for form in world.token_forms()] == ["code-1"]
+
+
+NO_GOOD = {
+    "another issuer": ({"iss": EVIL}, ResponseRefused),
+    "an error": ({"error": "access_denied"}, ConsentDenied),
+    "an error of another issuer": ({"error": "x", "iss": EVIL}, ResponseRefused),
+    "no code": ({"code": ""}, ResponseRefused),
+}
+
+
+@pytest.mark.attack("S06")
+@pytest.mark.parametrize(("params", "error"), NO_GOOD.values(), ids=NO_GOOD)
+def test_an_answer_to_that_login_is_the_only_one_whatever_it_says(params, error):
+    world = World()
+    begun = begin(world)
+    with pytest.raises(error):
+        world.run(finish(ALONE, wanted(), back(begun, **params)))
+    with pytest.raises(AuthRequired):
+        world.run(finish(ALONE, wanted(), back(begun)))
+    assert world.token_forms() == []
+
+
+@pytest.mark.rule("REG-10")
+@pytest.mark.attack("S01")
+@pytest.mark.parametrize(
+    "grant",
+    [OAuth(issuer=EVIL), OAuth(client_id="another", issuer=ISSUER)],
+)
+def test_a_login_with_another_server_or_client_is_not_gone_on_with(grant):
+    world = World()
+    begun = begin(world)
+    with pytest.raises(ConsentDenied):
+        world.run(finish(grant, wanted(), back(begun)))
+    assert world.token_forms() == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (Answer(503, {}, b""), AuthTemporarilyUnavailable),
+        (refused("invalid_grant"), TokenError),
+    ],
+)
+def test_a_code_that_gives_no_tokens_stores_none(answer, error):
+    world = World(LIVE)
+    begun = begin(world, denial=wants_more("b"), used="access-1")
+    world.answers[TOKEN] = answer
+    with pytest.raises(error):
+        world.run(finish(ALONE, wanted(), back(begun)))
+    assert world.record == LIVE
+
+
+# --- begun twice ------------------------------------------------------------------
+
+
+def test_who_was_told_where_to_log_in_finds_the_way_back_whoever_asks_again():
+    world = World()
+    first = begin(world)
+    world.now += 60
+    second = begin(world)
+    assert first.url == second.url
+    assert [step.pending.begun_at for step in world.of(SavePending)] == [NOW, NOW]
+    assert world.run(finish(ALONE, wanted(), back(first)))
+
+
+OTHERS = {
+    "it would end soon": {},
+    "other scopes": {"denial": denied(scopes=("b",))},
+}
+
+
+@pytest.mark.parametrize("reasons", OTHERS.values(), ids=OTHERS)
+def test_another_login_takes_the_place_of_the_one_that_was_begun(reasons):
+    world = World()
+    first = begin(world)
+    world.now += 60 if reasons else PENDING_S / 2
+    second = begin(world, **reasons)
+    assert query_of(first.url)["state"] != query_of(second.url)["state"]
+    with pytest.raises(ResponseRefused):
+        world.run(finish(ALONE, wanted(), back(first)))
+    assert world.run(finish(ALONE, wanted(), back(second)))
+
+
+def test_a_user_who_can_be_asked_is_asked_anew():
+    world = World()
+    first = begin(world)
+    world.run(obtain(OAuth(), wanted()))
+    [asked] = world.of(Ask)
+    assert asked.state != query_of(first.url)["state"]
+    assert len(world.of(LoadPending)) == 1
+
+
+def test_a_registration_of_a_login_that_was_begun_is_stored():
+    world = World()
+    begin(world)
+    [keep] = world.of(SavePending)
+    assert world.record == attrs.evolve(keep.pending.record, tokens=None)
+    begin(world)
+    assert world.asked.count(f"{ISSUER}/register") == 1
+
+
+def test_a_server_that_forgot_the_client_of_a_login_is_asked_to_register_another():
+    expired = stored(tokens=EXPIRED, identity=ANYWHERE)
+    world = World(expired)
+    world.answers[TOKEN] = [
+        refused("invalid_client", 401),
+        refused("invalid_client", 401),
+        refused("invalid_client", 401),
+        tokens(),
+    ]
+    first = begin(world)
+    assert world.record.registered.client_id == "new-client-1"
+    with pytest.raises(TokenError):
+        world.run(finish(ALONE, wanted(), back(first)))
+    assert world.record == expired
+    second = begin(world)
+    record = world.run(finish(ALONE, wanted(), back(second)))
+    assert record.identity.client_id == "new-client-2"
+
+
+def test_a_client_that_was_given_is_not_forgotten_by_anything():
+    given = Identity("given-1", issuer=ISSUER)
+    world = World(stored(tokens=None, identity=given))
+    world.answers[TOKEN] = refused("invalid_client", 401)
+    grant = OAuth(client_id="given-1", interactive=False)
+    begun = begin(world, grant)
+    with pytest.raises(TokenError):
+        world.run(finish(grant, wanted(), back(begun)))
+    assert world.record == stored(tokens=None, identity=given)

@@ -1,9 +1,8 @@
 """Who a client is: the order of the ways, what is registered, whose it stays."""
 
-import json
-
 import attrs
 import pytest
+from driving import NOW, World, document, refused
 
 from mcpwire.auth.config import DISCOVERED, OAuth
 from mcpwire.auth.errors import (
@@ -18,7 +17,7 @@ from mcpwire.auth.registration import (
     read_registration,
     registration_document,
 )
-from mcpwire.auth.steps import Answer, Fetch, Now
+from mcpwire.auth.steps import Answer, Fetch
 from mcpwire.auth.url_policy import UrlPolicy
 from mcpwire.wire.urls import parse_url
 
@@ -27,8 +26,6 @@ REGISTER = "https://as.example/register"
 REDIRECT = "http://127.0.0.1:3333/callback"
 DOCUMENT = "https://app.example/client.json"
 SERVER = parse_url("https://h.example/mcp")
-NOW = 1_000.0
-
 STORED = Identity("stored", "its-secret", ISSUER, kind="registered")
 
 
@@ -36,32 +33,20 @@ def metadata(**members):
     return ServerMetadata(ISSUER, **{"registration_endpoint": REGISTER, **members})
 
 
-def answer(status, document, **fields):
-    body = document if isinstance(document, bytes) else json.dumps(document).encode()
-    return Answer(status, fields, body)
-
-
-def outcome(config, known, stored=None, *, answered=None, server=SERVER, scopes=()):
+def outcome(config, known, stored=None, *, answered=None, scopes=()):
     """Run `identify`; return who it is, and what was sent."""
-    policy = UrlPolicy(server)
-    steps = identify(
-        config, known, stored, redirect_uri=REDIRECT, scopes=scopes, policy=policy
+    world = World(None, {REGISTER: answered or document(201, client_id="new")})
+    found = world.run(
+        identify(
+            config,
+            known,
+            stored,
+            redirect_uri=REDIRECT,
+            scopes=scopes,
+            policy=UrlPolicy(SERVER),
+        )
     )
-    sent = []
-    reply = None
-    while True:
-        try:
-            step = steps.send(reply)
-        except StopIteration as stop:
-            return stop.value, sent
-        if isinstance(step, Now):
-            reply = NOW
-        else:
-            assert isinstance(step, Fetch)
-            sent.append(step)
-            reply = answered or answer(201, {"client_id": "new"})
-            if callable(reply):
-                reply = reply(step)
+    return found, world.of(Fetch)
 
 
 # --- the order of the ways -------------------------------------------------------
@@ -158,12 +143,17 @@ def test_what_is_stored_and_of_no_use_is_registered_anew(changes):
 
 @pytest.mark.parametrize(
     "changes",
-    [{"secret_expires_at": NOW + 1}, {"redirect_uri": REDIRECT}, {"kind": "given"}],
+    [
+        {"secret_expires_at": NOW + 1},
+        {"redirect_uri": REDIRECT},
+        {"kind": "given"},
+        {"scopes": None},
+    ],
     ids=str,
 )
 def test_what_is_stored_and_good_is_used_again(changes):
     stored = attrs.evolve(STORED, **changes)
-    assert outcome(OAuth(), metadata(), stored) == (stored, [])
+    assert outcome(OAuth(), metadata(), stored, scopes=("a",)) == (stored, [])
 
 
 SAME = {
@@ -233,15 +223,11 @@ def test_a_client_registers_for_the_scopes_of_before_and_those_it_asks_for(
         assert outcome(OAuth(), metadata(), identity, scopes=again) == (identity, [])
 
 
-def test_a_client_of_unknown_scopes_is_used_for_any():
-    assert outcome(OAuth(), metadata(), STORED, scopes=("a",)) == (STORED, [])
-
-
 def without_scopes(step):
     """Answer as a server that registers no client that names a scope."""
     if "scope" in step.document:
-        return answer(400, {"error": "invalid_client_metadata"})
-    return answer(201, {"client_id": "new"})
+        return refused("invalid_client_metadata")
+    return document(201, client_id="new")
 
 
 def test_a_client_that_is_refused_with_its_scopes_registers_without_them():
@@ -262,7 +248,7 @@ def test_a_client_that_is_refused_for_another_reason_is_refused(status, scopes, 
 
     def refuse(step):
         sent.append(step)
-        return answer(status, {"error": "invalid_client_metadata"})
+        return refused("invalid_client_metadata", status)
 
     with pytest.raises(RegistrationError):
         outcome(OAuth(), metadata(), answered=refuse, scopes=scopes)
@@ -273,7 +259,7 @@ NOT_ANEW = {
     "nothing registers there": (CLOSED, None),
     "nothing is sent there": ({"registration_endpoint": "http://as.example/r"}, None),
     "refused": ({}, without_scopes),
-    "not now": ({}, answer(429, b"")),
+    "not now": ({}, Answer(429, {}, b"")),
 }
 
 
@@ -318,8 +304,8 @@ GRANTS = {
 @pytest.mark.rule("REG-13")
 @pytest.mark.parametrize(("supported", "asks"), GRANTS.values(), ids=GRANTS)
 def test_who_can_have_refresh_tokens_asks_for_them(supported, asks):
-    document = document_of(grant_types_supported=supported)
-    assert ("refresh_token" in document["grant_types"]) is asks
+    asked = document_of(grant_types_supported=supported)
+    assert ("refresh_token" in asked["grant_types"]) is asks
 
 
 BASIC, POST, JWT = "client_secret_basic", "client_secret_post", "private_key_jwt"
@@ -342,8 +328,8 @@ def test_a_client_asks_for_a_way_to_authenticate_that_the_server_has(
 ):
     members = {"token_endpoint_auth_methods_supported": supported}
     for redirect_uri, method in ((REDIRECT, native), ("https://app.example/cb", web)):
-        document = document_of(None, redirect_uri, **members)
-        assert document["token_endpoint_auth_method"] == method
+        asked = document_of(None, redirect_uri, **members)
+        assert asked["token_endpoint_auth_method"] == method
 
 
 def test_the_document_goes_to_the_registration_endpoint_as_json():
@@ -354,34 +340,31 @@ def test_the_document_goes_to_the_registration_endpoint_as_json():
     assert not sent.may_redirect
 
 
-@pytest.mark.parametrize(
-    "endpoint",
-    ["http://as.example/register", "https://10.0.0.1/r", "https://u:p@as.example/r"],
-)
-def test_a_client_registers_nowhere_where_all_can_read_along(endpoint):
+def test_a_client_registers_nowhere_where_all_can_read_along():
+    known = metadata(registration_endpoint="http://as.example/register")
     with pytest.raises(UrlRefused, match="the registration endpoint"):
-        outcome(OAuth(), metadata(registration_endpoint=endpoint))
+        outcome(OAuth(), known)
 
 
 # --- what comes back -------------------------------------------------------------
 
 
-def read(document, status=201, **asked):
+def read(members, status=201, **asked):
     asked = {"redirect_uris": [REDIRECT], "token_endpoint_auth_method": BASIC, **asked}
-    return read_registration(answer(status, document), ISSUER, NOW, asked=asked)
+    return read_registration(document(status, **members), ISSUER, NOW, asked=asked)
 
 
 @pytest.mark.rule("REG-10")
 @pytest.mark.parametrize("status", [200, 201])
 def test_a_registered_client_is_of_its_issuer(status):
-    document = {
+    members = {
         "client_id": "new",
         "client_secret": "a-secret",
         "client_secret_expires_at": 5_000,
         "token_endpoint_auth_method": POST,
         "anything": ["else"],
     }
-    assert read(document, status) == Identity(
+    assert read(members, status) == Identity(
         "new",
         "a-secret",
         ISSUER,
@@ -408,14 +391,9 @@ def test_a_registered_client_is_of_its_issuer(status):
     ids=str,
 )
 def test_a_secret_expires_when_the_server_says_so_in_a_number(value, expires_at):
-    document = {
-        "client_id": "new",
-        "client_secret": "s",
-        "client_secret_expires_at": value,
-    }
-    assert read(document).secret_expires_at == expires_at
-    del document["client_secret"]
-    assert read(document).secret_expires_at is None
+    members = {"client_id": "new", "client_secret_expires_at": value}
+    assert read(members | {"client_secret": "s"}).secret_expires_at == expires_at
+    assert read(members).secret_expires_at is None
 
 
 SETTLED = [
@@ -437,38 +415,31 @@ SETTLED = [
 def test_the_way_to_authenticate_is_what_both_agree_on(
     answered, has_secret, asked, settled
 ):
-    document = {"client_id": "new", "client_secret": "s" if has_secret else " "}
+    members = {"client_id": "new", "client_secret": "s" if has_secret else " "}
     if answered is not None:
-        document["token_endpoint_auth_method"] = answered
-    identity = read(document, token_endpoint_auth_method=asked)
+        members["token_endpoint_auth_method"] = answered
+    identity = read(members, token_endpoint_auth_method=asked)
     assert identity.auth_method == settled
     assert identity.client_secret == ("s" if has_secret else None)
 
 
 FAILURES = {
     "refused by code": (
-        answer(400, {"error": "invalid_redirect_uri", "error_description": "x"}),
+        refused("invalid_redirect_uri"),
         "invalid_redirect_uri",
         "refused to register this client: invalid_redirect_uri; where",
     ),
     "refused without one": (
-        answer(403, b"<html>", **{"content-type": "text/html; charset=utf-8"}),
+        Answer(403, {"content-type": "text/html; charset=utf-8"}, b"<html>"),
         None,
         "HTTP 403, 6 bytes, text/html",
     ),
-    "an error that is a sentence": (
-        answer(400, {"error": "so sorry\x1b[2J"}),
-        None,
-        "HTTP 400, ",
-    ),
-    "a redirect": (answer(302, b"", location="https://evil.example"), None, "HTTP 302"),
-    "a list": (answer(201, []), None, "with no JSON object: HTTP 201, 2 bytes"),
-    "no JSON": (answer(201, b"{"), None, "with no JSON object: HTTP 201, 1 bytes, no"),
-    "no client": (answer(201, {}), None, "without a client_id"),
-    "a blank client": (answer(201, {"client_id": " "}), None, "without a client_id"),
-    "no text": (answer(201, {"client_id": 7}), None, "without a client_id"),
+    "an error that is a sentence": (refused("so sorry\x1b[2J"), None, "HTTP 400, "),
+    "a list": (Answer(201, {}, b"[]"), None, "with no JSON object: HTTP 201, 2 bytes"),
+    "a blank client": (document(201, client_id=" "), None, "without a client_id"),
+    "no text": (document(201, client_id=7), None, "without a client_id"),
     "an error with 200": (
-        answer(200, {"error": "invalid_client_metadata"}),
+        refused("invalid_client_metadata", 200),
         "invalid_client_metadata",
         "without a client_id",
     ),
@@ -487,12 +458,11 @@ def test_a_registration_that_fails_says_how(answered, code, text):
 
 
 @pytest.mark.case("G08")
-@pytest.mark.parametrize("status", [408, 429, 500, 502, 503])
-def test_a_server_that_cannot_register_now_may_be_asked_later(status):
-    answered = answer(status, b"", **{"retry-after": "7"})
+def test_a_server_that_cannot_register_now_may_be_asked_later():
+    answered = Answer(503, {"retry-after": "7"}, b"")
     with pytest.raises(AuthTemporarilyUnavailable) as unavailable:
         outcome(OAuth(), metadata(), answered=answered)
-    assert (unavailable.value.status, unavailable.value.retry_after) == (status, 7.0)
+    assert (unavailable.value.status, unavailable.value.retry_after) == (503, 7.0)
 
 
 # --- the URL of a document -------------------------------------------------------
@@ -509,11 +479,9 @@ def test_the_url_of_a_document_is_the_client_id_as_it_is(url):
 
 WRONG = {
     "http://app.example/client.json": "it must be https",
-    "http://localhost/client.json": "it must be https",
     "https://app.example": "it must have a path",
     "https://app.example/": "it must have a path",
     "https://app.example/a?secret": "it must not hold a query",
-    "https://app.example/a?": "it must not hold a query",
     "https://app.example/a#secret": "it must not hold a fragment",
     "https://app.example/a/../b": "its path must not hold dot segments",
     "https://app.example/a/.": "its path must not hold dot segments",

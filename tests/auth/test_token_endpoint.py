@@ -1,24 +1,25 @@
 """The token endpoint: forms, client authentication, what is asked how often."""
 
 import base64
-import json
 from urllib.parse import unquote, unquote_plus
 
 import attrs
 import pytest
+from driving import NOW, World, document, refused, tokens
 from hypothesis import given
 from hypothesis import strategies as st
 from joserfc import jwt
 from joserfc.jwk import ECKey
 
+from mcpwire.auth.config import ClientCredentials
 from mcpwire.auth.errors import (
     RegistrationError,
     TokenError,
     UrlRefused,
 )
-from mcpwire.auth.jwt import SigningKey, new_key
+from mcpwire.auth.jwt import new_key
 from mcpwire.auth.records import Identity, Record, ServerMetadata, Tokens
-from mcpwire.auth.steps import Answer, Fetch, Now, RandomBytes
+from mcpwire.auth.steps import Answer, Fetch
 from mcpwire.auth.tokens import (
     JWT_BEARER,
     authenticate,
@@ -33,13 +34,13 @@ ISSUER = "https://as.example"
 ENDPOINT = "https://as.example/token?tenant=1"
 RESOURCE = "https://h.example/mcp"
 POLICY = UrlPolicy(parse_url(RESOURCE))
-NOW = 1_000.0
-
 PUBLIC = Identity("me", None, ISSUER)
 SECRET = Identity("me", "a-secret", ISSUER)
 FORM = [("grant_type", "of-the-test")]
 KEY = ECKey.generate_key("P-256")
-SIGNING = SigningKey(KEY.as_pem(private=True).decode())
+SIGNER = ClientCredentials(
+    issuer=ISSUER, client_id="me", private_key_pem=KEY.as_pem(private=True).decode()
+)
 
 
 def metadata(*methods, **members):
@@ -49,36 +50,8 @@ def metadata(*methods, **members):
     )
 
 
-def answer(status, document, **fields):
-    body = document if isinstance(document, bytes) else json.dumps(document).encode()
-    return Answer(status, {k.replace("_", "-"): v for k, v in fields.items()}, body)
-
-
-GRANTED = answer(200, {"access_token": "tok", "token_type": "Bearer"})
-BOUND = answer(200, {"access_token": "tok", "token_type": "DPoP"})
-
-
-def drive(steps, *answers):
-    """Run an operation over these answers; return its outcome, and what was sent."""
-    left = list(answers)
-    sent = []
-    drawn = 0
-    reply = None
-    while True:
-        try:
-            step = steps.send(reply)
-        except StopIteration as stop:
-            assert not left, "not all answers were asked for"
-            return stop.value, sent
-        if isinstance(step, Now):
-            reply = NOW + len(sent)
-        elif isinstance(step, RandomBytes):
-            drawn += 1
-            reply = bytes([drawn]) * step.count
-        else:
-            assert isinstance(step, Fetch)
-            sent.append(step)
-            reply = left.pop(0)
+GRANTED = tokens("tok", None, expires_in=None)
+BOUND = tokens("tok", None, expires_in=None, token_type="DPoP")
 
 
 def request(
@@ -87,13 +60,17 @@ def request(
     *,
     form=FORM,
     answers=(GRANTED,),
-    policy=POLICY,
-    signing_key=None,
+    signer=None,
     **members,
 ):
+    """Ask for tokens; return them, and what was sent."""
     record = Record(RESOURCE, known or metadata(), identity, **members)
-    asking = request_tokens(record, list(form), policy, signing_key=signing_key)
-    return drive(asking, *answers)
+    answers = list(answers)
+    world = World(None, {record.metadata.token_endpoint: answers})
+    asking = request_tokens(record, list(form), POLICY, signer=signer)
+    found = world.run(asking)
+    assert not answers, "not all answers were asked for"
+    return found, world.of(Fetch)
 
 
 # --- client authentication -------------------------------------------------------
@@ -188,8 +165,8 @@ def test_a_client_without_what_it_registered_with_asks_nobody(identity, text):
 
 
 def test_tokens_are_asked_for_once_by_a_form():
-    tokens, (sent,) = request(asked_scopes=("a",))
-    assert tokens == Tokens("tok", scopes=("a",))
+    found, (sent,) = request(asked_scopes=("a",))
+    assert found == Tokens("tok", scopes=("a",))
     assert sent == Fetch(
         "the token endpoint", ENDPOINT, form=(*FORM, ("client_id", "me"))
     )
@@ -205,23 +182,23 @@ def test_tokens_are_asked_for_once_by_a_form():
 )
 def test_a_refusal_is_final(error, form):
     # A workload's assertion that is refused is neither sent again nor tried otherwise.
-    refusal = answer(400, {"error": error}, dpop_nonce="fresh")
-    with pytest.raises(TokenError) as refused:
+    refusal = with_nonce({"error": error}, "fresh")
+    with pytest.raises(TokenError) as caught:
         request(form=form, answers=[refusal])
-    assert refused.value.error == error
+    assert caught.value.error == error
 
 
-NOT_BASIC = answer(401, {"error": "invalid_client"})
+NOT_BASIC = refused("invalid_client", 401)
 IN_FORM = (*FORM, ("client_id", "me"), ("client_secret", "a-secret"))
 
 
 @pytest.mark.parametrize(
     "refusal",
-    [NOT_BASIC, answer(400, {"error": "invalid_client"}), answer(401, b"no")],
+    [NOT_BASIC, refused("invalid_client"), Answer(401, {}, b"no")],
 )
 def test_a_secret_goes_into_the_form_where_http_basic_is_refused(refusal):
-    tokens, sent = request(SECRET, metadata(BASIC, POST), answers=[refusal, GRANTED])
-    assert tokens.access_token == "tok"
+    found, sent = request(SECRET, metadata(BASIC, POST), answers=[refusal, GRANTED])
+    assert found.access_token == "tok"
     [by_basic, by_form] = sent
     assert (by_basic.form, [name for name, _ in by_basic.headers]) == (
         tuple(FORM),
@@ -247,16 +224,8 @@ FINAL = {
         NOT_BASIC,
     ),
     "no secret": (PUBLIC, (BASIC, POST), NOT_BASIC),
-    "for another reason": (
-        SECRET,
-        (BASIC, POST),
-        answer(400, {"error": "invalid_grant"}),
-    ),
-    "for another reason, as 401": (
-        SECRET,
-        (BASIC, POST),
-        answer(401, {"error": "invalid_grant"}),
-    ),
+    "for another reason": (SECRET, (BASIC, POST), refused("invalid_grant")),
+    "the same, as 401": (SECRET, (BASIC, POST), refused("invalid_grant", 401)),
 }
 
 
@@ -272,39 +241,18 @@ def test_otherwise_a_client_that_is_refused_is_not_sent_again(
 @pytest.mark.case("G13")
 def test_a_description_that_repeats_what_was_sent_is_masked():
     form = grant_form("refresh_token", refresh_token="refresh-1234", resource="r")
-    refusal = answer(
-        400,
-        {
-            "error": "invalid_grant",
-            "error_description": "refresh-1234 of me with a-secret is used up",
-        },
-    )
-    with pytest.raises(TokenError) as refused:
+    told = "refresh-1234 of me with a-secret is used up"
+    refusal = document(400, error="invalid_grant", error_description=told)
+    with pytest.raises(TokenError) as caught:
         request(SECRET, form=form, answers=[refusal])
-    assert refused.value.description == "*** of me with *** is used up"
-    assert "refresh-1234" not in str(refused.value)
+    assert caught.value.description == "*** of me with *** is used up"
+    assert "refresh-1234" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "endpoint",
-    [
-        "http://as.example/token",
-        "http://127.0.0.1/token",
-        "https://169.254.169.254/token",
-        "https://u:p@as.example/token",
-    ],
-)
-def test_secrets_go_nowhere_where_all_can_read_along(endpoint):
-    known = metadata(token_endpoint=endpoint)
+def test_secrets_go_nowhere_where_all_can_read_along():
+    known = metadata(token_endpoint="http://as.example/token")
     with pytest.raises(UrlRefused, match="the token endpoint"):
         request(SECRET, known, answers=[])
-
-
-def test_a_server_on_this_machine_may_have_its_tokens_from_here():
-    known = metadata(token_endpoint="http://127.0.0.1:9/token")
-    policy = UrlPolicy(parse_url("http://localhost:8/mcp"))
-    _, (sent,) = request(known=known, policy=policy)
-    assert sent.url == "http://127.0.0.1:9/token"
 
 
 @pytest.mark.attack("S01")
@@ -314,12 +262,12 @@ def test_a_server_on_this_machine_may_have_its_tokens_from_here():
     ["https://evil.example", f"{ISSUER}/", "https://AS.example", "", None],
 )
 @pytest.mark.parametrize("kind", ["given", "registered"])
-@pytest.mark.parametrize("key", [None, SIGNING], ids=["secret", "key"])
-def test_nothing_of_one_issuer_s_client_is_sent_to_another(issuer, kind, key):
+@pytest.mark.parametrize("signer", [None, SIGNER], ids=["secret", "key"])
+def test_nothing_of_one_issuer_s_client_is_sent_to_another(issuer, kind, signer):
     identity = Identity("me", "a-secret", issuer, kind=kind)
-    with pytest.raises(RegistrationError, match="nothing of it is sent") as refused:
-        request(identity, answers=[], signing_key=key)
-    assert "a-secret" not in str(refused.value)
+    with pytest.raises(RegistrationError, match="nothing of it is sent") as caught:
+        request(identity, answers=[], signer=signer)
+    assert "a-secret" not in str(caught.value)
 
 
 @pytest.mark.rule("REG-12")
@@ -335,6 +283,12 @@ DPOP_KEY = new_key()
 WANTS_NONCE = {"error": "use_dpop_nonce"}
 
 
+def with_nonce(members, nonce, status=400):
+    """Return a refusal that says which nonce to use; None: it says none."""
+    fields = {} if nonce is None else {"dpop-nonce": nonce}
+    return attrs.evolve(document(status, **members), fields=fields)
+
+
 def proof_of(sent):
     public = ECKey.import_key({k: DPOP_KEY[k] for k in ("kty", "crv", "x", "y")})
     registry_headers = dict(sent.headers)
@@ -342,13 +296,13 @@ def proof_of(sent):
 
 
 def test_a_token_is_bound_to_the_key_that_proves_itself():
-    tokens, (sent,) = request(dpop_key=DPOP_KEY, answers=[BOUND])
-    assert tokens.token_type == "DPoP"
+    found, (sent,) = request(dpop_key=DPOP_KEY, answers=[BOUND])
+    assert found.token_type == "DPoP"
     assert proof_of(sent) == {
         "htm": "POST",
         "htu": "https://as.example/token",
-        "iat": 1_000,
-        "jti": "AQEBAQEBAQEBAQEBAQEBAQ",
+        "iat": NOW,
+        "jti": "A" * 22,  # what is drawn first is all zeros
     }
 
 
@@ -359,14 +313,13 @@ def test_a_proof_stands_beside_the_client_s_secret():
 
 @pytest.mark.parametrize("status", [400, 401])
 def test_who_wants_a_nonce_gets_it_once(status):
-    refusal = answer(status, WANTS_NONCE, dpop_nonce="n-1")
-    tokens, (first, second) = request(
-        dpop_key=DPOP_KEY, answers=[refusal, BOUND], signing_key=SIGNING
+    refusal = with_nonce(WANTS_NONCE, "n-1", status)
+    found, (first, second) = request(
+        dpop_key=DPOP_KEY, answers=[refusal, BOUND], signer=SIGNER
     )
-    assert tokens.access_token == "tok"
+    assert found.access_token == "tok"
     assert "nonce" not in proof_of(first)
     assert proof_of(second)["nonce"] == "n-1"
-    assert proof_of(second)["iat"] == 1_001
     ids = {proof_of(sent)["jti"] for sent in (first, second)}
     ids |= {
         jwt.decode(dict(sent.form)["client_assertion"], KEY).claims["jti"]
@@ -377,14 +330,14 @@ def test_who_wants_a_nonce_gets_it_once(status):
 
 AGAIN = {
     "another nonce each time": [
-        answer(400, WANTS_NONCE, dpop_nonce="n-1"),
-        answer(400, WANTS_NONCE, dpop_nonce="n-2"),
+        with_nonce(WANTS_NONCE, "n-1"),
+        with_nonce(WANTS_NONCE, "n-2"),
     ],
-    "no nonce": [answer(400, WANTS_NONCE)],
-    "no possible nonce": [answer(400, WANTS_NONCE, dpop_nonce="a b")],
-    "the wrong status": [answer(404, WANTS_NONCE, dpop_nonce="n-1")],
-    "the wrong error": [answer(400, {"error": "invalid_grant"}, dpop_nonce="n-1")],
-    "no object": [answer(400, b"[]", dpop_nonce="n-1")],
+    "no nonce": [with_nonce(WANTS_NONCE, None)],
+    "no possible nonce": [with_nonce(WANTS_NONCE, "a b")],
+    "the wrong status": [with_nonce(WANTS_NONCE, "n-1", 404)],
+    "the wrong error": [with_nonce({"error": "invalid_grant"}, "n-1")],
+    "no object": [Answer(400, {"dpop-nonce": "n-1"}, b"[]")],
 }
 
 

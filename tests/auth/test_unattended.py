@@ -20,7 +20,6 @@ from driving import (
     wants_more,
     well_known,
 )
-from joserfc import jwt
 from joserfc.jwk import ECKey
 
 from mcpwire.auth.config import (
@@ -29,10 +28,10 @@ from mcpwire.auth.config import (
     EnterpriseManaged,
     WorkloadIdentity,
 )
-from mcpwire.auth.errors import AuthTemporarilyUnavailable, TokenError, UrlRefused
+from mcpwire.auth.errors import AuthTemporarilyUnavailable, TokenError
 from mcpwire.auth.flow import obtain
 from mcpwire.auth.records import Identity, Record, Tokens
-from mcpwire.auth.steps import Answer, Ask, Fetch, Lease, Listen, RandomBytes, Supply
+from mcpwire.auth.steps import Answer, Ask, Fetch, Lease, Listen, Supply
 from mcpwire.auth.tokens import ID_JAG
 
 KEY = ECKey.generate_key("P-256")
@@ -112,45 +111,6 @@ def test_what_is_stored_for_another_client_is_not_used(grant):
     assert obtained.record.identity.client_id == "me"
 
 
-@pytest.mark.rule("CC-03")
-@pytest.mark.parametrize(
-    ("methods", "in_form"),
-    [(None, False), (["client_secret_basic"], False), (["client_secret_post"], True)],
-)
-def test_a_secret_is_shown_as_the_server_wants_it(methods, in_form):
-    world = world_with(token_endpoint_auth_methods_supported=methods)
-    world.run(obtain(SECRET, wanted(denial=denied(scopes=("a", "b")))))
-    expected = {"grant_type": "client_credentials", "scope": "a b"}
-    expected["resource"] = RESOURCE
-    if in_form:
-        expected |= {"client_id": "me", "client_secret": "pass-word"}
-    assert world.token_forms() == [expected]
-    headers = dict(world.of(Fetch)[-1].headers)
-    assert headers.get("authorization") == (
-        None if in_form else "Basic bWU6cGFzcy13b3Jk"
-    )
-
-
-@pytest.mark.rule("CC-01", "CC-02")
-def test_a_signature_is_for_this_issuer_alone_and_never_the_same():
-    world = world_with()
-    for _ in range(2):
-        world.run(obtain(SIGNED, wanted(used="access-m")))
-    first, second = (form["client_assertion"] for form in world.token_forms())
-    claims = jwt.decode(first, KEY, algorithms=["ES256"]).claims
-    assert (claims["aud"], claims["iss"], claims["sub"]) == (ISSUER, "me", "me")
-    assert claims["iat"] == int(NOW)
-    assert claims["jti"] != jwt.decode(second, KEY, algorithms=["ES256"]).claims["jti"]
-    assert set(world.token_forms()[0]) == {
-        "grant_type",
-        "resource",
-        "client_assertion_type",
-        "client_assertion",
-    }
-    assert len(world.of(RandomBytes)) == 2
-    assert PEM not in repr(world.ledger)
-
-
 def test_a_workload_shows_what_its_platform_gave_it():
     world = world_with()
     world.run(obtain(attrs.evolve(WORKLOAD, scopes="x"), wanted()))
@@ -226,22 +186,9 @@ def test_an_id_token_goes_to_the_provider_and_its_assertion_to_the_issuer():
     assert headers[1]["authorization"] == "Basic bWU6cGFzcy13b3Jk"
 
 
-@pytest.mark.attack("S01")
-@pytest.mark.rule("EMA-01")
-@pytest.mark.parametrize("idp_issuer", [None, "https://idp.example"])
-def test_neither_sees_what_is_for_the_other(idp_issuer):
-    world = world_with()
-    world.run(obtain(attrs.evolve(ENTERPRISE, idp_issuer=idp_issuer), wanted()))
-    texts = dict(world.sent)
-    assert "id-token-1" not in texts["as.example"]
-    assert "at-idp" not in texts["as.example"]
-    assert "pass-word" not in texts["idp.example"]
-    assert "id-jag-1" not in texts["idp.example"]
-
-
 REFUSED = {
     "of another type": assertion(issued_token_type="urn:other"),
-    "no": refused("invalid_grant"),
+    "no": document(400, error="invalid_grant", error_description="id-token-1"),
     "a page": Answer(200, {}, b"<p>"),
 }
 
@@ -250,8 +197,9 @@ REFUSED = {
 def test_without_an_assertion_the_issuer_is_asked_nothing(answer):
     world = world_with()
     world.answers[IDP] = answer
-    with pytest.raises(TokenError):
+    with pytest.raises(TokenError) as caught:
         world.run(obtain(ENTERPRISE, wanted()))
+    assert "id-token-1" not in f"{caught.value} {vars(caught.value)}"
     assert world.token_forms() == []
 
 
@@ -275,15 +223,6 @@ def test_what_is_refused_is_tried_in_no_other_way(grant, answer, error):
     assert len(world.token_forms()) == 2
     for secret in ("pass-word", "jwt-1", "id-token-1", "id-jag-1"):
         assert secret not in f"{caught.value} {caught.value!r}"
-
-
-@pytest.mark.attack("S05")
-@pytest.mark.parametrize("grant", GRANTS.values(), ids=GRANTS)
-def test_nothing_is_sent_into_a_network_that_the_server_is_not_in(grant):
-    world = world_with(token_endpoint="https://10.0.0.1/token")
-    with pytest.raises(UrlRefused):
-        world.run(obtain(grant, wanted()))
-    assert world.posted == []
 
 
 def test_a_provider_may_be_in_a_network_of_its_own():

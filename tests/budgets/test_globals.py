@@ -32,7 +32,6 @@ ALLOWED = {
     "testing/asgi.py: _stream_class": "a class, made with httpx",
     "transports/base.py: _forkables": "what a fork must let go of: connections, weakly",
     "transports/http/httpx_engine.py: _current": "a context variable",
-    "transports/oauth/storage.py: _file_mutex": "a lock, made anew after a fork",
 }
 """What is kept in modules and changes."""
 

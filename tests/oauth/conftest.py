@@ -36,6 +36,13 @@ def server(request, auth):
 
 
 @pytest.fixture
+def stateless(auth):
+    """Give an MCP server without sessions that wants its tokens."""
+    with protected_server(auth, era="stateless") as made:
+        yield made
+
+
+@pytest.fixture
 def hours(monkeypatch):
     """Give the clocks that calls and logins are measured by."""
     return engine_calls.Hours(monkeypatch)

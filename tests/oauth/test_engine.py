@@ -152,14 +152,6 @@ async def test_a_token_that_is_given_is_used_as_it_is(auth):
         assert auth.requests == []
 
 
-async def test_a_server_that_wants_no_token_starts_no_login(auth):
-    with protected_server(auth) as server:
-        server.is_open = True
-        async with connected(server) as client:
-            assert await client.list_tools()
-        assert (auth.requests, set(tokens_of(server.messages))) == ([], {None})
-
-
 # Where a token goes, and where it does not.
 
 

@@ -74,17 +74,6 @@ async def test_calls_that_need_a_login_together_ask_one_user(auth, server):
     assert len(auth.authorizations) == 2
 
 
-async def test_clients_with_one_store_ask_for_one_token(auth, server):
-    grant = oauth()
-    target = mcpwire.Http(server.url, auth=grant)
-    async with mcpwire.Client(target) as one, mcpwire.Client(target) as other:
-        await asyncio.gather(echo_all(one, 1), echo_all(other, 1))
-        auth.expire_all()
-        await asyncio.gather(echo_all(one, 5), echo_all(other, 5))
-    assert auth.grants.count("refresh_token") == 1
-    assert auth.reuses == 0
-
-
 async def test_a_call_that_needs_no_token_waits_for_no_login(auth):
     """A server may want a token for some calls and none for others."""
     asked, answered = threading.Event(), threading.Event()

@@ -52,7 +52,6 @@ PASSING = {
     "500": lambda _: (500, {}, SENTINEL.encode()),
     "503 and when to come back": lambda _: (503, {"retry-after": "7"}, b""),
     "429": lambda _: (429, {"retry-after": "7"}, b"{}"),
-    "502 in JSON": lambda _: json_answer({"error": "invalid_grant"}, 502),
     "the connection ends": hang_up,
     "no answer": never,
 }
@@ -122,18 +121,12 @@ async def test_a_token_that_is_good_so_far_waits_for_nothing_long(
 WRONG = {
     "HTML": lambda _: (200, {"content-type": "text/html"}, b"<html>" + TOLD),
     "no JSON": lambda _: (200, {"content-type": "application/json"}, b"{" + TOLD),
-    "a list": lambda _: json_answer([TOLD.decode()]),
-    "nothing": lambda _: (200, {}, b""),
     "no access token": lambda _: json_answer({"token_type": "Bearer"}),
-    "no text": lambda _: json_answer({"access_token": 7, "token_type": "Bearer"}),
     "a newline in it": lambda _: json_answer(
         {"access_token": f"{SENTINEL}\r\nx: y", "token_type": "Bearer"}
     ),
     "another type": lambda _: json_answer(
         {"access_token": SENTINEL, "token_type": "mac"}
-    ),
-    "an error with status 200": lambda _: json_answer(
-        {"error": "invalid_request", "error_description": "of no use " * 500}
     ),
     "invalid_request": lambda _: json_answer({"error": "invalid_request"}, 400),
     "a redirect": lambda _: (307, {"location": "/elsewhere"}, b""),

@@ -198,9 +198,6 @@ async def test_an_employee_is_known_by_the_company_alone(auth, idp, server):
     assert SECRET.encode() not in idp.bodies + server.bodies
 
 
-# What goes wrong is not tried in another way.
-
-
 # Keys that tokens are bound to.
 
 
@@ -238,22 +235,6 @@ async def test_a_bound_token_comes_with_proofs(binding, clock, era, nonces):
     assert len({each["jti"] for _, each in claims}) == len(claims)
     bound = [message for message in server.messages if "dpop" in message.headers]
     assert all(each.headers["authorization"].startswith("DPoP ") for each in bound)
-
-
-async def test_a_key_outlives_a_new_start(binding, tmp_path):
-    with protected_server(binding, dpop=True) as server:
-        for _ in range(2):
-            store = mcpwire.FileStorage(tmp_path / "private" / "store.sqlite")
-            grant = oauth(storage=store)
-            async with mcpwire.Client(mcpwire.Http(server.url, auth=grant)) as client:
-                await echo(client)
-                binding.expire_all()
-                await echo(client)
-    assert len(binding.authorizations) == 1
-    thumbprints = {
-        proofs.read(request.headers["dpop"])[0] for request in binding.token_requests
-    }
-    assert len(thumbprints) == 1
 
 
 async def test_a_server_of_2024_takes_bound_tokens_too(binding):

@@ -19,19 +19,6 @@ SHORT_S = 0.3
 """A third of what everybody else would have waited."""
 
 
-@pytest.fixture
-def server(auth):
-    with protected_server(auth) as made:
-        yield made
-
-
-@pytest.fixture
-def stateless(auth):
-    """Give a server that is told nothing where a call is given up."""
-    with protected_server(auth, era="stateless") as made:
-        yield made
-
-
 def slowly(auth, grant_type):
     """Have the server give tokens of that kind, and say so only when it may."""
     given, may_answer = threading.Event(), threading.Event()
@@ -46,6 +33,12 @@ def slowly(auth, grant_type):
 
     auth.on["token"] = answer
     return given, may_answer
+
+
+@pytest.fixture
+def server(auth):
+    with protected_server(auth) as made:
+        yield made
 
 
 # What a server has given is kept, whoever still wants it.

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import logging
-
 import attrs
 import pytest
 from authorization_server import SENTINEL, browse, oauth
-from engine_calls import HOUR_S, connected, echo, refreshes, whole
+from engine_calls import HOUR_S, connected, echo, whole
 
 import mcpwire
 
@@ -37,15 +35,6 @@ async def test_a_new_start_with_an_expired_token_asks_for_another_and_nobody_els
     assert [request.key for request in auth.requests] == ["token"]
     assert auth.grants == ["refresh_token"]
     assert (asked, server.challenges) == ([], before)
-
-
-async def test_a_new_start_with_a_good_token_asks_nobody(auth, server):
-    grant = oauth()
-    for _ in range(2):
-        async with mcpwire.Client(mcpwire.Http(server.url, auth=grant)) as client:
-            await echo(client)
-    assert auth.grants == ["authorization_code"]
-    assert server.challenges == 1
 
 
 # ... and ahead of the end.
@@ -80,44 +69,7 @@ async def test_a_token_that_lives_short_is_not_renewed_for_each_request(
     assert server.challenges == 1
 
 
-@pytest.mark.rule("FLOW-25")
-@pytest.mark.attack("S23")
-async def test_a_refresh_token_is_shown_to_nobody_but_its_server(auth, server, caplog):
-    caplog.set_level(logging.DEBUG)
-    seen = []
-
-    def trace(event, data):
-        seen.append(repr(data).encode())
-
-    target = mcpwire.Http(server.url, auth=oauth())
-    async with mcpwire.Client(target, trace=trace) as client:
-        auth.expire_all()
-        await echo(client)
-        seen.append(repr(mcpwire.login_status(target)).encode())
-    [refresh] = refreshes(auth)
-    token = refresh.form["refresh_token"].encode()
-    seen += [request.raw for request in server.requests]
-    seen += [record.getMessage().encode() for record in caplog.records]
-    assert not [each for each in seen if token in each]
-    assert [each.key for each in auth.requests if token in each.raw] == ["token"]
-
-
 # When the server says that there will be no other.
-
-
-@pytest.mark.fault("F38")
-async def test_without_a_user_the_end_of_a_login_says_where_to_log_in(auth, server):
-    grant = oauth()
-    async with mcpwire.Client(mcpwire.Http(server.url, auth=grant)) as client:
-        await echo(client)
-    auth.forget_all()
-    alone = attrs.evolve(grant, interactive=False)
-    with pytest.raises(mcpwire.AuthRequired) as caught:
-        async with mcpwire.Client(mcpwire.Http(server.url, auth=alone)) as client:
-            await echo(client)
-    assert caught.value.url.startswith(f"{auth.issuer}/authorize?")
-    assert mcpwire.login_status(mcpwire.Http(server.url, auth=grant)) is None
-    assert auth.grants == ["authorization_code", "refresh_token"]
 
 
 @pytest.mark.system("U15")

@@ -68,19 +68,6 @@ async def test_a_call_that_needs_more_is_made_again_with_both(auth, server):
     assert len(server.executed) == 3
 
 
-@pytest.mark.rule("FLOW-18")
-async def test_what_was_granted_once_is_asked_for_again_after_a_new_start(auth, server):
-    grant = oauth()
-    async with mcpwire.Client(mcpwire.Http(server.url, auth=grant)) as client:
-        await echo(client)
-    server.needs["tools/list"] = (ADMIN,)
-    async with mcpwire.Client(mcpwire.Http(server.url, auth=grant)) as client:
-        await client.list_tools()
-        await echo(client)
-    union = f"{READ} {WRITE}"
-    assert asked_scopes(auth) == [READ, union, f"{union} {ADMIN}"]
-
-
 async def test_calls_that_need_more_together_ask_one_user(auth, server):
     async with connected(server) as client:
         await asyncio.gather(*(echo(client) for _ in range(20)))
@@ -161,27 +148,6 @@ async def test_without_a_user_the_error_says_what_is_wanted_and_where(auth, serv
         assert {*status.scopes} == {READ, WRITE}
         await echo(client)
     assert asked_scopes(auth) == [READ, f"{READ} {WRITE}"]
-
-
-async def test_a_user_who_says_no_to_more_keeps_what_there_is(auth, server):
-    async with connected(server) as client:
-        auth.on["authorize"] = deny_consent(auth)
-        with pytest.raises(mcpwire.ConsentDenied) as caught:
-            await echo(client)
-        assert caught.value.error == "access_denied"
-        await client.list_tools()
-        del auth.on["authorize"]
-        await echo(client)
-    assert auth.grants == ["authorization_code"] * 2
-
-
-def deny_consent(auth):
-    def deny(request):
-        asked = request.query
-        back = f"{asked['redirect_uri']}?error=access_denied&state={asked['state']}"
-        return 302, {"location": f"{back}&iss={auth.issuer}"}, b""
-
-    return deny
 
 
 @pytest.mark.rule("FLOW-17")

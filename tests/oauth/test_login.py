@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import subprocess
-import sys
-from urllib.parse import parse_qs, urlsplit
 
 import attrs
 import pytest
 from authorization_server import SENTINEL, browse, oauth, protected_server
-from engine_calls import BOUND_S, connected, echo
+from engine_calls import connected, echo
 
 import mcpwire
 
@@ -47,6 +43,7 @@ async def test_a_server_that_wants_no_login_gets_none(auth, server):
     target = mcpwire.Http(server.url, auth=oauth())
     assert await mcpwire.login(target) is None
     assert await mcpwire.begin_login(target) is None
+    assert mcpwire.login_status(target) is None
     assert auth.requests == []
 
 
@@ -84,74 +81,7 @@ async def test_a_login_that_was_begun_is_finished_by_another_instance(
 BACK = "https://app.example/oauth/callback"
 
 
-async def test_a_login_that_was_begun_is_finished_in_another_process(auth, tmp_path):
-    with protected_server(auth) as server:
-        path = tmp_path / "private" / "store.sqlite"
-        grant = mcpwire.OAuth(storage=mcpwire.FileStorage(path), redirect_uri=BACK)
-        begun = await mcpwire.begin_login(mcpwire.Http(server.url, auth=grant))
-        came_back = await asyncio.to_thread(browse, begun.url)
-        told = json.dumps([server.url, str(path), BACK, came_back])
-        child = await asyncio.to_thread(
-            subprocess.run,
-            [sys.executable, "-c", FINISH],
-            input=told,
-            capture_output=True,
-            text=True,
-            timeout=BOUND_S,
-            check=True,
-        )
-        assert child.stdout.strip() == auth.issuer
-        assert auth.grants == ["authorization_code"]
-
-
-FINISH = """
-import json, sys
-import mcpwire, mcpwire.sync
-
-url, path, back, came_back = json.load(sys.stdin)
-grant = mcpwire.OAuth(storage=mcpwire.FileStorage(path), redirect_uri=back)
-target = mcpwire.Http(url, auth=grant)
-print(mcpwire.sync.finish_login(target, came_back).issuer)
-"""
-
-
-@pytest.mark.pain("P35")
-async def test_whoever_may_not_ask_is_told_where_and_what_for(auth):
-    with protected_server(auth, ("mcp:read",)) as server:
-        grant = oauth(interactive=False, redirect_uri=BACK)
-        target = mcpwire.Http(server.url, auth=grant)
-        with pytest.raises(mcpwire.AuthRequired) as caught:
-            async with mcpwire.Client(target):
-                pass
-        required = caught.value
-        assert not isinstance(required, mcpwire.InsufficientScope)
-        assert required.scopes == ("mcp:read",)
-        assert required.url not in str(required)
-        came_back = await asyncio.to_thread(browse, required.url)
-        params = parse_qs(urlsplit(came_back).query)
-        mapping = {name: text for name, [text] in params.items()}
-        await mcpwire.finish_login(target, mapping)
-        async with mcpwire.Client(target) as client:
-            await echo(client)
-        assert len(auth.authorizations) == 1
-
-
 # Who the client is.
-
-
-@pytest.mark.case("G08")
-@pytest.mark.rule("REG-01", "REG-06")
-async def test_a_client_that_is_given_does_not_register(auth, server):
-    auth.add_client("given", secret=f"{SENTINEL}-given", method="client_secret_basic")
-    grant = oauth(
-        client_id="given", client_secret=f"{SENTINEL}-given", issuer=auth.issuer
-    )
-    async with connected(server, grant) as client:
-        await echo(client)
-        auth.expire_all()
-        await echo(client)
-    assert auth.registrations == []
-    assert auth.grants == ["authorization_code", "refresh_token"]
 
 
 @pytest.mark.case("G08")

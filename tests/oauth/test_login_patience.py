@@ -44,12 +44,6 @@ def thinking(hours):
     return ask
 
 
-@pytest.fixture
-def stateless(auth):
-    with protected_server(auth, era="stateless") as made:
-        yield made
-
-
 @pytest.mark.parametrize(
     ("era", "engine"),
     [
@@ -198,19 +192,6 @@ async def test_a_browser_finds_the_way_back(auth, stateless):
 def assert_refused(port):
     with pytest.raises(OSError, match="refused"), socket.socket() as sock:
         sock.connect(("127.0.0.1", port))
-
-
-async def test_a_port_in_use_is_said_at_once_and_may_be_free_later(auth, stateless):
-    with socket.create_server(("127.0.0.1", 0)) as holder:
-        port = holder.getsockname()[1]
-        grant = oauth(ask=None, open_browser=come_back, callback_port=port)
-        target = mcpwire.Http(stateless.url, auth=grant)
-        with pytest.raises(mcpwire.AuthError, match=str(port)):
-            async with mcpwire.Client(target):
-                pass
-    async with mcpwire.Client(target) as client:
-        await echo(client)
-    assert f":{port}/" in auth.authorizations[0].query["redirect_uri"]
 
 
 async def test_the_port_of_before_is_taken_again_or_another_one(auth, stateless):

@@ -14,19 +14,14 @@ from authorization_server import (
     AuthorizationServer,
     Recorded,
     oauth,
-    protected_server,
 )
 from engine_calls import BOUND_S, connected, echo
-from fetches import ANSWER, LOGIN, SERVER, failure, local_server, step
-from fetches import target as target_of
 from http_bytes import reply
-from net import Fetches
 from protected import ProtectedMcp
 from raw_server import WAIT_S, raw_server
 
 import mcpwire
 import mcpwire.sync
-from mcpwire.auth.errors import UrlRefused
 
 # As a program of the user's would be: nothing is given but where the server is.
 PROGRAMS = {
@@ -81,12 +76,6 @@ def program(request, tmp_path, monkeypatch):
         return done.stdout
 
     return run
-
-
-@pytest.fixture
-def stateless(auth):
-    with protected_server(auth, era="stateless") as made:
-        yield made
 
 
 @pytest.mark.rule("AUTH-08", "FLOW-27")
@@ -196,27 +185,6 @@ def test_a_server_that_is_started_is_logged_in_to_in_no_way():
 def test_what_was_hardly_meant_as_a_token_is_none(text):
     with pytest.raises(ValueError, match=r"'oauth', a token \(without 'Bearer'\)"):
         mcpwire.Http("https://mcp.example/mcp", auth=text)
-
-
-@pytest.mark.attack("S05")
-def test_through_a_proxy_that_is_given_literals_are_refused_and_names_are_its_own(
-    internet,
-):
-    def script(conn):
-        conn.receive()
-        conn.send(ANSWER)
-
-    with local_server(internet, script) as proxy:
-        url = f"http://{SERVER}/mcp"
-        target = target_of(url, allow_insecure=True, proxy=proxy.origin)
-        fetches = Fetches(target)
-        for inside in ("10.0.0.1", "169.254.169.254", "[fd00::1]", "100.64.0.1"):
-            failure(fetches, step(f"https://{inside}/x"), UrlRefused)
-        assert (internet.connects, proxy.requests) == ([], [])
-        assert fetches.fetch(step(f"http://{LOGIN}/x")).status == 200
-    assert proxy.requests[0].target == f"http://{LOGIN}/x"
-    assert internet.asked == []
-    assert internet.connects == ["127.0.0.1"]
 
 
 # 2025-03-26: the server itself gives the tokens.

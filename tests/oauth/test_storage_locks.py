@@ -30,7 +30,7 @@ def storage(tmp_path):
 # Nothing is taken along, and no lock is lost.
 
 
-def test_nothing_is_open_between_two_calls(tmp_path):
+def test_nothing_is_open_between_two_calls(storage, tmp_path):
     def opened():
         targets = []
         for link in Path("/proc/self/fd").iterdir():
@@ -38,8 +38,6 @@ def test_nothing_is_open_between_two_calls(tmp_path):
                 targets.append(link.readlink())
         return [target for target in targets if tmp_path in target.parents]
 
-    storage = FileStorage(tmp_path / "credentials.sqlite")
-    storage.save("key", SECRET, 0)
     storage.load("key")
     storage.lease("key", "owner", 30)
     assert opened() == []
@@ -48,9 +46,7 @@ def test_nothing_is_open_between_two_calls(tmp_path):
 
 @pytest.mark.pain("P33")
 @pytest.mark.fault("F40")
-def test_no_other_use_in_this_process_ends_the_lock_of_a_transaction(tmp_path):
-    storage = FileStorage(tmp_path / "credentials.sqlite")
-    storage.save("key", SECRET, 0)
+def test_no_other_use_in_this_process_ends_the_lock_of_a_transaction(storage):
     attempt = (
         "import sqlite3, sys\n"
         "database = sqlite3.connect(sys.argv[1], timeout=0, isolation_level=None)\n"
@@ -68,9 +64,7 @@ def test_no_other_use_in_this_process_ends_the_lock_of_a_transaction(tmp_path):
     assert storage._run(meanwhile).stdout == b"database is locked\n"
 
 
-def test_a_transaction_that_is_broken_off_has_not_happened(tmp_path):
-    storage = FileStorage(tmp_path / "credentials.sqlite")
-    storage.save("key", SECRET, 0)
+def test_a_transaction_that_is_broken_off_has_not_happened(storage):
 
     def broken_off(database):
         database.execute("delete from credential")
@@ -78,25 +72,6 @@ def test_a_transaction_that_is_broken_off_has_not_happened(tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         storage._run(broken_off)
-    assert storage.load("key") == (SECRET, 1)
-
-
-def test_tables_that_somebody_else_makes_first_are_taken(tmp_path, monkeypatch):
-    storage = FileStorage(tmp_path / "credentials.sqlite")
-    module.make_file(storage.path)
-    set_up = storage._set_up
-
-    def late(database):
-        monkeypatch.undo()
-        FileStorage(storage.path).save("key", SECRET, 0)
-        version = iter([0])
-        monkeypatch.setattr(
-            "mcpwire.transports.oauth.storage._version",
-            lambda database: next(version, 1),
-        )
-        set_up(database)
-
-    monkeypatch.setattr(storage, "_set_up", late)
     assert storage.load("key") == (SECRET, 1)
 
 
@@ -139,17 +114,6 @@ print(storage.load("key"))
     done = subprocess.run(command, capture_output=True, timeout=BOUND_S, check=False)
     assert done.stderr == b""
     assert done.stdout.decode().splitlines() == ["(b'0', 1)", "3", "(b'2', 3)"]
-
-
-def test_a_forked_process_waits_for_no_thread_of_its_parent(monkeypatch):
-    class Held:
-        def __enter__(self):
-            raise AssertionError("held for ever")
-
-    monkeypatch.setattr(module, "_file_mutex", Held())
-    module._forked()
-    with module._file_mutex:
-        pass
 
 
 # A file that goes away.

@@ -9,7 +9,6 @@ import pytest
 from authorization_server import (
     authorization_server,
     browse,
-    json_answer,
     oauth,
     protected_server,
 )
@@ -131,35 +130,6 @@ def test_one_that_dies_before_it_stores_leaves_what_one_login_recovers(world):
     assert other.said == "hi"
     assert len(world.auth.authorizations) == 2
     assert len(world.auth.registrations) == 1
-
-
-# The loser of a race.
-
-
-async def test_whoever_loses_the_race_takes_what_the_winner_stored(world):
-    world.end_access()
-
-    def too_late(request):
-        """Answer like a server that another process was quicker at."""
-        winner = world.auth.give()
-        data, version = world.storage.load(world.key)
-        record = load(data)
-        tokens = attrs.evolve(
-            record.tokens,
-            access_token=winner["access_token"],
-            refresh_token=winner["refresh_token"],
-            expires_at=time.time() + 3_600,
-        )
-        stored = dump(attrs.evolve(record, tokens=tokens))
-        assert world.storage.save(world.key, stored, version)
-        return json_answer({"error": "invalid_grant"}, 400)
-
-    world.auth.on["token"] = too_late
-    grant = oauth(storage=world.storage, interactive=False)
-    async with mcpwire.Client(mcpwire.Http(world.server.url, auth=grant)) as client:
-        assert await client.list_tools()
-    assert world.refreshes == 1
-    assert world.record().tokens.access_token in world.auth.live
 
 
 # A store that fails.

@@ -52,8 +52,6 @@ if TYPE_CHECKING:
     from mcpwire.protocol.deadline import Deadline
     from mcpwire.transports.http.target import Http
 
-__all__ = ["Attempt", "AuthSession", "Authorizer", "Credential", "DeadlinePauser"]
-
 SETTLE_S: Final = 2.0  # wait at closing for an operation that has sent a POST
 SKEW_S: Final = 60.0  # time before its expiry at which a token is renewed
 RETRY_S: Final = 10.0  # pause after a failed renewal while the token is valid
@@ -77,7 +75,7 @@ class Authorizer:
         self._limits = limits
         self._running: _Operation | None = None
 
-    async def first(self, *, asks_nobody: bool = False) -> Credential | None:
+    async def initial_token(self, *, is_unattended: bool = False) -> Credential | None:
         """Return a token for the first try, or None if none is stored."""
         session = self.session
         if not session.is_loaded:
@@ -90,7 +88,7 @@ class Authorizer:
             return session.usable()  # only a user could renew it
         is_usable = session.usable() is not None
         wanted = session.token_request(
-            used=current.token, asks_nobody=asks_nobody or is_usable
+            used=current.token, is_unattended=is_unattended or is_usable
         )
         if not is_usable:
             return await self.obtain(wanted)
@@ -107,7 +105,7 @@ class Authorizer:
             good = self.session.find(wanted)
             if good is not None:
                 return good
-            running = self._under_way()
+            running = self._active()
             if running is None:
                 running = self._start(wanted)
             else:
@@ -131,7 +129,7 @@ class Authorizer:
 
     async def settle(self) -> None:
         """Wait `SETTLE_S` at most for an operation without waiters; then cancel it."""
-        running = self._under_way()
+        running = self._active()
         if running is None or running.waiters:
             return
         task = running.task
@@ -150,10 +148,9 @@ class Authorizer:
     async def revoke(self) -> bool:
         """Delete and revoke the stored login; see `mcpwire.auth.flow.revoke`."""
         was_there: bool = await self._drive(revoke(self.session.token_request()))
-        self.session.current = None
         return was_there
 
-    def _under_way(self) -> _Operation | None:
+    def _active(self) -> _Operation | None:
         """Return the running operation unless it belongs to another event loop."""
         running = self._running
         if running is None or running.task.done():
@@ -466,7 +463,7 @@ class AuthSession:
                 used=used,
                 denial=denial,
                 must_log_in=attempt.has_refreshed,
-                asks_nobody=self._futile_logins >= FUTILE_LOGINS,
+                is_unattended=self._futile_logins >= FUTILE_LOGINS,
             )
         wanted = self.token_request(used=used, denial=denial)
         if credential is None or not wanted.is_step_up:

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from mcpwire.transports.http.h1 import ResponseSink
     from mcpwire.transports.oauth.authorizer import Authorizer, AuthSession, Credential
 
-__all__ = ["AuthEngine"]
-
 DENIED: Final = frozenset({401, 403})
 
 _CANCELLED: Final = encode(jsonrpc.notification("notifications/cancelled"))[:-1]
@@ -75,7 +73,7 @@ class AuthEngine:
         credential = session.current
         if not session.is_ready:
             _check_aborted(reply)
-            work = self._authorizer.first(asks_nobody=_is_unattended(request))
+            work = self._authorizer.initial_token(is_unattended=_is_unattended(request))
             credential = await self._within(reply, deadline, work)
         while True:
             authorized = session.authorize(request, credential)
@@ -93,7 +91,7 @@ class AuthEngine:
             if wanted is None:
                 return
             if _is_unattended(request):
-                wanted = wanted._replace(asks_nobody=True)
+                wanted = wanted._replace(is_unattended=True)
             _check_aborted(reply)
             credential = await self._within(
                 reply, deadline, self._authorizer.obtain(wanted)

@@ -60,8 +60,6 @@ if TYPE_CHECKING:
     from mcpwire.limits import Limits
     from mcpwire.wire.urls import AddressClass, Url
 
-__all__ = ["Fetcher"]
-
 logger = logging.getLogger("mcpwire.oauth")
 
 MAX_REDIRECTS: Final = 3
@@ -118,12 +116,8 @@ class Fetcher:
             ) from error
 
     async def _follow(self, step: Fetch) -> Answer:
-        try:
-            host = parse_url(step.url).host
-        except ValueError:  # `policy.check` raises the error
-            host = ""
-        policy = UrlPolicy(self._anchor(host), self._target.allow_insecure)
-        url = policy.check(step.url, step.what)
+        anchor = self._anchor(parse_url(step.url).host)
+        url = UrlPolicy(anchor, self._target.allow_insecure).check(step.url, step.what)
         for _ in range(MAX_REDIRECTS):
             answer = await self._ask(step, url)
             there = _redirection(step, url, answer)

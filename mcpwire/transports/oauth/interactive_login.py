@@ -40,14 +40,6 @@ if TYPE_CHECKING:
     from mcpwire.auth.steps import Ask
     from mcpwire.wire.urls import Url
 
-__all__ = [
-    "CallbackServer",
-    "InteractiveLogin",
-    "call_user",
-    "open_browser",
-    "returned_parameters",
-]
-
 # Longest wait for a browser program: some return only when their window is closed.
 STARTED_S: Final = 2.0
 

@@ -44,16 +44,6 @@ if TYPE_CHECKING:
     from mcpwire.limits import Limits
     from mcpwire.transports.http.target import Http
 
-__all__ = [
-    "CredentialStore",
-    "FileStorage",
-    "MemoryStorage",
-    "Storage",
-    "StorageError",
-    "default_path",
-    "storage_of",
-]
-
 T = TypeVar("T")
 
 logger = logging.getLogger("mcpwire")
@@ -90,10 +80,6 @@ _FOLDERS: Final = {
     "darwin": ("Library", "Application Support"),
     "win32": ("AppData", "Local"),
 }
-
-# Held while the file is open outside SQLite: closing a file releases all locks that
-# this process has on it, those of SQLite as well.
-_file_mutex: Any = threading.Lock()
 
 
 class StorageError(AuthError):
@@ -314,8 +300,11 @@ class FileStorage:
                 make_folder(self.path.parent, is_ours=self._is_default)
                 # Without the lock, another process could rename a broken file while it
                 # is open here. SQLite would then take the new file's journal for that
-                # of the old file, replay it into the old file, and remove it.
-                with folder_lock(self.path.parent, BUSY_S, shared=True):
+                # of the old file, replay it into the old file, and remove it. A new
+                # file needs the folder alone: to close it releases all locks that this
+                # process has on it, those of SQLite as well.
+                is_there = file_id(self.path) is not None
+                with folder_lock(self.path.parent, BUSY_S, shared=is_there):
                     make_file(self.path)
                     found = file_id(self.path)
                     begin = "begin immediate" if missing is None else "begin"
@@ -463,15 +452,6 @@ def _keys(database: sqlite3.Connection) -> list[str]:
 # Private files
 
 
-def _forked() -> None:
-    global _file_mutex  # noqa: PLW0603 - a thread of the parent may have held it
-    _file_mutex = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):  # Windows has no fork
-    os.register_at_fork(after_in_child=_forked)
-
-
 def default_path() -> Path:
     """Return the path of this user's credentials; FileNotFoundError without a home."""
     name = "LOCALAPPDATA" if sys.platform == "win32" else "XDG_STATE_HOME"
@@ -529,8 +509,8 @@ def make_file(path: Path) -> None:
     if not IS_POSIX:  # on Windows, the user's folder is private
         path.touch()
         return
-    with _file_mutex, contextlib.suppress(FileExistsError):
-        if file_id(path) is None:
+    if file_id(path) is None:
+        with contextlib.suppress(FileExistsError):
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
             made = os.open(path, flags, 0o600)
             try:
@@ -560,7 +540,7 @@ def folder_lock(
 ) -> Iterator[None]:
     """Yield with a lock on a folder, against other processes and threads.
 
-    A shared lock is for using the file, an exclusive lock for renaming it.
+    A shared lock is for using the file, an exclusive one for making or renaming it.
     """
     if not IS_POSIX:
         yield
@@ -586,6 +566,8 @@ def folder_lock(
                 break
         yield
     finally:
+        with contextlib.suppress(OSError):  # a forked process may have a copy of it
+            fcntl.flock(opened, fcntl.LOCK_UN)
         os.close(opened)
 
 

@@ -80,10 +80,10 @@ async def test_a_call_that_was_aborted_already_asks_for_no_token(
 
     authorizer = Authorizer(target.grant, target, DEFAULT_LIMITS)
     if is_denied:
-        await authorizer.first()
+        await authorizer.initial_token()
     else:
         reply.aborted = error
-    for name in ("first", "obtain"):
+    for name in ("initial_token", "obtain"):
         monkeypatch.setattr(authorizer, name, Mock(side_effect=AssertionError))
     engine = AuthEngine(Mock(target="x", exchange=deny), authorizer)
     request = Request(b"POST /mcp HTTP/1.1\r\n", b"{}")

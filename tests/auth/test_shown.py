@@ -1,0 +1,88 @@
+"""Nothing that is known, stored or carried out shows a secret."""
+
+import attrs
+import pytest
+from driving import GOOD, World, stored, wanted
+
+from mcpwire.auth import records, steps
+from mcpwire.auth.config import OAuth
+from mcpwire.auth.flow import TokenRequest, obtain
+from mcpwire.auth.records import (
+    Identity,
+    Login,
+    LoginStatus,
+    Pending,
+    ResourceMetadata,
+    ServerMetadata,
+    Tokens,
+)
+
+ISSUER = "https://as.example"
+URL = "https://as.example/?state=SENTINEL"
+IDENTITY = Identity("me", "SENTINEL", ISSUER)
+TOKENS = Tokens("SENTINEL", refresh_token="SENTINEL", scopes=("a",))
+RECORD = stored(
+    tokens=TOKENS, identity=IDENTITY, dpop_key={"d": "SENTINEL"}, registered=IDENTITY
+)
+PENDING = Pending(RECORD, "SENTINEL", "SENTINEL", "http://localhost/", 1.0)
+KNOWN = [
+    ResourceMetadata("https://mcp.example/mcp", (ISSUER,)),
+    ServerMetadata(ISSUER),
+    IDENTITY,
+    TOKENS,
+    RECORD,
+    PENDING,
+    Login(URL, ("a",)),
+    LoginStatus("https://mcp.example/mcp", "default", ISSUER, "me", None, 1.0, True),
+]
+CARRIED = [
+    steps.Answer(400, {"x": "SENTINEL"}, b"SENTINEL"),
+    steps.Fetch(
+        "the token endpoint",
+        URL,
+        form=(("code", "SENTINEL"),),
+        headers=(("authorization", "SENTINEL"),),
+    ),
+    steps.Fetch("it", URL, document={"a": "SENTINEL"}),
+    steps.Ask(URL, "SENTINEL", "http://a/", ("b",)),
+    steps.Save(RECORD),
+    steps.SavePending(PENDING),
+    TokenRequest(wanted().server, used="SENTINEL"),
+]
+
+
+def kind_of(value):
+    return type(value).__name__
+
+
+def test_every_class_of_records_is_here():
+    classes = {name for name, value in vars(records).items() if attrs.has(value)}
+    assert {kind_of(value) for value in KNOWN} == classes
+
+
+@pytest.mark.rule("FLOW-25")
+@pytest.mark.attack("S23")
+@pytest.mark.parametrize("value", [*KNOWN, *CARRIED], ids=kind_of)
+def test_no_repr_shows_a_secret(value):
+    assert "SENTINEL" not in f"{value!r} {value} {[value]} {(value,)!r}"
+
+
+@pytest.mark.attack("S23")
+def test_what_comes_of_a_request_shows_no_token():
+    secret = attrs.evolve(GOOD, access_token="SENTINEL", refresh_token="SENTINEL")
+    obtained = World(stored(tokens=secret)).run(obtain(OAuth(), wanted()))
+    assert "SENTINEL" not in repr(obtained)
+
+
+def test_a_repr_says_whether_there_is_a_secret():
+    assert repr(TOKENS).startswith("Tokens(access_token='***', token_type='Bearer'")
+    assert "refresh_token=None" in repr(Tokens("a"))
+    assert "dpop_key=None" in repr(attrs.evolve(RECORD, dpop_key=None))
+
+
+@pytest.mark.parametrize(
+    ("sent", "is_post"),
+    [({}, False), ({"form": ()}, True), ({"document": {}}, True)],
+)
+def test_what_is_sent_beside_the_url_makes_a_post(sent, is_post):
+    assert steps.Fetch("it", "https://a.example", **sent).is_post is is_post
