@@ -8,11 +8,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent.parent.parent / "over_http"))
 
-import black_holes
 import checked
 import lasting
 
 posted_messages_are_checked = checked.posted_messages_are_checked
-black_hole = black_holes.black_hole
 kept_for_long = lasting.kept_for_long
 patient_close = lasting.patient_close

@@ -164,16 +164,3 @@ def test_a_tool_that_runs_once_at_a_time_does_so_on_the_next_loop_too():
 
     run(leave())
     run(go_on())
-
-
-async def test_one_that_reads_slowly_does_not():
-    server = Server("slow", "1")
-    app = server.asgi(heartbeat=0.005)
-    app._timeouts.stall = 0.05
-    session = await opened(app)
-    slow = visit(None, session, "GET").begin(app)
-    await slow.until(lambda visit: len(visit.events) > 15)
-    assert not slow.task.done()
-    slow.leave()
-    await slow.done()
-    await app.aclose()
