@@ -1,13 +1,9 @@
 """The C null server of the stdio benchmarks answers exactly, however bytes arrive."""
 
-import os
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
-BUILD = Path(__file__).parents[2] / "benchmarks" / "null" / "build.py"
 HELLO = b'"result":{"content":[{"type":"text","text":"hello"}]}}\n'
 NOT_FOUND = b'"error":{"code":-32601,"message":"Method not found"}}\n'
 SERVER_INFO = b'{"name":"null","version":"1"}'
@@ -19,17 +15,8 @@ TOOLS = (
 
 
 @pytest.fixture(scope="module")
-def null_server():
-    built = subprocess.run(
-        [sys.executable, BUILD], capture_output=True, text=True, check=False
-    )
-    if built.returncode:
-        message = built.stderr.strip()
-        if os.environ.get("CI"):
-            pytest.fail(message)
-        pytest.skip(message)
-    assert built.stderr == "", "the compiler warned"
-    return built.stdout.strip()
+def null_server(null_program):
+    return null_program("stdio_null")
 
 
 @pytest.fixture

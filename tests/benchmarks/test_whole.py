@@ -1,6 +1,5 @@
 """The whole run: a part that fails loses no others; tables say what was measured."""
 
-import importlib
 import os
 import sys
 import time
@@ -22,12 +21,6 @@ child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
 open({pid!r}, "w").write(str(child.pid))
 {then}
 """
-
-
-@pytest.fixture
-def benchmark_module(monkeypatch):
-    monkeypatch.syspath_prepend(str(FOLDER))
-    return importlib.import_module
 
 
 @pytest.fixture
