@@ -1,6 +1,7 @@
 """What can go wrong on a stdio connection that is in use."""
 
 import asyncio
+import json
 
 import pytest
 from programs import LEFT_S, is_running, seconds_until
@@ -174,8 +175,6 @@ async def test_the_servers_ping_is_answered_and_other_requests_are_refused():
         "text(m, json.dumps([a, b])); recv()"
     )
     async with mcpwire.Client(target) as client:
-        import json
-
         pong, refusal = json.loads((await client.call_tool("x")).text)
     assert pong == {"jsonrpc": "2.0", "id": "p", "result": {}}
     assert refusal["id"] == 9

@@ -23,12 +23,6 @@ from mcpwire import ConnectError, Era, HTTPError, MCPError, NegotiationError
 from mcpwire.transports.http import streamable as channel
 
 
-@pytest.fixture(autouse=True)
-def no_environment(monkeypatch):
-    for name in ("SSL_CERT_FILE", "SSL_CERT_DIR", "HTTPS_PROXY", "HTTP_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-
-
 async def refused(target, **options):
     """Return the error of a connect that must fail."""
     options.setdefault("recovery", ONCE)

@@ -19,15 +19,6 @@ import mcpwire
 ENGINES = ("direct", "httpx")
 
 
-@pytest.fixture(autouse=True)
-def no_environment(monkeypatch):
-    for name in ("SSL_CERT_FILE", "SSL_CERT_DIR"):
-        monkeypatch.delenv(name, raising=False)
-    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.lower(), raising=False)
-
-
 async def use_everything(server, target):
     """Have a client send each kind of request there is to a session: all answered."""
     async with connected(target) as client:

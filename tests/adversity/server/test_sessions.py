@@ -5,8 +5,7 @@ import json
 import pytest
 from by_hand import request, session
 from victim import build
-from ways import OverHttp, opened, works
-from wires import events
+from ways import OverHttp, events, opened, works
 
 import mcpwire
 
