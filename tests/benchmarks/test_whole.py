@@ -1,11 +1,12 @@
 """The whole run: a part that fails loses no others; tables say what was measured."""
 
-import os
 import sys
 import time
 from pathlib import Path
 
 import pytest
+
+from mcpwire.testing.procfs import is_alive
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "benchmarks"
@@ -34,18 +35,11 @@ def run(benchmark_module):
 
 
 def is_gone(pid):
-    """Tell whether a process has ended, or is about to be buried."""
+    """Tell whether a process ends, or is about to be buried."""
     deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return True
-        stat = Path(f"/proc/{pid}/stat")
-        if stat.exists() and stat.read_text().rpartition(")")[2].split()[0] == "Z":
-            return True
+    while is_alive(pid) and time.monotonic() < deadline:
         time.sleep(0.01)  # whoever buries orphans tells nobody
-    return False
+    return not is_alive(pid)
 
 
 def test_a_part_that_fails_is_named_and_loses_no_others(run, parts, tmp_path, capfd):
