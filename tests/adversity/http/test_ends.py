@@ -180,22 +180,19 @@ async def test_cancelling_a_request_at_each_moment_leaves_nothing(
         assert not channel._asked
         assert not channel._pauses
 
-    with scripted_mcp(era, replies=replies) as server:
-        async with connected(server) as client:
-            await client.call_tool("echo")
-            before = asyncio.all_tasks()
-            assert await cancel_everywhere(once, monkeypatch, LATER) >= 2
-            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
-        if era == "session":
-            told = {
-                r.json["params"]["requestId"]
-                for r in server.requests
-                if r.method == "notifications/cancelled"
-            }
-            asked = {
-                r.json["id"] for r in server.requests if r.method and "id" in r.json
-            }
-            assert told <= asked
+    async with client_of(scripted_mcp(era, replies=replies)) as (server, client):
+        await client.call_tool("echo")
+        before = asyncio.all_tasks()
+        assert await cancel_everywhere(once, monkeypatch, LATER) >= 2
+        assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+    if era == "session":
+        told = {
+            r.json["params"]["requestId"]
+            for r in server.requests
+            if r.method == "notifications/cancelled"
+        }
+        asked = {r.json["id"] for r in server.requests if r.method and "id" in r.json}
+        assert told <= asked
 
 
 @pytest.mark.fault("F42")
