@@ -195,12 +195,3 @@ def test_connections_come_and_go_and_each_gets_its_own_answers(program):
                 assert connection.recv(65_536) == expected
             for connection in connections[::2] + connections[1::2]:
                 connection.close()
-
-
-@pytest.mark.parametrize("options", [["--nope"], ["--bytes"], ["--bytes", "many"]])
-def test_options_that_are_not_understood_end_it(program, options):
-    done = subprocess.run(
-        [program, *options], capture_output=True, timeout=PATIENCE, check=False
-    )
-    assert done.returncode == 2
-    assert done.stderr.startswith(b"http_null: ")
