@@ -8,6 +8,8 @@ import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import pytest
+
 TESTS = Path(__file__).parent
 PEERS = TESTS.parent / ".peers"
 NODE_PACKAGES = PEERS / "node/node_modules/@modelcontextprotocol"
@@ -41,6 +43,22 @@ class RealServer:
         files = [part for part in self.argv if part.startswith(str(PEERS))]
         program = self.argv[0]
         return next((f for f in (program, *files) if not Path(f).exists()), None)
+
+
+def require(file: Path | str | None) -> None:
+    """Skip the test where a file of the peers is not there; under CI that fails it."""
+    if file is not None and not Path(file).exists():
+        reason = f"{file} is not there: run `make peers`"
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+
+
+def installed(name: str, folder: Path) -> RealServer:
+    """Return that server (see `real_server`), where it is installed."""
+    server = real_server(name, folder)
+    require(server.missing())
+    return server
 
 
 def node() -> str:

@@ -115,7 +115,7 @@ class Remains:
 
     def __init__(self) -> None:
         self._tasks = asyncio.all_tasks()
-        self._watch = leaks.Watch(ignore=["test-caller"])
+        self._watch = leaks.Watch()
 
     def assert_none(self) -> None:
         """Fail at once if anything is there that was not.

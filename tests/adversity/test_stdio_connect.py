@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import json
 import os
 import signal
 import sys
@@ -153,8 +154,6 @@ async def test_the_child_gets_no_secret_of_ours_and_no_descriptor(monkeypatch):
             result = await client.call_tool("env")
     finally:
         os.close(inheritable)
-    import json
-
     names, descriptors = json.loads(result.text)
     assert "AWS_SECRET_ACCESS_KEY" not in names
     assert "LANG" not in names
@@ -236,56 +235,42 @@ while not os.path.exists(go):
 """
 
 
-@pytest.mark.fault("F02")
-async def test_connecting_does_not_outlast_its_limit_however_slowly_the_child_leaves(
-    tmp_path,
-):
+@pytest.fixture
+def stays(tmp_path):
+    """Return a client of it, where its id is found, and what lets it leave."""
     pid, go = tmp_path / "pid", tmp_path / "go"
     grace = 60.0  # it must not be waited for
     client = mcpwire.Client(
-        scripted(STAYS, str(pid), str(go)),
+        scripted(STAYS + "handshake()\nrecv()", str(pid), str(go)),
         limits=mcpwire.Limits(close_grace=grace, terminate_grace=grace),
         connect_timeout=1.0,
         probe_timeout=0.1,
     )
-    with pytest.raises(mcpwire.RequestTimeout):
-        await client.connect()
-    child = int(pid.read_text())
-    assert is_running(child)
-    go.touch()
-    await client.aclose()  # waits for its end
-    assert not is_running(child)
+    return client, pid, go
 
 
 @pytest.mark.fault("F02")
-async def test_the_next_child_begins_when_the_last_has_left(tmp_path):
-    pid, go = tmp_path / "pid", tmp_path / "go"
-    client = mcpwire.Client(
-        scripted(STAYS + "handshake()\nrecv()", str(pid), str(go)),
-        limits=mcpwire.Limits(close_grace=60.0),
-        connect_timeout=1.0,
-    )
+async def test_connecting_outlasts_no_limit_and_the_next_child_waits_for_the_last(
+    stays,
+):
+    client, pid, go = stays
     with pytest.raises(mcpwire.RequestTimeout):
         await client.connect()
     first = int(pid.read_text())
+    assert is_running(first)
     pid.unlink()
     with pytest.raises(mcpwire.RequestTimeout):
         await client.connect()
     go.touch()
-    await client.aclose()
+    await client.aclose()  # waits for its end
     assert not is_running(first)
     assert not pid.exists()  # the second attempt has waited for the first child
 
 
-async def test_a_child_that_did_not_leave_in_time_ends_with_the_loop(tmp_path):
-    pid, go = tmp_path / "pid", tmp_path / "go"
+async def test_a_child_that_did_not_leave_in_time_ends_with_the_loop(stays):
+    client, pid, _ = stays
 
     async def give_up():
-        client = mcpwire.Client(
-            scripted(STAYS, str(pid), str(go)),
-            limits=mcpwire.Limits(close_grace=60.0),
-            connect_timeout=1.0,
-        )
         with pytest.raises(mcpwire.RequestTimeout):
             await client.connect()
 

@@ -10,18 +10,20 @@ from scripted import scripted
 
 import mcpwire
 
-IN_FLIGHT = 20
+IN_FLIGHT = 100
 
 
 # Soon...
 
 ENDS = {
     "aborted": ("os.abort()", -signal.SIGABRT, "SIGABRT"),
+    "killed": ("os.kill(os.getpid(), 9)", -signal.SIGKILL, "SIGKILL"),
     "exit 0": ("os._exit(0)", 0, "code 0"),
     "exit 7": ("os._exit(7)", 7, "code 7"),
 }
 
 
+@pytest.mark.system("V24")
 @pytest.mark.pain("P02", "P03")
 @pytest.mark.fault("F04", "F05")
 @pytest.mark.parametrize(("end", "code", "cause"), ENDS.values(), ids=ENDS.keys())
@@ -32,16 +34,28 @@ async def test_every_call_in_flight_fails_at_the_servers_end(end, code, cause):
 
 
 async def all_in_flight_fail(end, code, cause):
-    target = scripted(f"handshake()\nfor _ in range({IN_FLIGHT}): recv()\n{end}")
-    limits = mcpwire.Limits(close_grace=0.1, terminate_grace=0.1)
-    async with mcpwire.Client(target, limits=limits, timeout=None) as client:
+    target = scripted(
+        "handshake()\nprint('last words', file=sys.stderr, flush=True)\n"
+        f"for _ in range({IN_FLIGHT}): recv()\n{end}"
+    )
+    async with mcpwire.Client(
+        target,
+        limits=mcpwire.Limits(close_grace=0.1, terminate_grace=0.1),
+        timeout=None,
+        recovery=mcpwire.Recovery(restart=False),
+    ) as client:
         calls = (client.call_tool("x") for _ in range(IN_FLIGHT))
         ends = await asyncio.gather(*calls, return_exceptions=True)
+        with pytest.raises(mcpwire.ConnectionClosed) as again:
+            await client.call_tool("again")
     assert {type(end) for end in ends} == {mcpwire.ConnectionClosed}
     assert len({id(end) for end in ends}) == IN_FLIGHT
     assert {end.exit_code for end in ends} == {code}
-    assert all(cause in str(end) for end in ends)
+    assert {end.stderr_tail for end in ends} == {"last words\n"}
+    assert len({id(end.stderr_tail) for end in ends}) == 1
+    assert all(cause in str(end) and "last words" in str(end) for end in ends)
     assert all(end.sent for end in ends)
+    assert again.value.sent is False
 
 
 @pytest.mark.pain("P02", "P03")

@@ -1,7 +1,6 @@
 """Attacks are measured: small ones run against ours; the verdict and the tables."""
 
 import asyncio
-import importlib
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -9,18 +8,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-FOLDER = ROOT / "benchmarks"
-MODULES = ("framing", "silence", "pools", "endings", "gateways")
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="memory and descriptors are read from /proc"
 )
-
-
-@pytest.fixture
-def benchmark_module(monkeypatch):
-    monkeypatch.syspath_prepend(str(FOLDER))
-    return importlib.import_module
 
 
 @pytest.fixture

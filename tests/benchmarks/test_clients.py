@@ -1,14 +1,11 @@
 """Clients of others that are measured: who is, where, and that all do the same work."""
 
-import importlib
 import os
 import subprocess
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 
-FOLDER = Path(__file__).parents[2] / "benchmarks"
 SINGLE = {"cpu_us"}
 ONE_LEG_EACH = {
     "Python SDK": "JSON, 2026-07-28",
@@ -19,21 +16,8 @@ PERCENTILES = {"p50_us", "p99_us", "p999_us"}
 
 
 @pytest.fixture
-def benchmark_module(monkeypatch):
-    monkeypatch.syspath_prepend(str(FOLDER))
-    return importlib.import_module
-
-
-@pytest.fixture
-def bench(benchmark_module):
-    build = benchmark_module("null.build")
-    try:
-        build.find_compiler()
-    except build.NoCompiler as error:
-        if os.environ.get("CI"):
-            pytest.fail(str(error))
-        pytest.skip(str(error))
-    return benchmark_module("bench_clients")
+def bench(compiled):
+    return compiled("bench_clients")
 
 
 def test_clients_in_other_environments_are_measured_alike(bench, benchmark_module):

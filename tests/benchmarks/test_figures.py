@@ -1,7 +1,6 @@
 """The benchmarks' arithmetic: percentiles, ratios, budgets and verdicts."""
 
 import asyncio
-import importlib
 import json
 import platform
 from pathlib import Path
@@ -9,12 +8,6 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
-
-
-@pytest.fixture
-def benchmark_module(monkeypatch):
-    monkeypatch.syspath_prepend(str(FOLDER))
-    return importlib.import_module
 
 
 def test_percentiles_are_nearest_rank(benchmark_module):

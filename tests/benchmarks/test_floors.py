@@ -1,14 +1,10 @@
 """The floors are the least loops: gathered writes, one timer, no task for a call."""
 
 import asyncio
-import importlib
 import sys
 from contextlib import closing
-from pathlib import Path
 
 import pytest
-
-FOLDER = Path(__file__).parents[2] / "benchmarks"
 
 ECHO = """
 import json, sys
@@ -20,9 +16,8 @@ SILENT = "import sys; sys.stdin.read()"
 
 
 @pytest.fixture
-def floor(monkeypatch):
-    monkeypatch.syspath_prepend(str(FOLDER))
-    return importlib.import_module("floor")
+def floor(benchmark_module):
+    return benchmark_module("floor")
 
 
 def counted(monkeypatch, *functions):

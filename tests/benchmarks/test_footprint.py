@@ -15,23 +15,13 @@ PROGRAMS = FOLDER / "footprint/programs"
 
 
 @pytest.fixture
-def benchmark_module(monkeypatch):
-    monkeypatch.syspath_prepend(str(FOLDER))
-    return importlib.import_module
-
-
-@pytest.fixture
 def install(benchmark_module):
     return benchmark_module("footprint.install")
 
 
 @pytest.fixture
-def null(benchmark_module):
-    build = benchmark_module("null.build")
-    try:
-        return str(build.build("stdio_null"))
-    except build.NoCompiler as error:
-        pytest.skip(str(error))
+def null(compiled):
+    return str(compiled("null.build").build("stdio_null"))
 
 
 def put(folder, name, requires=(), content=b""):

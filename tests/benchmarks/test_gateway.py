@@ -1,33 +1,16 @@
 """Gateways that are measured: who goes which way; a call goes through ours."""
 
 import asyncio
-import importlib
 import os
-from pathlib import Path
 
 import pytest
 
 import mcpwire
 
-FOLDER = Path(__file__).parents[2] / "benchmarks"
-
 
 @pytest.fixture
-def benchmark_module(monkeypatch):
-    monkeypatch.syspath_prepend(str(FOLDER))
-    return importlib.import_module
-
-
-@pytest.fixture
-def bench(benchmark_module):
-    build = benchmark_module("null.build")
-    try:
-        build.find_compiler()
-    except build.NoCompiler as error:
-        if os.environ.get("CI"):
-            pytest.fail(str(error))
-        pytest.skip(str(error))
-    return benchmark_module("bench_gateway")
+def bench(compiled):
+    return compiled("bench_gateway")
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="as Linux counts")

@@ -1,19 +1,9 @@
 """Growth: which points there are, and that a ratio is one to the first of them."""
 
 import asyncio
-import importlib
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
-
-FOLDER = Path(__file__).parents[2] / "benchmarks"
-
-
-@pytest.fixture
-def benchmark_module(monkeypatch):
-    monkeypatch.syspath_prepend(str(FOLDER))
-    return importlib.import_module
 
 
 @pytest.fixture

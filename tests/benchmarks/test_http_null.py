@@ -1,15 +1,11 @@
 """The C null server of the HTTP benchmarks answers exactly, however bytes arrive."""
 
-import os
 import socket
 import subprocess
-import sys
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
-BUILD = Path(__file__).parents[2] / "benchmarks" / "null" / "build.py"
 PATIENCE = 30.0
 HELLO = b'"result":{"content":[{"type":"text","text":"hello"}]}}'
 INITIALIZED = (
@@ -26,20 +22,8 @@ SESSION = b"Mcp-Session-Id: 00000000-0000-4000-8000-000000000000\r\n"
 
 
 @pytest.fixture(scope="module")
-def program():
-    built = subprocess.run(
-        [sys.executable, BUILD, "http_null"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if built.returncode:
-        message = built.stderr.strip()
-        if os.environ.get("CI"):
-            pytest.fail(message)
-        pytest.skip(message)
-    assert built.stderr == "", "the compiler warned"
-    return built.stdout.strip()
+def program(null_program):
+    return null_program("http_null")
 
 
 @contextmanager
@@ -211,12 +195,3 @@ def test_connections_come_and_go_and_each_gets_its_own_answers(program):
                 assert connection.recv(65_536) == expected
             for connection in connections[::2] + connections[1::2]:
                 connection.close()
-
-
-@pytest.mark.parametrize("options", [["--nope"], ["--bytes"], ["--bytes", "many"]])
-def test_options_that_are_not_understood_end_it(program, options):
-    done = subprocess.run(
-        [program, *options], capture_output=True, timeout=PATIENCE, check=False
-    )
-    assert done.returncode == 2
-    assert done.stderr.startswith(b"http_null: ")

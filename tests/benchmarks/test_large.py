@@ -1,31 +1,21 @@
 """Large results: what is asked for, how often, and what growth is."""
 
 import asyncio
-import importlib
 import json
 import mmap
 import sys
-from pathlib import Path
 
 import pytest
 
-FOLDER = Path(__file__).parents[2] / "benchmarks"
+
+@pytest.fixture
+def bench(benchmark_module):
+    return benchmark_module("bench_large")
 
 
 @pytest.fixture
-def module(monkeypatch):
-    monkeypatch.syspath_prepend(str(FOLDER))
-    return importlib.import_module
-
-
-@pytest.fixture
-def bench(module):
-    return module("bench_large")
-
-
-@pytest.fixture
-def points(module):
-    return module("large.points")
+def points(benchmark_module):
+    return benchmark_module("large.points")
 
 
 def test_a_slice_has_fewer_calls_where_results_are_larger_and_one_at_least(
@@ -123,14 +113,10 @@ def test_the_peak_of_a_call_is_told_in_sizes_of_its_result(points):
 
 @pytest.mark.parametrize("pages", [1, 3])
 def test_a_null_server_lists_as_many_tools_on_as_many_pages_as_it_is_told(
-    module, pages
+    compiled, pages
 ):
-    floors = module("large.floors")
-    build = module("null.build")
-    try:
-        server = str(build.build("stdio_null"))
-    except build.NoCompiler as error:
-        pytest.skip(str(error))
+    floors = compiled("large.floors")
+    server = str(compiled("null.build").build("stdio_null"))
 
     async def listed():
         with floors.bare_pipe(server, "--tools", "10", "--pages", str(pages)) as ask:

@@ -1,25 +1,13 @@
 """Many servers and many sessions that are measured: a few of each, by the same way."""
 
-import importlib
 import os
-from pathlib import Path
 
 import pytest
 
-FOLDER = Path(__file__).parents[2] / "benchmarks"
-
 
 @pytest.fixture
-def bench(monkeypatch):
-    monkeypatch.syspath_prepend(str(FOLDER))
-    build = importlib.import_module("null.build")
-    try:
-        build.find_compiler()
-    except build.NoCompiler as error:
-        if os.environ.get("CI"):
-            pytest.fail(str(error))
-        pytest.skip(str(error))
-    return importlib.import_module("bench_many")
+def bench(compiled):
+    return compiled("bench_many")
 
 
 def test_each_is_divided_by_what_is_measured_too(bench):

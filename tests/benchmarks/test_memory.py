@@ -1,21 +1,13 @@
 """Benchmarks in memory and of loops: that floors and ours do the same work."""
 
 import asyncio
-import importlib
 import sys
 from pathlib import Path
 
 import pytest
 
-FOLDER = Path(__file__).parents[2] / "benchmarks"
 BOUND_S = 30.0
 ERAS = ("session", "stateless")
-
-
-@pytest.fixture
-def benchmark_module(monkeypatch):
-    monkeypatch.syspath_prepend(str(FOLDER))
-    return importlib.import_module
 
 
 @pytest.fixture

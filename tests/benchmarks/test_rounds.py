@@ -1,6 +1,5 @@
 """What is opened, where it runs and what is asked of it."""
 
-import importlib
 import os
 import signal
 import subprocess
@@ -9,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-FOLDER = Path(__file__).parents[2] / "benchmarks"
 PATIENCE = 30
 CHILD = """
 import json, os, sys
@@ -22,9 +20,8 @@ for line in sys.stdin:
 
 
 @pytest.fixture
-def rounds(monkeypatch):
-    monkeypatch.syspath_prepend(str(FOLDER))
-    return importlib.import_module("harness.rounds")
+def rounds(benchmark_module):
+    return benchmark_module("harness.rounds")
 
 
 def test_a_variant_names_the_command_and_the_environment_that_measure_it(rounds):

@@ -38,12 +38,6 @@ on_linux = pytest.mark.skipif(
 
 
 @pytest.fixture
-def benchmark_module(monkeypatch):
-    monkeypatch.syspath_prepend(str(FOLDER))
-    return importlib.import_module
-
-
-@pytest.fixture
 def bench(benchmark_module, monkeypatch):
     monkeypatch.setattr(os, "environ", os.environ.copy())
     module = benchmark_module("bench_server")

@@ -1,18 +1,8 @@
 """What is measured where many threads call: each makes its calls, each lap is kept."""
 
-import importlib
 import threading
-from pathlib import Path
 
 import pytest
-
-FOLDER = Path(__file__).parents[2] / "benchmarks"
-
-
-@pytest.fixture
-def benchmark_module(monkeypatch):
-    monkeypatch.syspath_prepend(str(FOLDER))
-    return importlib.import_module
 
 
 @pytest.fixture

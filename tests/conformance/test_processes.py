@@ -9,6 +9,8 @@ from types import SimpleNamespace
 import pytest
 from turns import until
 
+from mcpwire.testing.procfs import is_alive
+
 PATIENCE = 30.0
 FOLDER = Path(__file__).parents[2] / "conformance"
 
@@ -120,15 +122,7 @@ async def test_an_interrupted_run_kills_what_it_started(
 
 async def is_gone(pid):
     """Wait for a process to end; one that nobody has reaped yet has ended."""
-    stat = Path(f"/proc/{pid}/stat")
-
-    def gone():
-        try:
-            return stat.read_text().rpartition(")")[2].split()[0] in "ZX"
-        except (FileNotFoundError, ProcessLookupError):
-            return True
-
-    await asyncio.wait_for(until(gone, 0.01), PATIENCE)
+    await asyncio.wait_for(until(lambda: not is_alive(pid), 0.01), PATIENCE)
     return True
 
 

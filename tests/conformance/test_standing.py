@@ -2,11 +2,12 @@
 
 import asyncio
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from turns import until
+
+from mcpwire.testing.procfs import is_alive
 
 PATIENCE = 30.0
 
@@ -115,16 +116,8 @@ async def test_a_server_that_does_not_end_is_killed_with_what_it_started(
     )
     _, stand = await put(child + server)
     assert ended(stand) == (True, 0, None)
-    await asyncio.wait_for(until(lambda: is_gone(tmp_path / "child"), 0.01), PATIENCE)
-
-
-def is_gone(pid):
-    """Return whether a process has ended, be it that nobody has reaped it yet."""
-    try:
-        stat = Path(f"/proc/{pid.read_text()}/stat").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return True
-    return stat.rpartition(")")[2].split()[0] in "ZX"
+    pid = int((tmp_path / "child").read_text())
+    await asyncio.wait_for(until(lambda: not is_alive(pid), 0.01), PATIENCE)
 
 
 async def test_what_an_earlier_leg_left_is_never_read_again(put):

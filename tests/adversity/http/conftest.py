@@ -8,11 +8,20 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent.parent.parent / "over_http"))
 
-import black_holes
 import checked
 import lasting
+import pytest
 
 posted_messages_are_checked = checked.posted_messages_are_checked
-black_hole = black_holes.black_hole
 kept_for_long = lasting.kept_for_long
 patient_close = lasting.patient_close
+
+
+@pytest.fixture(autouse=True)
+def no_environment(monkeypatch):
+    """Let no certificate and no proxy of whoever runs the tests matter."""
+    for name in ("SSL_CERT_FILE", "SSL_CERT_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)

@@ -18,15 +18,10 @@ from faulty import (
     until,
 )
 from mcp_server import scripted_mcp
-from raw_server import LAST_CHUNK, chunk, head, json_reply, reply, sse_event, sse_head
+from raw_server import head, json_reply, reply, sse_event, sse_head
 
 import mcpwire
 from mcpwire import HTTPError, MessageTooLarge, RemoteProtocolError, RPCError
-
-
-def sse(*events, end=LAST_CHUNK):
-    return sse_head() + b"".join(chunk(event) for event in events) + end
-
 
 STATUSES = (400, 401, 403, 405, 406, 409, 410, 413, 415, 421, 429, 431, 500, 501, 502,
             503, 504)  # fmt: skip

@@ -23,12 +23,6 @@ from mcpwire import ConnectError, Era, HTTPError, MCPError, NegotiationError
 from mcpwire.transports.http import streamable as channel
 
 
-@pytest.fixture(autouse=True)
-def no_environment(monkeypatch):
-    for name in ("SSL_CERT_FILE", "SSL_CERT_DIR", "HTTPS_PROXY", "HTTP_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-
-
 async def refused(target, **options):
     """Return the error of a connect that must fail."""
     options.setdefault("recovery", ONCE)
@@ -44,26 +38,10 @@ async def refused(target, **options):
 
 
 @pytest.mark.fault("F20")
-async def test_a_black_hole_is_bounded_by_the_connect_timeout_of_the_target(black_hole):
-    url = f"http://127.0.0.1:{black_hole}/mcp"
-    error = await refused(mcpwire.Http(url, connect_timeout=0.2))
-    assert type(error) is ConnectError
-    assert error.reason == "timeout"
-
-
-@pytest.mark.fault("F20")
 async def test_a_server_that_accepts_and_says_nothing_is_bounded():
     with raw_server(lambda conn: conn.wait_closed(None)) as server:
         error = await refused(server.url, connect_timeout=0.4, probe_timeout=0.1)
     assert isinstance(error, (ConnectError, TimeoutError)), error
-
-
-# What is not trusted...
-
-
-def echo(conn):
-    while conn.receive(None):
-        conn.send(reply(404))
 
 
 # Which era it is...
@@ -198,6 +176,8 @@ HANDSHAKES = {
     "403": reply(403, b"forbidden"),
     "429": reply(429, b"later"),
     "500": reply(500, b"down"),
+    "an end": None,
+    "a reset": None,
 }
 
 
@@ -207,23 +187,15 @@ HANDSHAKES = {
 async def test_a_server_that_is_no_mcp_server_is_told_of_at_once(case):
     def script(conn):
         while conn.receive(None):
-            conn.send(HANDSHAKES[case])
+            if case == "an end":
+                conn.close()
+            elif case == "a reset":
+                conn.reset()
+            else:
+                conn.send(HANDSHAKES[case])
 
     with raw_server(script) as server:
         error = await refused(server.url)
     assert not isinstance(error, TimeoutError), error
     assert isinstance(error, (ConnectError, NegotiationError, HTTPError, MCPError))
-    assert str(error)
-
-
-@pytest.mark.parametrize("how", ["close", "reset"])
-@pytest.mark.pain("P02")
-async def test_a_server_that_hangs_up_on_everything_is_told_of_at_once(how):
-    def script(conn):
-        conn.receive(None)
-        getattr(conn, how)()
-
-    with raw_server(script) as server:
-        error = await refused(server.url)
-    assert not isinstance(error, TimeoutError), error
     assert str(error)

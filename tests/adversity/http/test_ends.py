@@ -23,7 +23,7 @@ from raw_server import chunk, reply, sse_event, sse_head
 from schedule import cancel_everywhere
 
 import mcpwire
-from mcpwire import ConnectionClosed, types
+from mcpwire import ConnectionClosed, MCPError, types
 
 ANSWER = types.CreateMessageResult("assistant", types.TextContent("fine"), "m")
 
@@ -63,29 +63,20 @@ async def test_a_stuck_notification_does_not_cost_the_delete():
     assert told == 1
 
 
+COME_BACK = reply(503, retry_after="90")
+RESUME = stream(sse_event("", id="place-1", retry=60_000))
+
+
 @pytest.mark.pain("P25")
-@pytest.mark.parametrize("era", ["session", "stateless"])
+@pytest.mark.parametrize(
+    ("era", "said"),
+    [("session", COME_BACK), ("stateless", COME_BACK), ("session", RESUME)],
+)
 @pytest.mark.usefixtures("patient_close")
-async def test_closing_ends_what_waits_for_another_attempt(era):
-    """The server declines, and says when to come back."""
+async def test_closing_ends_what_waits_for_another_attempt(era, said):
+    """The server says when to come back, with the call or for its stream's rest."""
     with scripted_mcp(era) as server:
-        server.on["tools/call"] = answering(reply(503, retry_after="90"))
-        async with connected(server) as client:
-            call = asyncio.ensure_future(
-                outcome(client.call_tool("echo", timeout=None))
-            )
-            await until(lambda: "tools/call" in server.verbs())
-            await asyncio.sleep(0.02)  # it is in its pause by then, or soon
-            await client.aclose()
-            assert isinstance(await call, mcpwire.MCPError)
-    assert server.verbs().count("tools/call") == 1
-
-
-@pytest.mark.usefixtures("patient_close")
-async def test_closing_ends_a_pause_before_resuming():
-    pause = stream(sse_event("", id="place-1", retry=60_000))
-    with scripted_mcp() as server:
-        server.on["tools/call"] = answering(pause)
+        server.on["tools/call"] = answering(said)
         async with connected(unheard(server)) as client:
             call = asyncio.ensure_future(
                 outcome(client.call_tool("echo", timeout=None))
@@ -93,7 +84,9 @@ async def test_closing_ends_a_pause_before_resuming():
             await until(lambda: "tools/call" in server.verbs())
             await asyncio.sleep(0.02)  # it is in its pause by then, or soon
             await client.aclose()
-            assert isinstance(await call, ConnectionClosed)
+            error = await call
+            assert isinstance(error, ConnectionClosed if said is RESUME else MCPError)
+    assert server.verbs().count("tools/call") == 1
     assert "GET" not in server.verbs()
 
 
@@ -149,7 +142,7 @@ async def test_closing_while_it_is_opened_again_ends_both():
         call = asyncio.ensure_future(outcome(client.call_tool("echo")))
         await until(lambda: server.verbs().count("initialize") == 2)
         await client.aclose()
-        assert isinstance(await call, mcpwire.MCPError)
+        assert isinstance(await call, MCPError)
 
 
 # Cancelling...
@@ -187,22 +180,19 @@ async def test_cancelling_a_request_at_each_moment_leaves_nothing(
         assert not channel._server_requests
         assert not channel._pauses
 
-    with scripted_mcp(era, replies=replies) as server:
-        async with connected(server) as client:
-            await client.call_tool("echo")
-            before = asyncio.all_tasks()
-            assert await cancel_everywhere(once, monkeypatch, LATER) >= 2
-            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
-        if era == "session":
-            told = {
-                r.json["params"]["requestId"]
-                for r in server.requests
-                if r.method == "notifications/cancelled"
-            }
-            asked = {
-                r.json["id"] for r in server.requests if r.method and "id" in r.json
-            }
-            assert told <= asked
+    async with client_of(scripted_mcp(era, replies=replies)) as (server, client):
+        await client.call_tool("echo")
+        before = asyncio.all_tasks()
+        assert await cancel_everywhere(once, monkeypatch, LATER) >= 2
+        assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+    if era == "session":
+        told = {
+            r.json["params"]["requestId"]
+            for r in server.requests
+            if r.method == "notifications/cancelled"
+        }
+        asked = {r.json["id"] for r in server.requests if r.method and "id" in r.json}
+        assert told <= asked
 
 
 @pytest.mark.fault("F42")

@@ -124,38 +124,6 @@ def canary(conn):
         conn.send(reply(200))
 
 
-def places(own, other):
-    return {
-        "other port": f"http://127.0.0.1:{other}/mcp",
-        "other host": f"http://localhost:{other}/mcp",
-        "userinfo": f"http://127.0.0.1:{own}@127.0.0.1:{other}/mcp",
-        "no scheme": f"//127.0.0.1:{other}/mcp",
-        "backslashes": f"\\\\127.0.0.1:{other}\\mcp",
-        "https": f"https://127.0.0.1:{other}/mcp",
-    }
-
-
-@pytest.mark.parametrize("follow", [False, True])
-@pytest.mark.parametrize("status", STATUSES)
-@pytest.mark.attack("S02")
-async def test_no_redirect_leads_to_another_origin(status, follow):
-    """Neither the call, nor the server's stream, nor the end of the session."""
-    with raw_server(canary) as other, scripted_mcp() as server:
-        headers = {"X-API-Key": "secret"}
-        target = mcpwire.Http(server.url, headers=headers, follow_redirects=follow)
-        for place in places(server.raw.port, other.port).values():
-            location = answering(reply(status, location=place + "?token=secret"))
-            async with connected(target, recovery=ONCE) as client:
-                server.on["tools/call"] = location
-                server.on["GET"] = server.on["DELETE"] = location
-                error = await outcome(client.call_tool("echo"))
-                assert isinstance(error, MCPError), error
-                assert "secret" not in str(error)
-                assert str(status) in str(error)
-            server.on.clear()
-        assert other.connections == 0
-
-
 @pytest.mark.parametrize("status", STATUSES)
 @pytest.mark.parametrize("method", ["server/discover", "initialize"])
 @pytest.mark.attack("S02")

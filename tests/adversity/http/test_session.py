@@ -6,8 +6,6 @@ from collections import Counter
 import pytest
 from faulty import (
     ERAS,
-    HANG_S,
-    ONCE,
     QUICK,
     REPLIES,
     answer_to,
@@ -27,7 +25,6 @@ import mcpwire
 from mcpwire import ConnectionClosed, HTTPError, NegotiationError, SessionExpired
 
 FORGOTTEN = answering(reply(404))
-STUCK = "notifications/roots/list_changed"
 
 
 @pytest.mark.system("L-A12", "L-U7")
@@ -153,20 +150,6 @@ async def test_a_notification_to_a_forgotten_session_opens_another():
         assert (await client.call_tool("echo", {"text": "x"})).text == "x"
     assert server.verbs().count("initialize") == 2
     assert len(server.executed) == 1
-
-
-@pytest.mark.fault("F27")
-async def test_the_get_stream_of_a_forgotten_session_opens_another():
-    target_options = {"server_stream": "always"}
-    with scripted_mcp() as server:
-        target = mcpwire.Http(server.url, **target_options)
-        async with connected(target, recovery=QUICK) as client:
-            await until(lambda: server.streams)
-            server.forget_sessions()
-            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
-            await until(lambda: server.streams)
-    # A storm of sessions would be as bad as none.
-    assert server.verbs().count("initialize") == 2
 
 
 @pytest.mark.fault("F27")
@@ -319,21 +302,6 @@ async def test_20_calls_run_beside_each_other_and_shorter_ones_overtake(era, rep
         assert {result.text for result in await asyncio.gather(*slow)} == {"slow"}
 
 
-@pytest.mark.pain("P29")
-async def test_a_stuck_notification_delays_nothing():
-    def sticks(request, conn):
-        conn.wait_while(lambda: not server.is_released, HANG_S)
-        return False
-
-    async with client_of(scripted_mcp(), roots=[]) as (server, client):
-        server.on[STUCK] = sticks
-        notifying = asyncio.ensure_future(client.notify_roots_changed())
-        await until(lambda: STUCK in server.verbs())
-        assert (await client.call_tool("echo", {"text": "x"})).text == "x"
-        server.release()
-        await notifying
-
-
 @pytest.mark.fault("F27")
 async def test_a_session_forgotten_before_its_first_call_does_not_connect():
     with scripted_mcp() as server:
@@ -345,15 +313,3 @@ async def test_a_session_forgotten_before_its_first_call_does_not_connect():
             await client.connect()
         async with client:
             assert (await client.call_tool("echo", {"text": "x"})).text == "x"
-
-
-async def test_a_session_that_is_forgotten_has_no_id_any_more():
-    with scripted_mcp() as server:
-        async with connected(unheard(server), recovery=ONCE) as client:
-            assert client.session_id == "session-1"
-            server.forget_sessions()
-            assert isinstance(await outcome(client.call_tool("echo")), SessionExpired)
-            assert client.session_id is None
-            await client.connect()
-            assert client.session_id == "session-2"
-        assert client.session_id is None

@@ -1,7 +1,6 @@
 """Listens, the server's own stream, questions and progress, at awkward moments."""
 
 import asyncio
-import gc
 import itertools
 import time
 
@@ -261,41 +260,6 @@ async def test_headers_of_a_call_go_with_its_cancellation_and_no_other():
 
 
 # Memory...
-
-
-@pytest.mark.parametrize("replies", ["json", "sse"])
-async def test_a_thousand_calls_of_all_kinds_leave_nothing_in_memory(replies):
-    async def sampling(request):
-        return ANSWER
-
-    def sizes():
-        gc.collect()
-        channel = client._connection.channel
-        return [
-            channel.is_busy,
-            len(channel._server_requests),
-            len(channel._outbox),
-            len(channel._streams),
-            len(channel._tasks),
-            len(channel._pauses),
-            len(client._connection._background),
-            len(channel._engine.open) <= 4,
-        ]
-
-    with scripted_mcp(replies=replies) as server:
-        async with connected(server, sampling=sampling) as client:
-            await client.call_tool("ask")
-            await until(lambda: server.streams and sizes()[4] == 1)
-            before = sizes()
-            for _ in range(60):
-                await client.call_tool("ask")
-                await client.call_tool("notify", on_progress=lambda *_: None)
-                await outcome(client.call_tool("slow", timeout=0.001))
-                await client.notify("notifications/x")
-            server.release()
-            channel = client._connection.channel
-            await until(lambda: not channel.is_busy and not channel._outbox)
-            await until(lambda: sizes() == before)
 
 
 BROKEN = {

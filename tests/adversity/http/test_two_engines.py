@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import ssl
 
@@ -11,26 +10,13 @@ import httpx
 import httpx2
 import pytest
 from faulty import connected, until
-from http2_server import ca_file as http2_authority
-from http2_server import http2_server
 from http_proxy import http_proxy
 from legacy_server import legacy_server
 from mcp_server import scripted_mcp
 
 import mcpwire
-from mcpwire import Era
-from mcpwire.versions import REVISIONS
 
 ENGINES = ("direct", "httpx")
-
-
-@pytest.fixture(autouse=True)
-def no_environment(monkeypatch):
-    for name in ("SSL_CERT_FILE", "SSL_CERT_DIR"):
-        monkeypatch.delenv(name, raising=False)
-    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.lower(), raising=False)
 
 
 async def use_everything(server, target):
@@ -130,29 +116,3 @@ async def test_over_a_client_of_the_users_nothing_runs_twice_either(module):
                     assert result.text == text
         ran = [arguments["text"] for _, arguments, _ in server.executed]
         assert ran == [str(number) for number in range(30)]
-
-
-def answer_over_http2(stream):
-    """Be a server of the stateless era with one tool, whatever its name."""
-    newest = REVISIONS[-1].name
-    if stream.json["method"] == "server/discover":
-        result = {"supportedVersions": [newest], "capabilities": {"tools": {}}}
-        result |= {"ttlMs": 0, "cacheScope": "public"}
-    else:
-        result = {"content": [{"type": "text", "text": "over HTTP/2"}]}
-    result["resultType"] = "complete"
-    stream.answer({"jsonrpc": "2.0", "id": stream.json["id"], "result": result})
-
-
-async def test_http2_carries_a_whole_client(tmp_path):
-    with http2_server(answer_over_http2) as server:
-        ca_file = http2_authority(tmp_path)
-        target = mcpwire.Http(server.url, http2=True, ca_file=ca_file)
-        async with connected(target) as client:
-            results = await asyncio.gather(
-                *(client.call_tool("any", {"n": n}) for n in range(20))
-            )
-            assert {result.text for result in results} == {"over HTTP/2"}
-        assert len(server.asked) == 21
-        assert server.connections == 1
-    assert target.memory.era is Era.STATELESS

@@ -79,20 +79,6 @@ def client_mode(target):
 
 
 @TARGETS
-async def test_cancelling_close_at_each_moment_leaves_nothing(target, monkeypatch):
-    async def once(schedule):
-        client = mcpwire.Client(target())
-        await client.connect()
-        await schedule.run(client.aclose)
-        await client.aclose()  # waits for the end of what goes on by itself
-        assert not client.is_connected
-        remains.assert_none()
-
-    remains = Remains()
-    assert await cancel_everywhere(once, monkeypatch) >= 4
-
-
-@TARGETS
 async def test_cancelling_a_whole_use_at_each_moment_leaves_nothing(
     target, monkeypatch
 ):

@@ -114,6 +114,23 @@ async def main():
 short = mcpwire.Limits(close_grace=0.1, terminate_grace=0.1)
 asyncio.run(main())
 """,
+    "it is still connecting": """
+async def main():
+    up = asyncio.Event()
+    def heard(data):
+        say(int(data))
+        up.set()
+    target = scripted(
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\\n"
+        "print(os.getpid(), file=sys.stderr, flush=True)\\ntime.sleep(60)",
+        stderr=heard)
+    limits = mcpwire.Limits(close_grace=0.1, terminate_grace=0.1)
+    client = mcpwire.Client(target, limits=limits)
+    connecting = asyncio.create_task(client.connect())
+    await up.wait()
+    return connecting
+connecting = asyncio.run(main())
+""",
     "blocking, the client is kept": "client = blocking()\n",
     "blocking, it listens": "client = blocking()\n" + LISTENING,
     "blocking, with a reader of its own": (
@@ -139,28 +156,6 @@ def test_a_program_that_ends_is_silent_and_takes_its_server_along(ending):
     assert (code, complained) == (0, "")
     pid = int(said)
     assert seconds_until(lambda: not is_running(pid)) < LEFT_S
-
-
-def test_a_program_that_ends_while_connecting_is_silent_and_leaves_no_server():
-    said, complained, code = run("""
-async def main():
-    up = asyncio.Event()
-    def heard(data):
-        say(int(data))
-        up.set()
-    target = scripted(
-        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\\n"
-        "print(os.getpid(), file=sys.stderr, flush=True)\\ntime.sleep(60)",
-        stderr=heard)
-    limits = mcpwire.Limits(close_grace=0.1, terminate_grace=0.1)
-    client = mcpwire.Client(target, limits=limits)
-    connecting = asyncio.create_task(client.connect())
-    await up.wait()
-    return connecting
-connecting = asyncio.run(main())
-""")
-    assert (code, complained) == (0, "")
-    assert seconds_until(lambda: not is_running(int(said))) < LEFT_S
 
 
 def test_the_users_own_error_is_all_that_is_told():

@@ -165,12 +165,6 @@ async def test_closing_ends_a_callback_also_where_reconnecting_had_failed():
     assert ended.is_set()
 
 
-async def test_what_needs_a_revision_says_first_that_there_is_no_connection():
-    client = mcpwire.Client(FakeServer())
-    with pytest.raises(mcpwire.LocalProtocolError, match="not connected"):
-        await client.discover()
-
-
 async def test_a_variable_that_is_no_string_is_refused_without_showing_it():
     with pytest.raises(ValueError, match="int for 'PORT'") as caught:
         mcpwire.Stdio(sys.executable, env={"PORT": 8080})

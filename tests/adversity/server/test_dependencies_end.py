@@ -27,22 +27,28 @@ class Ledger:
         self.ends.append("commit")
 
     def plain(self):
-        with self.plain_transaction():
-            yield self
-
-    @contextlib.contextmanager
-    def plain_transaction(self):
         try:
-            yield
+            yield self
         except BaseException as error:
             self.ends.append(f"rollback {type(error).__name__}")
             raise
         self.ends.append("commit")
 
 
+@pytest.fixture
+def ledger():
+    return Ledger()
+
+
+@pytest.fixture
+def server():
+    return Server("ends", "1")
+
+
 @pytest.mark.parametrize("form", ["transaction", "plain"])
-async def test_a_call_that_fails_does_not_end_its_dependencies_as_if_it_had_not(form):
-    ledger, server = Ledger(), Server("ends", "1")
+async def test_what_fails_does_not_end_its_dependencies_as_if_it_had_not(
+    form, ledger, server
+):
     dependency = getattr(ledger, form)
 
     @server.tool
@@ -51,14 +57,24 @@ async def test_a_call_that_fails_does_not_end_its_dependencies_as_if_it_had_not(
             raise ValueError("that is theft")
         return "paid"
 
+    @server.resource("money://all")
+    async def money(to: object = Depends(dependency)) -> str:
+        raise ValueError("none")
+
+    @server.prompt
+    async def poem(to: object = Depends(dependency)) -> str:
+        raise ValueError("none")
+
     async with Client(server) as client:
         assert (await client.call_tool("pay", {"amount": 1})).text == "paid"
         assert (await client.call_tool("pay", {"amount": -1})).is_error
-    assert ledger.ends == ["commit", "rollback ValueError"]
+        for asked in (client.read_resource("money://all"), client.get_prompt("poem")):
+            with pytest.raises(Exception, match="failed"):
+                await asked
+    assert ledger.ends == ["commit", *["rollback ValueError"] * 3]
 
 
-async def test_nor_does_one_that_is_cancelled():
-    ledger, server = Ledger(), Server("ends", "1")
+async def test_nor_does_a_call_that_is_cancelled(ledger, server):
     began = asyncio.Event()
 
     @server.tool
@@ -76,9 +92,7 @@ async def test_nor_does_one_that_is_cancelled():
     assert ledger.ends == ["rollback CancelledError"]
 
 
-async def test_nor_does_one_that_has_still_to_ask_the_client():
-    ledger, server = Ledger(), Server("ends", "1")
-
+async def test_nor_does_one_that_has_still_to_ask_the_client(ledger, server):
     @server.tool
     async def pay(ctx: Context, to: object = Depends(ledger.transaction)) -> str:
         answer = await ctx.elicit("Sure?", {"type": "object", "properties": {}})
@@ -89,26 +103,7 @@ async def test_nor_does_one_that_has_still_to_ask_the_client():
     assert ledger.ends == ["rollback InputNeeded", "commit"]
 
 
-async def test_nor_do_reading_a_resource_and_a_prompt():
-    ledger, server = Ledger(), Server("ends", "1")
-
-    @server.resource("money://all")
-    async def money(to: object = Depends(ledger.transaction)) -> str:
-        raise ValueError("none")
-
-    @server.prompt
-    async def poem(to: object = Depends(ledger.transaction)) -> str:
-        raise ValueError("none")
-
-    async with Client(server) as client:
-        for asked in (client.read_resource("money://all"), client.get_prompt("poem")):
-            with pytest.raises(Exception, match="failed"):
-                await asked
-    assert ledger.ends == ["rollback ValueError"] * 2
-
-
-async def test_nor_does_a_task_that_fails():
-    ledger = Ledger()
+async def test_nor_does_a_task_that_fails(ledger):
     server = Server("ends", "1", extensions=[Tasks()])
 
     @server.tool(task="required")
@@ -128,25 +123,32 @@ async def test_nor_does_a_task_that_fails():
     assert ledger.ends == ["rollback ValueError"]
 
 
-async def test_where_one_cannot_be_made_those_before_hear_of_it():
-    ledger, server = Ledger(), Server("ends", "1")
+async def fails_at_once():
+    raise OSError("no such host")
 
-    async def broken() -> None:
-        raise OSError("no such host")
 
+async def fails_at_its_end():
+    yield
+    raise OSError("the disk is full")
+
+
+@pytest.mark.parametrize("of", [fails_at_once, fails_at_its_end])
+async def test_one_that_fails_fails_the_call_and_those_before_hear_of_it(
+    of, ledger, server
+):
     @server.tool
     async def pay(
-        to: object = Depends(ledger.transaction), other: object = Depends(broken)
-    ) -> None: ...
+        to: object = Depends(ledger.transaction), other: object = Depends(of)
+    ) -> str:
+        return "paid"
 
     async with Client(server) as client:
         assert (await client.call_tool("pay", {})).is_error
+        await client.ping()
     assert ledger.ends == ["rollback OSError"]
 
 
-async def test_one_that_swallows_the_failure_does_not_undo_it():
-    server = Server("ends", "1")
-
+async def test_one_that_swallows_the_failure_does_not_undo_it(server):
     async def forgiving():
         with contextlib.suppress(ValueError):
             yield
@@ -157,20 +159,3 @@ async def test_one_that_swallows_the_failure_does_not_undo_it():
 
     async with Client(server) as client:
         assert (await client.call_tool("fail", {})).is_error
-
-
-async def test_one_that_fails_at_its_end_fails_the_call_and_the_others_end():
-    ledger, server = Ledger(), Server("ends", "1")
-
-    async def breaks(of: object = Depends(ledger.transaction)):
-        yield
-        raise OSError("the disk is full")
-
-    @server.tool
-    async def save(by: object = Depends(breaks)) -> str:
-        return "saved"
-
-    async with Client(server) as client:
-        assert (await client.call_tool("save", {})).is_error
-        await client.ping()
-    assert ledger.ends == ["rollback OSError"]

@@ -4,6 +4,7 @@ import json
 import time
 
 import pytest
+from by_hand import Hand, request
 from victim import build
 from ways import WAYS, ask, frame, opened, works
 
@@ -172,3 +173,13 @@ async def test_the_time_grows_no_faster_than_what_is_sent():
             break
     assert large < 40 * small
     await way.aclose()
+
+
+@pytest.mark.attack("S13")
+@pytest.mark.parametrize("member", [b"1", b'{"method":"x"}'])
+async def test_a_million_members_of_a_batch_are_one_refusal(member):
+    body = b"[" + b",".join([member] * 1_000_000) + b"]"
+    hand = Hand(build().dispatcher, "2025-03-26")
+    hand.receive(body + b"\n")
+    hand.send(request(1, "ping"))
+    assert [each["id"] for each in await hand.settled()] == [1]

@@ -106,10 +106,6 @@ async def test_what_is_nearly_a_call_is_none(way):
     await way.aclose()
 
 
-IDS = [0, 1, -1, 2**53, 2**53 + 1, 2**63 - 1, -(2**63), 2**64 - 1]
-IDS += ["", "0", "1", "01", "é", "\U0001f600", "\x00\r\n", "x" * 10_000, "null", "1.0"]
-
-
 @pytest.mark.attack("S18", "S31")
 @pytest.mark.case("B08")
 @pytest.mark.parametrize("way", WAYS)

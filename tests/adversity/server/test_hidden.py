@@ -1,5 +1,7 @@
 """What somebody hears of resources that are not there for him."""
 
+import contextlib
+
 from by_hand import Hand, modern
 
 from mcpwire import Server
@@ -23,13 +25,24 @@ def make():
     return server
 
 
-async def test_nobody_hears_of_changes_of_what_is_hidden_from_him():
+@contextlib.asynccontextmanager
+async def serving():
+    """Give the server, and a connection to it."""
     server = make()
     hand = Hand(server.dispatcher)
+    yield server, hand
+    await hand.connection.aclose()
+
+
+def listen(*uris):
+    wanted = {"notifications": {"resourceSubscriptions": [*uris]}}
+    return modern(1, "subscriptions/listen", wanted)
+
+
+async def test_nobody_hears_of_changes_of_what_is_hidden_from_him():
     uris = ["open://a", "hidden://a", "rows://7", "none://a", "notes://7"]
-    try:
-        listen = {"notifications": {"resourceSubscriptions": uris}}
-        (told,) = await hand.ask(modern(1, "subscriptions/listen", listen))
+    async with serving() as (server, hand):
+        (told,) = await hand.ask(listen(*uris))
         assert told["method"] == ACKNOWLEDGED
         honoured = told["params"]["notifications"]
         # What there is not and what is hidden look the same.
@@ -39,37 +52,25 @@ async def test_nobody_hears_of_changes_of_what_is_hidden_from_him():
         told = [await hand.next() for _ in range(2)]
         hand.send(modern(2, "server/discover"))
         assert (await hand.next())["id"] == 2
-        heard = [message["params"]["uri"] for message in told]
-        assert heard == ["open://a", "notes://7"]
-    finally:
-        await hand.connection.aclose()
+    heard = [message["params"]["uri"] for message in told]
+    assert heard == ["open://a", "notes://7"]
 
 
 async def test_one_request_listens_to_so_many_resources_at_most():
-    hand = Hand(make().dispatcher)
-    try:
-        for uris in (
-            [f"notes://{n}" for n in range(2_000)],
-            ["notes://" + "x" * 9_000],
-        ):
-            listen = {"notifications": {"resourceSubscriptions": uris}}
-            (answer,) = await hand.ask(modern(1, "subscriptions/listen", listen))
+    many, long = (f"notes://{n}" for n in range(2_000)), ["notes://" + "x" * 9_000]
+    async with serving() as (_, hand):
+        for uris in (many, long):
+            (answer,) = await hand.ask(listen(*uris))
             assert answer["error"]["code"] == -32602
-    finally:
-        await hand.connection.aclose()
 
 
 async def test_a_server_that_reads_resources_by_hand_knows_what_there_is():
-    server = make()
+    async with serving() as (server, hand):
 
-    @server.method("resources/read")
-    async def read(params, request):
-        return {"contents": []}
+        @server.method("resources/read")
+        async def read(params, request):
+            return {"contents": []}
 
-    hand = Hand(server.dispatcher)
-    try:
-        listen = {"notifications": {"resourceSubscriptions": ["own://a"]}}
-        (told,) = await hand.ask(modern(1, "subscriptions/listen", listen))
-        assert told["params"]["notifications"] == listen["notifications"]
-    finally:
-        await hand.connection.aclose()
+        (told,) = await hand.ask(listen("own://a"))
+    honoured = told["params"]["notifications"]
+    assert honoured == {"resourceSubscriptions": ["own://a"]}

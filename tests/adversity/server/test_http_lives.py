@@ -5,52 +5,23 @@ import json
 import threading
 from contextlib import asynccontextmanager
 
-from asgi_driver import Visit, scope
+from by_hand import request, session
 from turns import until
+from ways import OverHttp
 
 from mcpwire import Server
 
 PATIENCE = 30
 REVISION = "2025-11-25"
-
-INITIALIZE = {
-    "protocolVersion": REVISION,
-    "capabilities": {},
-    "clientInfo": {"name": "review", "version": "1"},
-}
-
-
-def message(method, params=None, id=None):
-    made = {"jsonrpc": "2.0", "method": method, "params": params or {}}
-    return made if id is None else {**made, "id": id}
+INITIALIZE = json.dumps(request(0, "initialize", session(REVISION))).encode()
 
 
 def tool(name, id=1):
-    return message("tools/call", {"name": name, "arguments": {}}, id)
+    return json.dumps(request(id, "tools/call", {"name": name})).encode()
 
 
-def visit(body, session=None, verb="POST"):
-    accept = "text/event-stream" if verb == "GET" else "application/json, "
-    fields = [
-        ("host", "127.0.0.1:8000"),
-        ("content-type", "application/json"),
-        ("accept", f"{accept}, text/event-stream"),
-    ]
-    if session is not None:
-        fields += [("mcp-session-id", session), ("mcp-protocol-version", REVISION)]
-    return Visit(scope(verb, headers=fields), json.dumps(body).encode())
-
-
-async def post(app, body, session=None):
-    return await visit(body, session).begin(app).done()
-
-
-async def opened(app):
-    """Open a session and return its id."""
-    answer = await post(app, message("initialize", INITIALIZE, 0))
-    session = answer.headers["mcp-session-id"]
-    await post(app, message("notifications/initialized"), session)
-    return session
+def client_of(app):
+    return OverHttp(None, REVISION, app=app)
 
 
 def run(main):
@@ -65,7 +36,7 @@ def run(main):
 
 async def test_the_names_of_fields_are_in_lower_case():
     # ASGI, "Response Start"; RFC 9113, 8.2.1: anything else breaks HTTP/2.
-    answer = await post(Server("s", "1").asgi(), message("initialize", INITIALIZE, 0))
+    answer = await client_of(Server("s", "1").asgi()).visit("POST", INITIALIZE)
     names = [name for name, _ in answer.sent[0]["headers"]]
     assert b"mcp-session-id" in names
     assert names == [name.lower() for name in names]
@@ -84,7 +55,7 @@ async def test_a_start_that_hangs_does_not_outlive_the_application():
         yield
 
     app = Server("hangs", "1", lifespan=hang).asgi()
-    waiting = visit(message("initialize", INITIALIZE, 0)).begin(app)
+    waiting = client_of(app).begin("POST", INITIALIZE)
     await begins.wait()
     await app.aclose()
     await ended.wait()
@@ -94,12 +65,12 @@ async def test_a_start_that_hangs_does_not_outlive_the_application():
 
 async def test_it_can_be_started_again_after_its_end():
     app = Server("again", "1").asgi()
-    initialize = message("initialize", INITIALIZE, 0)
-    assert (await post(app, initialize)).status == 200
+    client = client_of(app)
+    assert (await client.visit("POST", INITIALIZE)).status == 200
     await app.aclose()
-    assert (await post(app, initialize)).status == 503
+    assert (await client.visit("POST", INITIALIZE)).status == 503
     await app.start()
-    assert (await post(app, initialize)).status == 200
+    assert (await client.visit("POST", INITIALIZE)).status == 200
     await app.aclose()
 
 
@@ -117,23 +88,23 @@ def test_sessions_do_not_outlive_the_loop_that_they_ran_on():
     app = server.asgi(session_idle=0.05)
 
     async def leave():
-        session = await opened(app)
-        running = visit(tool("forever"), session).begin(app)
+        client = await client_of(app).open()
+        running = client.begin("POST", tool("forever"))
         await asyncio.sleep(0)
-        return session, running
+        return client, running
 
     old, _ = run(leave())
 
     async def go_on():
         # Whoever had one opens another, as after any restart.
-        assert (await post(app, tool("quick"), old)).status == 404
+        assert (await old.visit("POST", tool("quick"))).status == 404
         answer = None
         while answer is None or answer.status == 404:  # it idled on a loaded machine
-            session = await opened(app)
-            answer = await post(app, tool("quick"), session)
+            client = await client_of(app).open()
+            answer = await client.visit("POST", tool("quick"))
         assert answer.json()["result"]["content"][0]["text"] == "done"
         await asyncio.sleep(0.1)  # longer than it may be idle
-        assert (await post(app, tool("quick", 2), session)).status == 404
+        assert (await client.visit("POST", tool("quick", 2))).status == 404
         await app.aclose()
 
     run(go_on())
@@ -151,29 +122,16 @@ def test_a_tool_that_runs_once_at_a_time_does_so_on_the_next_loop_too():
     app = server.asgi(stream_after=PATIENCE)
 
     async def leave():
-        session = await opened(app)
-        visit(tool("alone"), session).begin(app)
+        client = await client_of(app).open()
+        client.begin("POST", tool("alone"))
         await until(begun.is_set, 0.001)
 
     async def go_on():
         gate.set()
-        session = await opened(app)
-        answer = await post(app, tool("alone"), session)
+        client = await client_of(app).open()
+        answer = await client.visit("POST", tool("alone"))
         assert answer.json()["result"]["content"][0]["text"] == "late"
         await app.aclose()
 
     run(leave())
     run(go_on())
-
-
-async def test_one_that_reads_slowly_does_not():
-    server = Server("slow", "1")
-    app = server.asgi(heartbeat=0.005)
-    app._timeouts.stall = 0.05
-    session = await opened(app)
-    slow = visit(None, session, "GET").begin(app)
-    await slow.until(lambda visit: len(visit.sent) > 15)
-    assert not slow.task.done()
-    slow.leave()
-    await slow.done()
-    await app.aclose()

@@ -32,27 +32,6 @@ async def test_a_call_that_takes_too_long_is_stopped_on_both_sides(mode):
         assert (await client.call_tool("echo", {"text": "next"})).text == "next"
 
 
-@pytest.mark.case("F04")
-@pytest.mark.parametrize("mode", ["session", "stateless"])
-async def test_pings_are_answered_while_calls_run(mode):
-    server = build()
-    begun, go_on = asyncio.Event(), asyncio.Event()
-
-    @server.tool
-    async def waits() -> str:
-        begun.set()
-        await go_on.wait()
-        return "done"
-
-    async with mcpwire.Client(server, mode=mode) as client:
-        calls = [asyncio.ensure_future(client.call_tool("waits")) for _ in range(40)]
-        await begun.wait()
-        for _ in range(3):
-            assert await client.ping() >= 0
-        go_on.set()
-        assert {(await call).text for call in calls} == {"done"}
-
-
 BATCHING = """
 handshake("2025-03-26")
 one, two = recv(), recv()

@@ -1,18 +1,12 @@
-"""What comes of results that are huge, late, or not what their tool promised."""
+"""Schemas of tools that refer to other places: none of them is fetched."""
 
-import asyncio
 import socket
 
 import pytest
 from by_hand import Hand, request
 from victim import build
-from ways import WAYS, frame, opened, works
 
 import mcpwire
-from mcpwire import Limits
-
-PATIENCE = 30.0
-MIB = 2**20
 
 
 @pytest.fixture
@@ -24,53 +18,6 @@ def no_network(monkeypatch):
 
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
     monkeypatch.setattr(socket.socket, "connect", refuse)
-
-
-@pytest.mark.case("D19")
-@pytest.mark.attack("S13")
-@pytest.mark.parametrize("mode", ["session", "stateless"])
-async def test_a_result_that_is_too_large_for_its_client_is_that_clients_error(mode):
-    server = build()
-
-    @server.tool
-    async def huge(size: int) -> str:
-        return "x" * size
-
-    for limit in (4 * MIB, 64 * MIB):
-        limits = Limits(message=limit)
-        async with mcpwire.Client(
-            server, mode=mode, timeout=PATIENCE, limits=limits
-        ) as client:
-            large = client.call_tool("huge", {"size": 16 * MIB})
-            if limit < 16 * MIB:
-                with pytest.raises(mcpwire.MCPError, match=r"Limits\.message"):
-                    await large
-            else:
-                assert len((await large).text) == 16 * MIB
-            assert (await client.call_tool("echo", {"text": "after"})).text == "after"
-
-
-@pytest.mark.case("D19")
-@pytest.mark.grounds(2, "way")
-@pytest.mark.parametrize("way", WAYS)
-async def test_a_tool_that_hangs_is_ended_by_its_timeout(way):
-    server = build()
-    ended = []
-
-    @server.tool(timeout=0.01)
-    async def hangs() -> str:
-        try:
-            await asyncio.Event().wait()
-        finally:
-            ended.append(1)
-
-    way = await opened(way, server)
-    [answer] = await way.say(frame(way, 1, "hangs", b"{}"))
-    assert answer["result"]["isError"]
-    assert "longer than 0.01" in answer["result"]["content"][0]["text"]
-    assert ended == [1]
-    await works(way)
-    await way.aclose()
 
 
 REMOTE = "http://127.0.0.1:9/schema.json"

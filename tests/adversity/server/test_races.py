@@ -2,17 +2,11 @@
 
 import asyncio
 import json
-import threading
 
 import pytest
 from by_hand import Hand, modern, notice, request
 from victim import build
 from ways import OverHttp, works
-from wires import events
-
-import mcpwire
-
-PATIENCE = 30.0
 
 TURNS = range(14)
 """So many turns of the loop a short call takes, and some more."""
@@ -157,46 +151,3 @@ async def test_a_client_that_takes_all_there_is_takes_nothing_from_another():
     await one.aclose()
     await asyncio.gather(*(visit.task for visit in flood))
     assert steps.running == 0
-
-
-@pytest.mark.case("F18")
-async def test_functions_that_wait_in_threads_hold_up_no_others():
-    server = build(thread_limit=4)
-    go_on = threading.Event()
-
-    @server.tool
-    def stuck() -> str:
-        assert go_on.wait(PATIENCE)
-        return "at last"
-
-    hand = Hand(server.dispatcher, "2025-11-25")
-    try:
-        hand.send(*(call(request, id, "stuck") for id in range(10)))
-        hand.send(call(request, "free", "echo", text="x"), request("p", "ping"))
-        assert {(await hand.next())["id"] for _ in range(2)} == {"free", "p"}
-    finally:
-        go_on.set()
-    assert {each["id"] for each in await hand.settled()} == set(range(10))
-
-
-@pytest.mark.case("F01")
-async def test_a_stream_that_nobody_reads_holds_up_nobody():
-    server = build()
-
-    @server.tool
-    async def tells(ctx: mcpwire.Context) -> str:
-        for number in range(1_000):
-            ctx.progress(number, 1_000, "x" * 100)
-        return "told"
-
-    way = await OverHttp(server, None).open()
-    message = call(modern, 1, "tells")
-    message["params"]["_meta"] = {**message["params"]["_meta"], "progressToken": 1}
-    visit = way.begin("POST", encoded(message))
-    visit.gate = asyncio.Event()
-    await turns(10)
-    await works(way)
-    visit.gate.set()
-    await visit.task
-    assert events(visit)[-1]["result"]["content"][0]["text"] == "told"
-    await way.aclose()

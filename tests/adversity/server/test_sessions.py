@@ -4,10 +4,8 @@ import json
 
 import pytest
 from by_hand import request, session
-from sockets import served
 from victim import build
-from ways import OverHttp, opened, works
-from wires import events
+from ways import OverHttp, events, opened, works
 
 import mcpwire
 
@@ -137,15 +135,3 @@ async def test_an_id_is_a_session_only_as_it_was_given():
     way.head = original
     await works(way)
     await way.aclose()
-
-
-async def test_a_session_that_was_preferred_says_nothing_of_the_newer_era():
-    async with served(mcpwire.Server("both")) as port:
-        target = mcpwire.Http(f"http://127.0.0.1:{port}/mcp")
-        for mode, version in (
-            ("prefer-session", "2025-11-25"),
-            ("auto", "2026-07-28"),
-            ("prefer-session", "2025-11-25"),
-        ):
-            async with mcpwire.Client(target, mode=mode) as client:
-                assert client.protocol_version == version

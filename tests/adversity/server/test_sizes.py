@@ -58,29 +58,3 @@ async def test_a_body_is_not_read_beyond_its_limit_however_it_comes():
                 assert (await line.answer())[0] in {413, 400, None}
         assert resident("self") - before < 2 * BUFFERED
         await still_serves(port)
-
-
-@pytest.mark.attack("S13")
-@pytest.mark.parametrize("parser", [None, "h11"])
-async def test_a_head_is_not_read_beyond_its_limit(parser):
-    options = {} if parser is None else {"uvicorn": {"http": parser}}
-    async with served(build(), **options) as port:
-        before = resident("self")
-        for start, piece in (
-            (b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n", b"X: %b\r\n" % (b"a" * 64)),
-            (b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nX: ", b"a"),
-            (b"POST /", b"a"),
-        ):
-            async with Line(port) as line:
-                await line.send(start)
-                taken = await flood(line, piece * 64 * KIB, 64 * BUFFERED)
-                assert taken <= 2 * BUFFERED
-                assert (await line.answer())[0] in {400, None}
-        assert resident("self") - before < 2 * BUFFERED
-        # A head is counted anew for each request of a connection.
-        fields = {f"X_{number}": "a" * KIB for number in range(30)}
-        async with Line(port) as line:
-            for id in range(10):
-                await line.send(raw(call(id), **fields))
-                assert (await line.answer())[0] == 200
-        await still_serves(port)

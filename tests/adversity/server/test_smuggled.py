@@ -91,10 +91,8 @@ AGREED = {
 }
 
 
-@pytest.mark.attack("S33")
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.parametrize("parser", [None, "h11"])
-async def test_what_is_framed_in_two_ways_is_refused_and_so_is_all_after_it(parser):
+def marking():
+    """Return a server, and what its tool was called with."""
     ran = []
     server = build()
 
@@ -103,6 +101,14 @@ async def test_what_is_framed_in_two_ways_is_refused_and_so_is_all_after_it(pars
         ran.append(text)
         return text
 
+    return server, ran
+
+
+@pytest.mark.attack("S33")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("parser", [None, "h11"])
+async def test_what_is_framed_in_two_ways_is_refused_and_so_is_all_after_it(parser):
+    server, ran = marking()
     options = {} if parser is None else {"uvicorn": {"http": parser}}
     async with served(server, **options) as port:
         for name, data in DISPUTED.items():
@@ -124,14 +130,7 @@ async def test_what_is_framed_in_two_ways_is_refused_and_so_is_all_after_it(pars
 
 @pytest.mark.attack("S33")
 async def test_what_follows_a_refused_request_is_read_as_one_of_its_own():
-    ran = []
-    server = build()
-
-    @server.tool
-    async def mark(text: str) -> str:
-        ran.append(text)
-        return text
-
+    server, ran = marking()
     # Whoever cannot come in gets nothing in by what it sends after that.
     evil = {"Host": "evil.example", "Mcp_Name": "mark"}
     async with served(server) as port, Line(port) as line:

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import threading
 
+import pytest
 from turns import until
 
 from mcpwire import Client, Server
@@ -44,50 +45,32 @@ async def cancelled(client: Client, name: str, blocker: Blocker, held: int) -> N
         await call
 
 
-async def test_cancelled_calls_take_no_more_threads_than_there_may_be():
-    server = Server("threads", "1", thread_limit=3)
+@pytest.mark.parametrize(
+    ("of_server", "of_tool", "most"),
+    [({"thread_limit": 3}, {}, 3), ({}, {"concurrency": 1}, 1)],
+)
+async def test_cancelled_calls_take_no_more_threads_than_there_may_be(
+    of_server, of_tool, most
+):
+    server = Server("threads", "1", **of_server)
     blocker = Blocker()
 
-    @server.tool
-    def slow() -> None:
-        blocker.block()
-
-    @server.tool
-    def quick() -> str:
-        return "done"
-
-    async with Client(server) as client:
-        try:
-            for number in range(12):
-                await cancelled(client, "slow", blocker, min(number + 1, 3))
-            assert blocker.most == 3
-            waiting = asyncio.ensure_future(client.call_tool("quick", {}))
-        finally:
-            blocker.open()
-        assert (await waiting).text == "done"
-        # What was cancelled before it had a thread has not run later.
-        assert blocker.most == 3
-
-
-async def test_a_tool_that_runs_once_at_a_time_does_so_when_a_call_is_cancelled():
-    server = Server("threads", "1")
-    blocker = Blocker()
-
-    @server.tool(concurrency=1)
-    def alone() -> str:
+    @server.tool(**of_tool)
+    def slow() -> str:
         blocker.block()
         return "done"
 
     async with Client(server) as client:
         try:
-            for _ in range(5):
-                await cancelled(client, "alone", blocker, 1)
-            assert blocker.most == 1
-            waiting = asyncio.ensure_future(client.call_tool("alone", {}))
+            for number in range(4 * most):
+                await cancelled(client, "slow", blocker, min(number + 1, most))
+            assert blocker.most == most
+            waiting = asyncio.ensure_future(client.call_tool("slow", {}))
         finally:
             blocker.open()
         assert (await waiting).text == "done"
-    assert blocker.most == 1
+    # What was cancelled before it had a thread has not run later.
+    assert blocker.most == most
 
 
 async def test_a_tool_that_took_too_long_keeps_its_place_until_it_ends():

@@ -5,9 +5,27 @@ import json
 
 from asgi_driver import Visit, scope
 from by_hand import META, Hand, modern, notice, request, session
-from wires import BOTH, HOST, JSON, events, session_id
+
+from mcpwire.wire.sse import SSEDecoder
 
 PATIENCE = 30.0
+
+HOST = ("host", "127.0.0.1:8000")
+JSON = ("content-type", "application/json")
+BOTH = ("accept", "application/json, text/event-stream")
+
+
+def events(visit):
+    """Return the messages of an event stream."""
+    assert visit.headers["content-type"] == "text/event-stream"
+    return [json.loads(e.data) for e in SSEDecoder(2**20).feed(visit.body) if e.data]
+
+
+def session_id(visit):
+    """Return the id of the session that an answer opens."""
+    return {name.lower(): value for name, value in visit.headers.items()}[
+        "mcp-session-id"
+    ]
 
 
 class InMemory:
@@ -64,10 +82,12 @@ class OverHttp:
 
     def begin(self, verb, body=None, more=()):
         """Begin a request, and do not wait for its answer."""
-        named = [*self.head, *more]
-        if verb == "POST" and self.version is None:
-            named += _mirrors(body)
-        return Visit(scope(verb, headers=named), body).begin(self.app)
+        named = self.named(body) if verb == "POST" else self.head
+        return Visit(scope(verb, headers=[*named, *more]), body).begin(self.app)
+
+    def named(self, body):
+        """Return the head that belongs to a body, as far as it can be read."""
+        return [*self.head, *(_mirrors(body) if self.version is None else ())]
 
     async def visit(self, verb, body=None, more=()):
         """Send a request and wait for its answer."""
@@ -100,6 +120,7 @@ def _mirrors(body):
         named = {"mcp-method": message["method"]}
         if name := params.get("name") or params.get("uri"):
             named["mcp-name"] = name
+        "".join(map(str, named.values())).encode("latin-1")
     except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
         named = {"mcp-method": "tools/call", "mcp-name": "echo"}
     return [each for each in named.items() if isinstance(each[1], str)]

@@ -10,12 +10,12 @@ import sys
 from functools import partial
 from pathlib import Path
 
+import ways
 from asgi_driver import Visit, scope
-from by_hand import META, modern, notice, request, session
+from by_hand import META, modern, request, session
 from frames import ALONE, ECHO, IN_SESSION, Fuzzer
 from victim import with_tasks
-
-from mcpwire.wire.sse import SSEDecoder
+from ways import HOST, JSON, events
 
 HERE = Path(__file__).parent
 
@@ -23,10 +23,6 @@ PATIENCE = 30.0
 
 SLICE = 250
 """So many frames at once: fewer than may wait."""
-
-HOST = ("host", "127.0.0.1:8000")
-JSON = ("content-type", "application/json")
-BOTH = ("accept", "application/json, text/event-stream")
 
 
 class Complaints(logging.Handler):
@@ -52,19 +48,6 @@ def child(body=None, **options):
     argv = [HERE / "victim.py"] if body is None else ["-c", body]
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     return subprocess.Popen([sys.executable, *argv], **{**pipes, **options})
-
-
-def events(visit):
-    """Return the messages of an event stream."""
-    assert visit.headers["content-type"] == "text/event-stream"
-    return [json.loads(e.data) for e in SSEDecoder(2**20).feed(visit.body) if e.data]
-
-
-def session_id(visit):
-    """Return the id of the session that an answer opens."""
-    return {name.lower(): value for name, value in visit.headers.items()}[
-        "mcp-session-id"
-    ]
 
 
 def resident(pid):
@@ -142,11 +125,9 @@ class OverHttp:
 
     def __init__(self, seed, *, is_session, tool):
         self._tool = tool
-        self._is_session = is_session
         self._fuzzer = Fuzzer(IN_SESSION if is_session else ALONE, seed)
-        self._server = with_tasks()
-        self._app = self._server.asgi(stream_after=0.001)
-        self._head = [HOST, JSON, BOTH]
+        version = "2025-11-25" if is_session else None
+        self._way = ways.OverHttp(with_tasks(), version, stream_after=0.001)
         self.statuses = {}
 
     @property
@@ -156,52 +137,23 @@ class OverHttp:
 
     async def __aenter__(self):
         self._complaints = Complaints().__enter__()
-        if self._is_session:
-            opening = request(0, "initialize", session())
-            opened = await self._visit(self._head, json.dumps(opening).encode())
-            id = ("mcp-session-id", session_id(opened))
-            self._head += [id, ("mcp-protocol-version", "2025-11-25")]
-            ready = json.dumps(notice("notifications/initialized")).encode()
-            assert (await self._visit(self._head, ready)).status == 202
-        else:
-            self._head.append(("mcp-protocol-version", "2026-07-28"))
+        await self._way.open()
         return self
 
     async def __aexit__(self, *_):
-        await self._app.aclose()
+        await self._way.aclose()
         self._complaints.__exit__()
         assert self._complaints.lines == []
 
-    async def _visit(self, head, body, verb="POST", *, is_staying=True):
-        visit = Visit(scope(verb, headers=head), body)
-        if not is_staying:
-            visit.leave()
-        async with asyncio.timeout(PATIENCE):
-            await visit.begin(self._app).task
-        return visit
-
-    def _named(self, body):
-        """Return the head that belongs to a frame, as far as it can be read."""
-        if self._is_session:
-            return self._head
-        try:
-            message = json.loads(body)
-            named = [("mcp-method", message["method"])]
-            params = message["params"]
-            name = params.get("name") or params.get("uri")
-            if name:
-                named.append(("mcp-name", name))
-            b"".join(value.encode("latin-1") for _, value in named)
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            return [*self._head, ("mcp-method", "tools/call"), ("mcp-name", "echo")]
-        return [*self._head, *named]
-
     async def _attack_once(self):
         body = self._fuzzer.frame()
-        head = self._fuzzer.head(self._named(body))
+        head = self._fuzzer.head(self._way.named(body))
         dice = self._fuzzer.random.random()
         verb = "POST" if dice < 0.98 else "GET" if dice < 0.99 else "OPTIONS"
-        visit = await self._visit(head, body, verb, is_staying=False)
+        visit = Visit(scope(verb, headers=head), body)
+        visit.leave()
+        async with asyncio.timeout(PATIENCE):
+            await visit.begin(self._way.app).task
         self.statuses[visit.status] = self.statuses.get(visit.status, 0) + 1
         # Whom nothing was sent to, has left before.
         assert visit.status is None or visit.status in {
@@ -217,12 +169,9 @@ class OverHttp:
 
     async def _call(self, id):
         params = {"name": self._tool, "arguments": {"text": "hi"}}
-        era = {} if self._is_session else META
+        era = META if self._way.version is None else {}
         message = request(id, "tools/call", params, {**era, "progressToken": id})
-        visit = await self._visit(
-            [*self._head, ("mcp-method", "tools/call"), ("mcp-name", self._tool)],
-            json.dumps(message).encode(),
-        )
+        visit = await self._way.visit("POST", json.dumps(message).encode())
         assert visit.status == 200
         said = [visit.json()] if self._tool == "echo" else events(visit)
         assert said[-1]["id"] == id

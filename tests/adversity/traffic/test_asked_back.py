@@ -36,7 +36,7 @@ def said(text):
 
 @pytest.mark.fault("F18")
 @pytest.mark.pain("P29")
-async def test_questions_during_a_call_are_handled_together_up_to_the_limit(shell):
+async def test_questions_during_a_call_are_handled_together_up_to_the_limit():
     running = most = 0
     all_here = asyncio.Event()
 
@@ -55,8 +55,7 @@ async def test_questions_during_a_call_are_handled_together_up_to_the_limit(shel
         ASKING + f"handshake()\nm = recv(); ask({count})\n"
         f"text(m, json.dumps(answers({count})))\n" + ECHO_LOOP
     )
-    client = shell(target, sampling=shell.callback(sample))
-    async with client:
+    async with mcpwire.Client(target, sampling=sample) as client:
         answers = json.loads((await client.call_tool("x")).text)
         assert (await client.call_tool("y", {"text": "on"})).text == "on"
     assert most == LIMIT

@@ -82,6 +82,7 @@ async def test_each_byte_of_a_huge_line_is_handed_on_once_and_kept_in_one_place(
     assert len(places) == 1
 
 
+@pytest.mark.system("V22")
 @pytest.mark.pain("P13")
 @pytest.mark.attack("S15", "S16")
 async def test_a_line_over_the_limit_costs_less_than_three_times_the_limit():
@@ -100,6 +101,8 @@ async def test_a_line_over_the_limit_costs_less_than_three_times_the_limit():
         finally:
             tracemalloc.stop()
     assert small.text == "small"
+    assert type(large) is mcpwire.ConnectionClosed
+    assert f"{limit} bytes" in str(large)
     assert type(large.__cause__) is mcpwire.MessageTooLarge
     assert limit < peak < 3 * limit
 

@@ -6,7 +6,6 @@ import logging
 
 import pytest
 from scripted import scripted
-from shells import Signal
 
 import mcpwire
 
@@ -162,7 +161,7 @@ async def test_a_handshake_whose_caller_is_cancelled_is_not_cancelled_on_the_wir
     tmp_path,
 ):
     path = tmp_path / "heard"
-    begun = Signal()
+    begun = asyncio.Event()
     target = scripted(RECORDING, str(path), stderr=dots(1, begun))
     client = mcpwire.Client(target, mode="session")
     task = asyncio.create_task(client.connect())
@@ -177,7 +176,7 @@ async def test_a_handshake_whose_caller_is_cancelled_is_not_cancelled_on_the_wir
 async def test_calls_in_flight_at_closing_are_not_cancelled_one_by_one(tmp_path):
     # The end of the input says it for all of them.
     path = tmp_path / "heard"
-    all_here = Signal()
+    all_here = asyncio.Event()
     target = scripted("handshake()\n" + RECORDING, str(path), stderr=dots(5, all_here))
     client = mcpwire.Client(target)
     await client.connect()

@@ -11,7 +11,6 @@ import pytest
 from clocks import on_a_virtual_clock
 from fakes import SILENCE, FakeServer, text
 from scripted import scripted
-from shells import Signal
 
 import mcpwire
 from mcpwire import types
@@ -207,7 +206,7 @@ async def test_endless_questions_end_the_call_and_nothing_else(peer):
 async def test_a_clock_stands_still_for_so_long_and_no_longer(peer):
     """The answer of ours comes late; a server that asks at once gains nothing by it."""
     server, options = peer
-    held = Signal()
+    held = asyncio.Event()
 
     async def sample(_):
         await held.wait()
@@ -332,7 +331,7 @@ async def test_a_handler_in_a_round_is_cancelled_when_the_call_ends():
 
 async def test_a_question_counts_to_each_call_that_it_may_belong_to():
     """The call that has more left goes on to be asked."""
-    first = Signal()
+    first = asyncio.Event()
     count = itertools.count()
 
     async def sample(_):

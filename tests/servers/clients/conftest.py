@@ -15,22 +15,13 @@ from pathlib import Path
 
 import pytest
 from ports import kept_port
-from real_servers import NODE_PACKAGES, PEERS, node
+from real_servers import NODE_PACKAGES, PEERS, node, require
 
 FOLDER = Path(__file__).parent
 SERVED = (sys.executable, str(FOLDER / "served.py"))
 PATIENCE = 60.0
 START = 30.0
 STOP = 30.0
-
-
-def require(program):
-    """Skip where what the test is about is not installed; under CI that fails."""
-    if not Path(program).exists():
-        reason = f"{program} is not there: run `make peers`"
-        if os.environ.get("CI"):
-            pytest.fail(reason)
-        pytest.skip(reason)
 
 
 @pytest.fixture(scope="module")

@@ -1,51 +1,21 @@
-"""Uses our server by FastMCP's client; writes what came as JSON.
+"""Uses our server by FastMCP's client. See `alike`."""
 
-The argument is JSON, `{"stdio": [program, ...], "http": url}`. Each is connected
-to in both eras.
-"""
-
-import json
-import sys
-import warnings
-
-import anyio
+from alike import NOTE, Ears, outcome, run
 from fastmcp import Client
 from fastmcp.client.messages import MessageHandler
 from fastmcp.client.transports import StdioTransport
 from fastmcp.exceptions import ToolError
 from fastmcp.skills.client import SkillsClientExtension
 
-warnings.simplefilter("ignore")  # what is deprecated at 2026-07-28 is tried too
 
-NOTE = "note://today"
-PATIENCE = 30.0
-
-
-class Heard(MessageHandler):
-    """What the server sends of its own, and answers to what it asks."""
-
-    def __init__(self):
-        self.logs = []
-        self.steps = []
-        self.changes = set()
-        self.changed = anyio.Event()
-
-    def hear(self, change):
-        self.changes.add(change)
-        if len(self.changes) == 2:
-            self.changed.set()
+class Heard(Ears, MessageHandler):
+    """What the server sends of its own."""
 
     async def on_resource_updated(self, message):
         self.hear(f"updated {message.params.uri}")
 
     async def on_tool_list_changed(self, message):
         self.hear("tools")
-
-    async def log(self, message):
-        self.logs.append([message.level, message.data])
-
-    async def progress(self, progress, total, message):
-        self.steps.append([progress, total, message])
 
 
 async def elicit(message, response_type, params, context):
@@ -54,14 +24,6 @@ async def elicit(message, response_type, params, context):
 
 async def sample(messages, params, context):
     return messages[-1].content.text.upper()
-
-
-def outcome(result):
-    return {
-        "text": result.content[0].text,
-        "structured": result.structured_content,
-        "is_error": bool(result.is_error),
-    }
 
 
 async def failure(client):
@@ -125,21 +87,8 @@ async def use(target, mode):
         else:  # FastMCP has nothing of its own to listen with later
             await client.session.subscribe_resource(NOTE)
             await client.call_tool("change")
-            with anyio.fail_after(PATIENCE):
-                await heard.changed.wait()
-            results["changes"] = sorted(heard.changes)
+            results["changes"] = await heard.both()
         return results
 
 
-async def main():
-    where = json.loads(sys.argv[1])
-    command, *arguments = where["stdio"]
-    results = {}
-    for mode in ("legacy", "auto"):
-        stdio = StdioTransport(command, arguments, keep_alive=False)
-        results[f"stdio {mode}"] = await use(stdio, mode)
-        results[f"http {mode}"] = await use(where["http"], mode)
-    sys.stdout.write(json.dumps(results))
-
-
-anyio.run(main)
+run(use, lambda command, args: StdioTransport(command, args, keep_alive=False))

@@ -1,47 +1,21 @@
-"""Uses our server by the official Python SDK's client; writes what came as JSON.
-
-The argument is JSON, `{"stdio": [program, ...], "http": url}`. Each is connected
-to in both eras.
-"""
-
-import json
-import sys
-import warnings
+"""Uses our server by the official Python SDK's client. See `alike`."""
 
 import anyio
 import mcp_types as types
+from alike import NOTE, PATIENCE, Ears, outcome, run
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 
-warnings.simplefilter("ignore")  # what is deprecated at 2026-07-28 is tried too
 
-NOTE = "note://today"
-PATIENCE = 30.0
-
-
-class Heard:
+class Heard(Ears):
     """What the server sends of its own, and answers to what it asks."""
-
-    def __init__(self):
-        self.logs = []
-        self.steps = []
-        self.changes = set()
-        self.changed = anyio.Event()
 
     async def message(self, message):
         match message:
             case types.ResourceUpdatedNotification():
-                self.changes.add(f"updated {message.params.uri}")
+                self.hear(f"updated {message.params.uri}")
             case types.ToolListChangedNotification():
-                self.changes.add("tools")
-        if len(self.changes) == 2:
-            self.changed.set()
-
-    async def log(self, params):
-        self.logs.append([params.level, params.data])
-
-    async def progress(self, progress, total, message):
-        self.steps.append([progress, total, message])
+                self.hear("tools")
 
     async def elicit(self, context, params):
         return types.ElicitResult(action="accept", content={"name": "Bob", "age": 7})
@@ -63,9 +37,7 @@ async def listen(client, heard, mode):
     if mode == "legacy":
         await client.subscribe_resource(NOTE)
         await client.call_tool("change")
-        with anyio.fail_after(PATIENCE):
-            await heard.changed.wait()
-        return sorted(heard.changes)
+        return await heard.both()
     changes = set()
     async with client.listen(
         tools_list_changed=True, resource_subscriptions=[NOTE]
@@ -78,14 +50,6 @@ async def listen(client, heard, mode):
                 if len(changes) == 2:
                     break
     return sorted(changes)
-
-
-def outcome(result):
-    return {
-        "text": result.content[0].text,
-        "structured": result.structured_content,
-        "is_error": bool(result.is_error),
-    }
 
 
 def connect(target, mode, heard):
@@ -146,16 +110,4 @@ async def use(target, mode):
         }
 
 
-async def main():
-    where = json.loads(sys.argv[1])
-    command, *arguments = where["stdio"]
-    results = {}
-    for mode in ("legacy", "auto"):
-        results[f"stdio {mode}"] = await use(
-            StdioServerParameters(command=command, args=arguments), mode
-        )
-        results[f"http {mode}"] = await use(where["http"], mode)
-    sys.stdout.write(json.dumps(results))
-
-
-anyio.run(main)
+run(use, lambda command, args: StdioServerParameters(command=command, args=args))

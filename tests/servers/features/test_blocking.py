@@ -15,7 +15,6 @@ pytestmark = pytest.mark.servers
 
 PATIENCE_S = 30.0
 FIRST = "demo://resource/dynamic/text/1"
-LONG = "trigger-long-running-operation"
 UPDATES = "toggle-subscriber-updates"
 # With a timer of its own still running the server does not leave by itself.
 QUICK = mcpwire.Limits(close_grace=0.2)

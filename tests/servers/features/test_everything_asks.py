@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import pathlib
 
-import anyio
 import pytest
 from hearing import MESSAGE, Heard
 
@@ -13,12 +12,8 @@ import mcpwire
 from mcpwire.types import (
     CreateMessageResult,
     ElicitRequestFormParams,
-    ElicitRequestURLParams,
-    ElicitResult,
-    ImageContent,
     NumberSchema,
     Root,
-    SamplingMessage,
     TextContent,
 )
 
@@ -103,58 +98,6 @@ async def test_an_older_revision_is_offered_and_asked_what_it_knows(
             assert not result.is_error, result.text
 
 
-@pytest.mark.rule("SAMP-01", "SAMP-09")
-async def test_the_server_samples_through_our_handler(real, connect):
-    asked = []
-
-    def sample(request):
-        asked.append(request)
-        if request.max_tokens == 5:
-            picture = ImageContent("iVBORw==", "image/png")
-            return CreateMessageResult("assistant", picture, "our-model")
-        return answer()
-
-    async with connect(real("everything"), sampling=sample) as client:
-        plain = await client.call_tool(SAMPLING, {"prompt": "Why?", "maxTokens": 17})
-        picture = await client.call_tool(SAMPLING, {"prompt": "Draw", "maxTokens": 5})
-    (request, _) = asked
-    text = f"Resource {SAMPLING} context: Why?"
-    assert request.messages == [SamplingMessage("user", TextContent(text))]
-    assert (request.max_tokens, request.temperature) == (17, 0.7)
-    assert request.system_prompt == "You are a helpful test server."
-    assert request.tools is None
-    assert json_after("result: \n", plain.text) == {
-        "role": "assistant",
-        "content": {"type": "text", "text": "from our model"},
-        "model": "our-model",
-        "stopReason": "endTurn",
-    }
-    assert json_after("result: \n", picture.text)["content"] == {
-        "type": "image",
-        "data": "iVBORw==",
-        "mimeType": "image/png",
-    }
-
-
-@pytest.mark.fault("F18")
-async def test_many_samplings_at_once_each_get_their_own_answer(real, connect):
-    texts = {}
-
-    def sample(request):
-        return answer(request.messages[0].content.text)
-
-    async with connect(real("everything"), sampling=sample) as client:
-
-        async def call(number):
-            result = await client.call_tool(SAMPLING, {"prompt": f"<{number}>"})
-            texts[number] = json_after("result: \n", result.text)["content"]["text"]
-
-        async with anyio.create_task_group() as group:
-            for number in range(40):
-                group.start_soon(call, number)
-    assert texts == {n: f"Resource {SAMPLING} context: <{n}>" for n in range(40)}
-
-
 @pytest.mark.rule("ELIC-01", "ELIC-04")
 async def test_the_server_shows_a_form_and_gets_it_with_its_defaults(real, connect):
     forms = []
@@ -198,30 +141,6 @@ async def test_the_server_shows_a_form_and_gets_it_with_its_defaults(real, conne
     assert "- Favorite Integer: 7" in result.text
 
 
-@pytest.mark.rule("ELIC-06")
-async def test_a_form_accepted_as_it_stands_is_sent_with_all_its_defaults(
-    real, connect
-):
-    handler = {"elicitation": lambda _: {"name": "Ada"}}
-    async with connect(real("everything"), **handler) as client:
-        result = await client.call_tool(FORM)
-    content = json_after("Raw result: ", result.text)["content"]
-    assert content == {**DEFAULTS, "name": "Ada"}
-
-
-@pytest.mark.rule("ELIC-08")
-async def test_the_user_may_decline_or_dismiss_a_form(real, connect):
-    answers = iter(["decline", ElicitResult("cancel")])
-    handler = {"elicitation": lambda _: next(answers)}
-    async with connect(real("everything"), **handler) as client:
-        declined = await client.call_tool(FORM)
-        dismissed = await client.call_tool(FORM)
-    assert "User declined" in declined.text
-    assert json_after("Raw result: ", declined.text) == {"action": "decline"}
-    assert "User cancelled" in dismissed.text
-    assert json_after("Raw result: ", dismissed.text) == {"action": "cancel"}
-
-
 @pytest.mark.rule("ELIC-08", "ELIC-20")
 async def test_an_answer_that_does_not_fit_the_form_is_not_sent(real, connect, caplog):
     unfit = [
@@ -243,22 +162,6 @@ async def test_an_answer_that_does_not_fit_the_form_is_not_sent(real, connect, c
     assert caplog.text.count("LocalProtocolError: elicitation") == len(unfit)
 
 
-async def test_the_server_sends_the_user_to_a_url(real, connect):
-    actions, asked = ["accept", "decline", "cancel"], []
-
-    def offer(request):
-        asked.append(request)
-        return actions[len(asked) - 1]
-
-    handler = mcpwire.Elicitation(url=offer)
-    async with connect(real("everything"), elicitation=handler) as client:
-        arguments = {"url": PAGE, "message": "Look.", "elicitationId": "e-1"}
-        results = [await client.call_tool(URL, arguments) for _ in actions]
-    assert asked == [ElicitRequestURLParams("Look.", PAGE, "e-1")] * len(actions)
-    for action, result in zip(actions, results, strict=True):
-        assert json_after("Raw result: ", result.text) == {"action": action}
-
-
 async def test_a_tool_that_needs_a_url_visited_first_says_so_and_then_works(
     real, connect
 ):
@@ -272,16 +175,6 @@ async def test_a_tool_that_needs_a_url_visited_first_says_so_and_then_works(
     assert first["url"] == "https://modelcontextprotocol.io"
     assert first["elicitationId"]
     assert json_after("Raw result: ", again.text) == {"action": "accept"}
-
-
-async def test_a_url_that_is_not_safe_never_reaches_the_handler(real, connect):
-    handler = mcpwire.Elicitation(url=raising(AssertionError))
-    async with connect(real("everything"), elicitation=handler) as client:
-        for url in ("http://example.org/a", "https://ada:secret@example.org/"):
-            result = await client.call_tool(URL, {"url": url})
-            assert result.is_error
-            assert "-32602" in result.text
-            assert "secret" not in result.text
 
 
 async def test_a_mode_without_handler_is_refused_though_the_server_asks(real, connect):
@@ -318,22 +211,3 @@ async def test_the_server_learns_our_roots_and_that_they_changed(real, connect):
     assert "2. See\n   URI: file:///srv/c" in first.text
     assert "(3 total)" in second.text
     assert "3. Unnamed Root\n   URI: file:///srv/e" in second.text
-
-
-async def test_a_handler_refuses_by_raising_and_keeps_its_secrets(
-    real, connect, caplog
-):
-    refusal = mcpwire.RPCError("the user said no", code=-1)
-    for error, code, text in (
-        (refusal, "-1", "the user said no"),
-        (ValueError("a secret"), "-32603", "the handler failed"),
-    ):
-        handlers = {"sampling": raising(error), "elicitation": raising(error)}
-        async with connect(real("everything"), **handlers) as client:
-            for tool, arguments in ((SAMPLING, {"prompt": "x"}), (FORM, {})):
-                result = await client.call_tool(tool, arguments)
-                assert result.is_error
-                assert f"{code}: {text}" in result.text
-                assert "secret" not in result.text
-            assert await client.ping() > 0
-    assert "ValueError: a secret" in caplog.text

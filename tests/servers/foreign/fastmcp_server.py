@@ -1,113 +1,12 @@
 """A stdio server on FastMCP 4, run by its own environment."""
 
-import sys
-
-import anyio
 from fastmcp import Context, FastMCP
 from fastmcp.exceptions import ToolError
-from mcp_types import Completion, PromptReference
+from offered import ABOUT, complete, offer
 
-LANGUAGES = ["python", "perl", "prolog", "rust"]
-CITIES = ["Paris", "Parma", "Oslo"]
-
-server = FastMCP(
-    "foreign-fastmcp", version="1.2.3", instructions="For mcpwire's tests."
-)
-abandoned: list[str] = []
-
-
-@server.tool
-def echo(message: str) -> str:
-    """Answer with the message."""
-    return message
-
-
-@server.tool
-def add(a: int, b: int = 0) -> int:
-    """Add two numbers."""
-    return a + b
-
-
-@server.tool
-async def slow(steps: int, ctx: Context) -> str:
-    """Report progress once a step."""
-    for step in range(1, steps + 1):
-        await ctx.report_progress(step, steps, f"step {step}")
-    return f"{steps} steps"
-
-
-@server.tool
-async def hang(name: str) -> str:
-    """Never answer; remember who was cancelled."""
-    try:
-        await anyio.sleep_forever()
-    except anyio.get_cancelled_exc_class():
-        abandoned.append(name)
-        raise
-    return name
-
-
-@server.tool
-def cancelled() -> list[str]:
-    """Name the calls of `hang` that were cancelled."""
-    return abandoned
-
-
-@server.tool
-def fail(reason: str) -> str:
-    """Fail in a way the model may read."""
-    raise ToolError(reason)
-
-
-@server.tool
-def crash() -> str:
-    """Fail in a way nobody foresaw."""
-    message = "a secret of the server"
-    raise RuntimeError(message)
-
-
-@server.tool
-def complain(message: str) -> str:
-    """Write to standard error, and to what the program thinks is standard output."""
-    sys.stderr.write(message + "\n")
-    sys.stderr.flush()
-    sys.stdout.write(message + "\n")
-    sys.stdout.flush()
-    return "said"
-
-
-@server.resource("note://hello", name="hello", mime_type="text/plain")
-def hello() -> str:
-    """Greet."""
-    return "hello \u2028 world"
-
-
-@server.resource("note://bytes", name="bytes", mime_type="application/octet-stream")
-def some_bytes() -> bytes:
-    """All bytes there are."""
-    return bytes(range(256))
-
-
-@server.resource("greeting://{name}", name="greeting", mime_type="text/plain")
-def greeting(name: str) -> str:
-    """Greet somebody."""
-    return f"Hello, {name}!"
-
-
-@server.prompt
-def review(code: str, language: str = "python") -> str:
-    """Ask for a review."""
-    return f"Review this {language}: {code}"
-
-
-@server.completion
-async def complete(ref, argument, context=None):
-    """Complete the prompt's language and the template's name."""
-    del context
-    known = LANGUAGES if isinstance(ref, PromptReference) else CITIES
-    values = [value for value in known if value.startswith(argument.value)]
-    return Completion(values=values, total=len(values), has_more=False)
-
+server = FastMCP("foreign-fastmcp", **ABOUT)
+offer(server, Context, ToolError)
+server.completion(complete)
 
 if __name__ == "__main__":
     server.run("stdio")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from real_servers import real_server
+from real_servers import installed
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1] / "features"))
@@ -19,18 +18,10 @@ from serving import SERVED, Place, name_of, serving
 @pytest.fixture(scope="module")
 def find(fork_servers, tmp_path_factory):
     """Return a function that gives the server of a kind; see `real` and `warm`."""
-
-    def real(name):
-        server = real_server(name, tmp_path_factory.getbasetemp())
-        missing = server.missing()
-        if missing is not None:
-            reason = f"{missing} is not there: run `make peers`"
-            if os.environ.get("CI"):
-                pytest.fail(reason)
-            pytest.skip(reason)
-        return server
-
-    return lambda kind: fork_servers.warm(kind.real(real))
+    folder = tmp_path_factory.getbasetemp()
+    return lambda kind: fork_servers.warm(
+        kind.real(lambda name: installed(name, folder))
+    )
 
 
 @pytest.fixture(scope="module")

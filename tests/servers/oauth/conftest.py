@@ -20,7 +20,7 @@ for folder in ("over_http", "oauth"):
 
 import checked  # noqa: E402 - found through the lines above
 from protected import protected_server  # noqa: E402 - as above
-from real_servers import PEERS  # noqa: E402 - as above
+from real_servers import PEERS, require  # noqa: E402 - as above
 
 posted_messages_are_checked = checked.posted_messages_are_checked
 
@@ -127,11 +127,7 @@ class Browser:
 def serving(peer, program):
     """Serve it; skip where it is not installed, but fail under CI. Gives its issuer."""
     python = PEERS / peer / "bin/python"
-    if not python.exists():
-        reason = f"{python} is not there: run `make peers`"
-        if os.environ.get("CI"):
-            pytest.fail(reason)
-        pytest.skip(reason)
+    require(python)
     process = subprocess.Popen(
         [str(python), str(FOREIGN / program)],
         env={**os.environ, "AUTHLIB_INSECURE_TRANSPORT": "1"},

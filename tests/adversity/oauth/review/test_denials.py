@@ -8,7 +8,6 @@ import pytest
 from authorization_server import browse, oauth, protected_legacy, protected_server
 from engine_calls import echo
 from http_bytes import head
-from shells import Signal
 
 import mcpwire
 
@@ -48,7 +47,7 @@ async def test_a_refusal_whose_body_never_ends_is_not_waited_for(auth, engine, f
 
 
 async def test_giving_up_a_call_asks_for_no_login_with_a_server_of_2024_either(auth):
-    times, asked, never = [], Signal(), asyncio.Event()
+    times, asked, never = [], asyncio.Event(), asyncio.Event()
 
     async def ask(url):
         times.append(url)

@@ -7,7 +7,6 @@ import asyncio
 import pytest
 from authorization_server import oauth, protected_server
 from engine_calls import HOUR_S, echo
-from shells import Signal
 
 import mcpwire
 
@@ -19,7 +18,7 @@ class Asked:
 
     def __init__(self):
         self.times = 0
-        self.signal = Signal()
+        self.signal = asyncio.Event()
         self.never = asyncio.Event()
         self.ask = self._ask
 
