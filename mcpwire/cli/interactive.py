@@ -386,7 +386,7 @@ class Form:
         self._schema = schema
         self._asker = asker
         self._person = person
-        required = schema.required or ()
+        required = dict.fromkeys(schema.required or ())
         described = dict(schema.properties)
         for name in required:
             described.setdefault(name, UnknownSchema({}))

@@ -461,7 +461,14 @@ class Timing:
         self._events: list[tuple[float, str, Any]] = []
 
     def trace(self, event: str, data: Any) -> None:
-        """Record an event of the connection (`mcpwire.transports.base.Trace`)."""
+        """Record an event of the connection (`mcpwire.transports.base.Trace`).
+
+        Of received bytes only the answers are kept.
+        """
+        if event == "read":
+            data = data.endswith(b"\n")
+        elif event == "receive" and b'"result"' not in data and b'"error"' not in data:
+            data = b""
         self._events.append((time.perf_counter(), event, data))
 
     def start(self) -> None:
@@ -520,7 +527,7 @@ class Timing:
             elif event == "read":
                 chunk_at = at
                 line_at = line_at if is_torn else at
-                is_torn = not data.endswith(b"\n")
+                is_torn = not data
             elif event == "receive":
                 message = _message(data)
                 id = message.get("id")

@@ -297,6 +297,7 @@ class ProbeCache:
         with contextlib.suppress(OSError):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._file.touch(mode=0o600)
+            os.utime(self._file, (now := time.time(), now))  # not a file server's clock
             for each in folder.iterdir():
                 if not _is_recent(each):
                     each.unlink(missing_ok=True)

@@ -69,7 +69,9 @@ class Wire:
         self._loop.call_later(seconds, action)
 
     def after_turns(self, turns: int, action: Callable[[], object]) -> None:
-        """Call `action` after some turns of the loop."""
+        """Call `action` after some turns of the loop, if still open."""
+        if not self.is_open:
+            return
         if turns <= 0:
             action()
         else:

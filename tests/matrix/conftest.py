@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent.parent / "over_http"))
-sys.path.insert(0, str(Path(__file__).parent.parent / "adversity"))
 sys.path.insert(0, str(Path(__file__).parent.parent / "servers/warm"))
 
 import checked

@@ -89,8 +89,8 @@ async def only_forms(subject: Subject) -> None:
     source="client/elicitation#capabilities",
     revisions=("2025-11-25",),
     capabilities={"elicitation": {"url": {}}},
-    sends=f"{CALLS}, from a client that declares elicitation.url only",
-    expects="no elicitation of the mode form",
+    sends=f"{CALLS}, from a client that declares elicitation.url only, then all",
+    expects="no elicitation of the mode form for the first",
     why="the client cannot show the form, and the call fails",
 )
 async def no_form(subject: Subject) -> None:
