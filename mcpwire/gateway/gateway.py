@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 from functools import partial
 from secrets import token_bytes
 from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
-from weakref import WeakKeyDictionary
 
 import attrs
 
@@ -230,8 +229,6 @@ class Gateway:
         self._dispatchers: dict[str | None, GatewayDispatcher] = {}
         self._closing: set[asyncio.Task[None]] = set()
         self._holders = 0
-        # The errors of servers that could not be connected to in time, in any set.
-        self.timeouts: WeakKeyDictionary[Planned, Exception] = WeakKeyDictionary()
         self.listens = Listens(self.limits.listens)
         self.trace: ExchangeTrace | None = None
         if trace is not None:

@@ -11,7 +11,7 @@ from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwire.errors import InternalError, RequestTimeout
+from mcpwire.errors import InternalError
 from mcpwire.gateway.catalog import RETRY_S, Catalog
 from mcpwire.gateway.merging import merged_capabilities, merged_instructions
 from mcpwire.gateway.subscriptions import follow
@@ -78,18 +78,12 @@ class Upstreams:
     async def open(self) -> None:
         """Connect to all servers, in parallel; call `aclose` after a failure."""
         self.is_begun = True
-        is_strict = self.gateway.on_error == "raise"
-        # A server that was too slow for another set joins in the background.
-        for each in self.members.values():
-            if not is_strict:
-                each.problem = self.gateway.timeouts.get(each.planned)
-        self.retry()
         slots = asyncio.Semaphore(self.gateway.concurrency)
         tasks = [
             asyncio.create_task(self._connect(each, slots), name="mcpwire-upstream")
             for each in self.members.values()
-            if each.problem is None
         ]
+        is_strict = self.gateway.on_error == "raise"
         until = asyncio.FIRST_COMPLETED if is_strict else asyncio.ALL_COMPLETED
         waiting = set(tasks)
         try:
@@ -117,8 +111,6 @@ class Upstreams:
             except Exception as error:  # noqa: BLE001 - recorded for the server
                 upstream.problem = error
                 upstream.retry_at = asyncio.get_running_loop().time() + RETRY_S
-                if isinstance(error, RequestTimeout):
-                    self.gateway.timeouts[upstream.planned] = error
                 logger.warning(
                     "the server %r could not be connected to: %s",
                     upstream.name,
@@ -128,7 +120,6 @@ class Upstreams:
                 )
             else:
                 upstream.problem = None
-                self.gateway.timeouts.pop(upstream.planned, None)
                 if not self._has(upstream):  # removed during the attempt
                     await upstream.client.aclose()
 

@@ -107,6 +107,7 @@ class Folder:
                 "a file or folder in %r is left out, its name is not UTF-8: %a",
                 str(self.root),
                 name,
+                kind=self.root,
             )
             return False
         return self._hidden or not name.startswith(".")

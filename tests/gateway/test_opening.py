@@ -172,26 +172,6 @@ async def test_a_new_server_does_not_wait_for_one_that_is_tried_again(monkeypatc
         assert tool_names(await client.list_tools()) == ["a_x"]
 
 
-@on_a_virtual_clock
-async def test_a_server_that_hangs_delays_one_session_and_joins_the_others_later():
-    slow = Late(hanging())
-    slow.is_there = True
-    gateway = Gateway({"a": named("a", "x"), "b": slow}, connect_timeout=5.0)
-    loop = asyncio.get_running_loop()
-    waited = []
-    async with gateway:
-        for _ in range(3):
-            began = loop.time()
-            async with mcpwire.Client(gateway, mode="2025-11-25") as client:
-                assert tool_names(await client.list_tools()) == ["a_x"]
-            waited.append(round(loop.time() - began))
-        slow.server = named("b", "y")
-        async with mcpwire.Client(gateway, mode="2025-11-25") as client:
-            while tool_names(await client.list_tools()) != ["a_x", "b_y"]:
-                pass
-    assert waited == [5, 0, 0]
-
-
 async def test_what_a_server_might_do_that_is_not_there_is_declared():
     async with through({"b": Late(named("b", "y"))}, "2025-11-25") as client:
         assert client.capabilities.tools.list_changed is True

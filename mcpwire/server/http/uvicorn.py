@@ -186,7 +186,8 @@ class HttpConnection(asyncio.Protocol):
         if transport.get_extra_info("sslcontext"):
             self._scheme = "https"
         if not self.shared.add(self):
-            logger.warning("too many connections: refused one")
+            message = "too many connections: refused one"
+            logger.warning(message, kind=id(self.shared))
             self._is_ended = True
             self._transport.write(BUSY)
             self._transport.close()
@@ -454,7 +455,7 @@ class HttpConnection(asyncio.Protocol):
         """Answer with 400, unless an earlier request is still to be answered."""
         if self._is_ended:
             return
-        logger.warning("refused a connection: %s", reason)
+        logger.warning("refused a connection: %s", reason, kind=id(self.shared))
         self._is_ended = True
         self._has_come()
         self._waiting.clear()
@@ -728,7 +729,10 @@ class HttpRequest:
             if self._left < 0 or (self._left and not more_body):
                 raise RuntimeError("the answer does not have its Content-Length")
         head, self._head = self._head, b""
-        if data := head + body:
+        if head and len(body) > COPIED_BYTES:
+            connection.write(head)
+            head = b""
+        if data := head + body if head else body:
             connection.write(data)
         if not more_body:
             self._is_over = True
@@ -785,6 +789,9 @@ _NO_EFFECT: Final = (
     *("reload", "reload_delay", "reload_dirs", "reload_excludes", "reload_includes"),
 )
 """Settings that only uvicorn's own command reads."""
+
+COPIED_BYTES: Final = 64 * 1024
+"""The largest body that is copied, to be sent together with the head."""
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
@@ -1132,7 +1139,9 @@ def _warn(server: Served, listening: socket.socket) -> None:
     host = listening.getsockname()[0]
     if server.auth is None and not is_loopback(host):
         logger.warning(
-            "every client that reaches %s may use this server: it has no auth", host
+            "every client that reaches %s may use this server: it has no auth",
+            host,
+            kind=host,
         )
 
 
