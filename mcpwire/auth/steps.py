@@ -141,7 +141,7 @@ class Forget(Step):
 class SavePending(Step):
     """Store a login to be finished later; it replaces an earlier one."""
 
-    pending: Pending
+    pending: Pending = attrs.field(repr=False)
 
 
 @attrs.frozen

@@ -105,7 +105,7 @@ class ClientInbound:
         # 2025-11-25 client/elicitation, "Completion Notifications": a client MUST
         # ignore a notification for an unknown or completed elicitation.
         is_completion = method == "notifications/elicitation/complete"
-        if is_completion and not self.features.url_elicitations.complete(params):
+        if is_completion and not self.features.complete_elicitation(params):
             return
         for change in self.changes:
             change(method, params)

@@ -235,6 +235,10 @@ class ClientFeatures:
         self._roots = as_source(given.get("roots", self._roots))
         self._sampling, self._elicitation = sampling, elicitation
 
+    def complete_elicitation(self, params: JsonObject | None) -> bool:
+        """Complete an open URL elicitation; return whether params name one."""
+        return self.url_elicitations.complete(params)
+
     @property
     def extensions(self) -> frozenset[str]:
         """The ids of the enabled extensions."""

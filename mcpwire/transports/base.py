@@ -581,7 +581,9 @@ class TwoWayChannel(BaseChannel):
         """End the channel and all its calls, each with its own error object."""
         if self._dead is not None:
             return
-        error.__cause__ = cause = cause or error.__cause__
+        cause = cause or error.__cause__
+        if cause is not error:
+            error.__cause__ = cause
         calls = self._end_calls()
         self._dead = error
         self._timeouts.stop()

@@ -257,8 +257,7 @@ class LinkChannel(Duplex):
         try:
             link = await open_link()
         except Exception as error:  # noqa: BLE001 - a user's function
-            failure = self._opening_error(error)
-            self._mark_lost(failure, None if failure is error else error)
+            self._mark_lost(self._opening_error(error), error)
             return
         if self._dead is not None:
             # The user's function ignored its cancellation: the link comes too late.

@@ -21,7 +21,7 @@ import signal
 import subprocess
 import threading
 import weakref
-from typing import IO, TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final
 
 from mcpwire.errors import ConnectError
 from mcpwire.transports.base import wait_at_most
@@ -213,31 +213,38 @@ def _wait(
 
 
 def spawn(target: Stdio, tail: StderrTail) -> ChildProcess:
-    """Start a command with exactly its arguments, without a shell, in its own group."""
-    env = dict(target.environment())
+    """Start a command, exactly these arguments, no shell, in a group of its own."""
+    env, inherits = dict(target.environment()), target.stderr == "inherit"
+    fds: list[int] = []
     try:
-        popen = subprocess.Popen(  # noqa: S603 - the user's own command
+        child_in, stdin = _pipe(fds)
+        stdout, child_out = _pipe(fds)
+        stderr, child_err = (-1, -1) if inherits else _pipe(fds)
+        popen = subprocess.Popen(  # noqa: S603 - it is the user's own command
             [target.command, *target.args],
-            bufsize=0,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=None if target.stderr == "inherit" else subprocess.PIPE,
+            stdin=child_in,
+            stdout=child_out,
+            stderr=None if inherits else child_err,
             env=env,
             cwd=target.cwd,
             process_group=0,
         )
-    except (OSError, ValueError) as error:
+    except BaseException as error:
+        for fd in fds:
+            os.close(fd)
+        if not isinstance(error, (OSError, ValueError)):
+            raise
         raise spawn_error(target, error) from error
-    pipes = _take(popen.stdin), _take(popen.stdout), _take(popen.stderr)
-    return ChildProcess(popen, pipes, tail)
+    for fd in (child_in, child_out, child_err):
+        if fd >= 0:
+            os.close(fd)
+    return ChildProcess(popen, (stdin, stdout, stderr), tail)
 
 
-def _take(pipe: IO[bytes] | None) -> int:
-    """Return a descriptor that is closed by its number, instead of a file."""
-    if pipe is None:
-        return -1
-    with pipe:
-        return os.dup(pipe.fileno())
+def _pipe(opened: list[int]) -> tuple[int, int]:
+    ends = os.pipe()
+    opened.extend(ends)
+    return ends
 
 
 def describe_exit(code: int | None) -> str:

@@ -27,12 +27,13 @@ if TYPE_CHECKING:
 
     OpenChannel = Duplex | HttpChannel | ChannelAdapter
 
-INHERITED: Final = (
+_NAMES: Final = (
     "APPDATA HOMEDRIVE HOMEPATH LOCALAPPDATA PATH PATHEXT PROCESSOR_ARCHITECTURE "
     "SYSTEMDRIVE SYSTEMROOT TEMP USERNAME USERPROFILE"
     if sys.platform == "win32"
     else "HOME LANG LC_ALL LC_CTYPE LOGNAME PATH SHELL TERM TMPDIR TZ USER"
-).split()
+)
+INHERITED: Final = tuple(_NAMES.split())
 """Environment variables that each child inherits: enough to run, without secrets."""
 
 

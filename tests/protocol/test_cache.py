@@ -6,6 +6,7 @@ from threading import Thread
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from proportion import calls
 
 from mcpwire.protocol.cache import LONGEST_TTL_S, ResponseCache
 from mcpwire.protocol.methods import METHODS
@@ -426,20 +427,30 @@ def test_a_flood_of_notifications_leaves_nothing_behind():
     assert len(cache._store._updated) == 1_024
 
 
+def test_an_update_costs_the_same_with_few_results_and_with_many():
+    counts = []
+    for size in (10, 1_000):
+        cache = ResponseCache()
+        for number in range(size):
+            keep(cache, "resources/read", {"uri": f"file:///{number}"})
+        counts.append(calls(cache.invalidate, UPDATED, {"uri": "file:///d/x"}))
+    assert counts[0] == counts[1]
+
+
 URIS = st.text("ab/?#", max_size=6)
 
 
-@given(st.sets(URIS, max_size=20), URIS)
-def test_an_update_drops_a_resource_and_those_it_is_a_part_of(kept, changed):
+@given(st.sets(URIS, max_size=20), URIS, st.sampled_from(["", "c" * 300]))
+def test_an_update_drops_a_resource_and_those_it_is_a_part_of(kept, changed, start):
     cache = ResponseCache()
     for uri in kept:
-        keep(cache, "resources/read", {"uri": uri})
-    cache.invalidate(UPDATED, {"uri": changed})
+        keep(cache, "resources/read", {"uri": start + uri})
+    cache.invalidate(UPDATED, {"uri": start + changed})
     for uri in kept:
-        found = cache.get("resources/read", {"uri": uri}, 0.0)
+        found = cache.get("resources/read", {"uri": start + uri}, 0.0)
         rest = changed.removeprefix(uri)
         is_part = changed.startswith(uri) and (
-            not rest or rest[0] in "/?#" or uri.endswith(("/", "?", "#"))
+            not rest or rest[0] in "/?#" or (start + uri).endswith(("/", "?", "#"))
         )
         assert (found is None) == is_part
 
@@ -471,6 +482,8 @@ def test_the_size_stays_true_in_any_sequence(operations):
         assert store.bytes == sum(len(entry.text) for entry in store.entries.values())
         assert store.bytes <= 400
         assert len(store.entries) <= 4
+        indexed = [key for keys in store._by_uri.values() for key in keys]
+        assert sorted(map(str, indexed)) == sorted(map(str, store.entries))
 
 
 def in_threads(use):

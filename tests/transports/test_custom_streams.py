@@ -120,6 +120,20 @@ async def test_a_stream_that_does_not_open_says_why():
         chain.append(cause)
     assert str(chain[-1]) == "no road"
 
+    gone = mcpwire.TransportError("the tunnel is gone", target="tunnel")
+
+    async def is_gone():
+        await asyncio.sleep(0)
+        raise gone
+
+    with pytest.raises(mcpwire.ConnectError, match="the tunnel is gone") as no:
+        await mcpwire.Client(Stream(is_gone)).connect()
+    chain = [no.value]
+    while (cause := chain[-1].__cause__) is not None:
+        assert cause not in chain
+        chain.append(cause)
+    assert chain[-1] is gone
+
     async def gives_up():
         raise asyncio.CancelledError
 

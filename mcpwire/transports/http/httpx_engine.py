@@ -187,11 +187,13 @@ class HttpxEngine:
     def abandon(self) -> None:
         """Shut the connections down without waiting, even without a running loop.
 
-        Of a user's client, only those of exchanges: its other requests use the rest.
+        Of a user's client, only those of exchanges: its other requests use the rest. An
+        HTTP/2 connection is shut down for a blocking client only, to end its thread.
         """
         streams = list(self.streams)
         if self.client is not None:
-            streams = [each.stream for each in self.exchanges if not each.shares]
+            spared = self.is_async
+            streams = [e.stream for e in self.exchanges if not (e.shares and spared)]
         with contextlib.suppress(RuntimeError):  # their loop is closed
             self._stop()
         for stream in streams:

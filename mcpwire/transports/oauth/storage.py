@@ -305,6 +305,8 @@ class FileStorage:
                 # process has on it, those of SQLite as well.
                 is_there = file_id(self.path) is not None
                 with folder_lock(self.path.parent, BUSY_S, shared=is_there):
+                    if is_there and file_id(self.path) is None:
+                        continue  # set aside meanwhile
                     make_file(self.path)
                     found = file_id(self.path)
                     begin = "begin immediate" if missing is None else "begin"
