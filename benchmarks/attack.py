@@ -51,7 +51,7 @@ def read(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def chosen(only: Sequence[str]) -> list[Attack]:
-    """Return the attacks whose names contain one of the texts; all without texts."""
+    """Return the attacks with one of the texts in their names; all without texts."""
     found = [
         each for each in ATTACKS if not only or any(text in each.name for text in only)
     ]

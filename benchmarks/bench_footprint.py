@@ -61,7 +61,7 @@ class Client:
 
     distribution: str = ""
     weighed: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    """The variant whose memory is measured, and its argument, by path."""
+    """The variant for the measurement of memory, and its argument, by path."""
 
     environment: Mapping[str, str] = field(default_factory=dict)
     imports: str = ""
@@ -189,7 +189,7 @@ KERNEL_PATHS = {
     "mcpwire.sync, stdio": ("ours:blocking", "stdio --legacy apart"),
     "mcpwire.sync, HTTP JSON": ("ours:blocking", "json --legacy apart"),
 }
-"""The paths whose system calls for memory are counted."""
+"""The paths with a count of their system calls for memory."""
 
 
 def asked(calls: int) -> dict[str, Values]:

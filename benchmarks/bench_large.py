@@ -213,7 +213,7 @@ def measure_served(those: Sequence[Served], plan: Plan) -> Round:
 
 
 def load_of(point: Point, plan: Plan) -> Load:
-    """Return the load of one user whose calls return a text of this size."""
+    """Return the load of one user with results of this size."""
     return Load(
         calls=(Call.tool(TOOL, {"kib": point.kib}),),
         seconds=SERVED_S * plan.slices,

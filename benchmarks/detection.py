@@ -40,7 +40,7 @@ def null(cost: float) -> Stdio:
 
 
 async def trial(factor: float) -> dict[str, str]:
-    """Return the verdicts on a server whose calls cost a multiple of the other's."""
+    """Return the verdicts on a server with a multiple of the cost of the other."""
     result = await run(
         null(COST_S),
         LOAD,

@@ -183,7 +183,7 @@ async def load_spoilt_skill() -> None:
 
 
 async def browse(url: str) -> str:
-    """Act as a browser whose user consents; return the redirect's URL."""
+    """Act as the browser of a consenting user; return the redirect's URL."""
     import httpx
 
     async with httpx.AsyncClient() as browser:

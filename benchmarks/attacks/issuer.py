@@ -1,4 +1,4 @@
-"""Token issuer whose introspection of unknown tokens is slow (RFC 7662)."""
+"""Token issuer with slow introspection of unknown tokens (RFC 7662)."""
 
 from __future__ import annotations
 

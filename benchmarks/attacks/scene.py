@@ -41,7 +41,7 @@ CALL_S = 10.0
 """The honest client's timeout for a call."""
 
 QUIET_S = 1.0
-"""The period whose samples are combined into one figure."""
+"""The period of the samples that are combined into one figure."""
 
 ALLOCATOR = {"MALLOC_TRIM_THRESHOLD_": "131072"}
 """glibc's default, set explicitly: else it adapts, and keeps up to 64 MiB free."""

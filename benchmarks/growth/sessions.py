@@ -77,7 +77,7 @@ class Sessions:
 
 
 class Served(Sessions):
-    """Sessions whose server is the measured process."""
+    """Sessions with the measured process as their server."""
 
     def __init__(self, open_one: Open, pid: int) -> None:
         super().__init__(open_one)

@@ -66,7 +66,7 @@ def parser(
 
 
 def chosen(variants: Sequence[One], only: Sequence[str]) -> list[One]:
-    """Return the variants whose names contain a text of `only`, and their baselines."""
+    """Return the variants with a text of `only` in their names, and their baselines."""
     if not only:
         return list(variants)
     names = {v.name for v in variants if any(text in v.name for text in only)}

@@ -129,7 +129,7 @@ def compared(
 ) -> dict[str, Spread] | None:
     """Return a variant's figures divided by another's, round by round.
 
-    Return ``None`` if one of the variants was not measured. Figures whose divisor is 0
+    Return ``None`` if one of the variants was not measured. Figures with the divisor 0
     are left out.
     """
     if not {variant, other} <= rounds[0].keys():

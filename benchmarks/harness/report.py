@@ -94,7 +94,7 @@ AXES: dict[str, Sequence[Sequence[str]]] = {
 """The figures of each table, for benchmarks with several fixed tables."""
 
 ALL = ("footprint", "growth", "large", "many")
-"""Benchmarks whose published tables have all figures."""
+"""Benchmarks with all figures in their published tables."""
 
 
 def heading(name: str) -> str:

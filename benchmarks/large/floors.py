@@ -37,7 +37,7 @@ def message(method: str, params: dict[str, Any]) -> dict[str, Any]:
 
 
 class Pipe:
-    """A child process whose output is read on the event loop."""
+    """A child process with its output read on the event loop."""
 
     def __init__(self, command: list[str]) -> None:
         self.loop = asyncio.get_running_loop()

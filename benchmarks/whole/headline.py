@@ -147,7 +147,7 @@ def render(results: Sequence[Result]) -> str:
 
 
 def behind(results: Sequence[Result]) -> str:
-    """Return a line for each budget whose median exceeds the limit."""
+    """Return a line for each budget with a median over the limit."""
     lines = []
     for result in results:
         for budget in result.get("budgets", []):

@@ -39,7 +39,7 @@ class LegResult:
     results: Sequence[Result]
     seconds: float
     shared: int = 0
-    """The number of scenarios whose results come from another leg."""
+    """The number of scenarios with results from another leg."""
 
     red: Sequence[str] = ()
     """The reasons of a failure of the leg itself, apart from its scenarios."""

@@ -153,7 +153,7 @@ def node() -> Path:
 
 
 def npm() -> tuple[list[str], dict[str, str]]:
-    """Return the npm command, and an environment whose PATH finds node."""
+    """Return the npm command, and an environment with node on its PATH."""
     folder = Path(sys.executable).parent
     path = f"{folder}{os.pathsep}{os.environ.get('PATH', '')}"
     return ["npm"], {**os.environ, "PATH": path}

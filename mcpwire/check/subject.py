@@ -1012,7 +1012,7 @@ class Subject:
         """Return whether the rules of the revision apply to a message.
 
         They do not apply to answers to requests of other or unknown revisions, nor to
-        answers whose id is not valid: such an id repeats the id of our request.
+        answers with an id that is not valid: such an id repeats the id of our request.
         """
         if not message.is_answer or not isinstance(message.value, dict):
             return True

@@ -213,14 +213,14 @@ def _wait(
 
 
 def spawn(target: Stdio, tail: StderrTail) -> ChildProcess:
-    """Start a command, exactly these arguments, no shell, in a group of its own."""
+    """Start a command with exactly its arguments, without a shell, in its own group."""
     env, inherits = dict(target.environment()), target.stderr == "inherit"
     fds: list[int] = []
     try:
         child_in, stdin = _pipe(fds)
         stdout, child_out = _pipe(fds)
         stderr, child_err = (-1, -1) if inherits else _pipe(fds)
-        popen = subprocess.Popen(  # noqa: S603 - it is the user's own command
+        popen = subprocess.Popen(  # noqa: S603 - the user's own command
             [target.command, *target.args],
             stdin=child_in,
             stdout=child_out,

@@ -109,7 +109,7 @@ def tool_server(scripted):
 
 @pytest.fixture
 def asking(tool_server):
-    """Make a server whose tool asks something and is done with any answer."""
+    """Make a server with a tool that asks the client and ends at any answer."""
 
     def make(method, params, *more):
         return tool_server(request(method, params), *more, answer=[DONE])

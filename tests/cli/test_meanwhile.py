@@ -1,6 +1,7 @@
 """What is told while a call runs: progress, log messages, and how long what took."""
 
 import json
+import pickle
 
 import pytest
 from cli_servers import progress
@@ -271,3 +272,12 @@ def test_a_connection_opened_anew_counts_its_bytes_anew(monkeypatch):
         monkeypatch, ("open", "target"), ("send", CALL), ("written", len(CALL) + 1)
     )
     assert found == [{"queued": 2, "written": 3}]
+
+
+def test_timing_keeps_no_bytes_but_those_of_answers():
+    timing = Timing()
+    timing.start()
+    for _ in range(100):
+        timing.trace("read", b"x" * 10_000 + b"\n")
+        timing.trace("receive", b'{"method":"notifications/message"}' + b" " * 10_000)
+    assert len(pickle.dumps(timing)) < 20_000

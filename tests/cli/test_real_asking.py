@@ -1,11 +1,10 @@
 """A server of somebody else's asks, and is answered at a terminal and by options."""
 
 import json
-import os
 import shlex
 
 import pytest
-from real_servers import real_server
+from real_servers import installed
 
 pytestmark = pytest.mark.servers
 
@@ -13,13 +12,7 @@ pytestmark = pytest.mark.servers
 @pytest.fixture
 def everything(tmp_path):
     """Return the command line of the everything server."""
-    server = real_server("everything", tmp_path)
-    missing = server.missing()
-    if missing is not None:
-        reason = f"{missing} is not there: run `make peers`"
-        if os.environ.get("CI"):
-            pytest.fail(reason)
-        pytest.skip(reason)
+    server = installed("everything", tmp_path)
     return shlex.join(server.argv)
 
 

@@ -1,6 +1,5 @@
 """Every program and command that the documents show does what they say."""
 
-import os
 import re
 import subprocess
 import sys
@@ -28,6 +27,7 @@ from documents import (
     record_name,
     without_figures,
 )
+from real_servers import require
 from record import docs, make
 from served import served
 from unmeasured import unmeasured
@@ -66,12 +66,7 @@ def compare(case, runner):
 
 def demand(runner):
     """Skip where the real server is not installed; under CI that is a failure."""
-    missing = runner.everything.missing()
-    if missing is not None:
-        reason = f"{missing} is not there: run `make peers`"
-        if os.environ.get("CI"):
-            pytest.fail(reason)
-        pytest.skip(reason)
+    require(runner.everything.missing())
 
 
 @pytest.mark.servers

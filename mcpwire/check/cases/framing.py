@@ -274,7 +274,7 @@ exchange(
     is_quick=False,
     sends="`initialize` after a byte order mark, then without one",
     expects="a result for the first",
-    why="clients whose encoder writes one cannot connect",
+    why="clients with an encoder that writes one cannot connect",
     bound_s=40.0,
 )
 async def mark_at_the_start(subject: Subject) -> None:

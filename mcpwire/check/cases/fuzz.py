@@ -31,7 +31,7 @@ SECRET_NAME: Final = re.compile(
     r"(?i)token|secret|passw|passphrase|key|credential|"
     r"(?:^|[_-])(?:auth|authorization|cookie|jwt|pass|pat|pwd)(?:$|[_-])"
 )
-"""Names of environment variables and header fields whose values are secret."""
+"""Names of environment variables and header fields with secret values."""
 
 ROOM_S: Final = 2.5
 UNFIT: Final = 2  # failures with plain values after which a case tries no further one

@@ -77,7 +77,7 @@ async def _answer(subject: Subject, call: _Call) -> Answer:
 
 
 def _lively(subject: Subject) -> str:
-    """Return the role whose tool most likely gets an event stream as response."""
+    """Return the role of the tool that most likely gets an event stream as response."""
     return "notify" if "notify" in subject.facts.roles else "slow"
 
 
@@ -486,7 +486,7 @@ async def not_cancelled(subject: Subject) -> None:
 
 
 async def _polled(subject: Subject) -> _Call:
-    """Make a call whose stream ends before the answer; resume until the answer."""
+    """Make a call, on a stream that ends before the answer; resume until the answer."""
     for tool in subject.facts.callable_tools:
         is_one = any(word in tool["name"].lower() for word in _POLLED)
         if not is_one or arguments_for(tool) is None:

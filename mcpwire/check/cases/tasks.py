@@ -1,4 +1,4 @@
-"""Tasks of 2025-11-25: calls whose results the client fetches later."""
+"""Tasks of 2025-11-25: calls with results that the client fetches later."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _support(tool: dict[str, Any]) -> str:
 
 
 def _tool(subject: Subject, wanted: Collection[str]) -> dict[str, Any]:
-    """Return params that call a tool whose `taskSupport` is one of `wanted`."""
+    """Return params that call a tool with one of `wanted` as its `taskSupport`."""
     for tool in subject.facts.callable_tools:
         if _support(tool) in wanted and arguments_for(tool) is not None:
             return call_of(tool)

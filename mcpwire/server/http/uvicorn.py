@@ -186,8 +186,7 @@ class HttpConnection(asyncio.Protocol):
         if transport.get_extra_info("sslcontext"):
             self._scheme = "https"
         if not self.shared.add(self):
-            message = "too many connections: refused one"
-            logger.warning(message, kind=id(self.shared))
+            logger.warning("too many connections: refused one", kind=id(self.shared))
             self._is_ended = True
             self._transport.write(BUSY)
             self._transport.close()

@@ -19,7 +19,7 @@ patient_close = lasting.patient_close
 
 @pytest.fixture(autouse=True)
 def no_environment(monkeypatch):
-    """Let no certificate and no proxy of whoever runs the tests matter."""
+    """Ignore the certificates and proxies of the environment."""
     for name in ("SSL_CERT_FILE", "SSL_CERT_DIR"):
         monkeypatch.delenv(name, raising=False)
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):

@@ -160,7 +160,7 @@ async def test_one_that_waits_for_a_new_connection_may_be_cancelled_at_any_time(
         await asyncio.sleep(0)
         others = [asyncio.create_task(client.call_tool("x")) for _ in range(beside)]
         await schedule.run(lambda: client.call_tool("x"))
-        # Whoever else comes gets a connection, whatever became of that one.
+        # Each later caller gets a connection, with any end of that one.
         results = [*await asyncio.gather(*others), await client.call_tool("x")]
         assert {result.text for result in results} == {"ok"}
         await client.aclose()

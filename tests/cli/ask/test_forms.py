@@ -4,7 +4,7 @@ import pytest
 
 from mcpwire.cli.interactive import Form
 from mcpwire.protocol.elicitation import fill_form
-from mcpwire.types import ElicitRequestFormParams, decode
+from mcpwire.types import ElicitRequestFormParams, RequestedSchema, decode
 from mcpwire.versions import REVISIONS
 
 PROPERTIES = {
@@ -160,6 +160,21 @@ async def test_what_an_old_revision_has_not_cannot_be_sent_but_declined(asker, p
     form = Form(params(lists, ()).requested_schema, old, one)
     assert await form.fill_in("m") == "decline"
     assert "lists exist since 2025-11-25" in one.text
+
+
+def test_each_required_name_is_compared_with_few_others(asker, person):
+    class Name(str):
+        __slots__ = ()
+        __hash__ = str.__hash__
+        compared = 0
+
+        def __eq__(self, other):
+            Name.compared += 1
+            return str.__eq__(self, other)
+
+    names = [Name(number) for number in range(200)]
+    Form(RequestedSchema(properties={}, required=names), asker, person("d"))
+    assert Name.compared < 10 * len(names)
 
 
 @pytest.mark.attack("S32")

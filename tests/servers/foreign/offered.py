@@ -22,7 +22,7 @@ def add(a: int, b: int = 0) -> int:
 
 
 async def hang(name: str) -> str:
-    """Never answer; remember who was cancelled."""
+    """Never answer; record the cancelled calls."""
     try:
         await anyio.sleep_forever()
     except anyio.get_cancelled_exc_class():
