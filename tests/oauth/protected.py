@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import threading
 from typing import TYPE_CHECKING, Any
 
 import proofs
@@ -26,7 +25,7 @@ class Guarded:
 
     Attributes:
         scopes: What a challenge names; None: it names none.
-        challenges: How often it said 401 or 403.
+        refused: The requests that it answered with 401 or 403.
         needs: The scopes that a JSON-RPC method, or a verb, needs.
         on_metadata: Replaces the resource metadata, as `on` of the other server does.
         resource: What it calls itself.
@@ -42,14 +41,13 @@ class Guarded:
         self.auth = auth
         self.scopes = scopes
         self.dpop = dpop
-        self.challenges = 0
+        self.refused: list[RawRequest] = []
         self.needs: dict[str, tuple[str, ...]] = {}
         self.on_metadata: Callable[[Any], Any] = lambda request: None
         self.resource: str | None = None
         self.nonce: str | None = None
         self.is_open = False
         self.free: set[str] = set()
-        self._count = threading.Lock()
 
     def serve(self, conn: Connection) -> None:
         usual = conn.receive
@@ -62,6 +60,11 @@ class Guarded:
 
         conn.receive = receive
         super().serve(conn)
+
+    @property
+    def challenges(self) -> int:
+        """The number of refused requests."""
+        return len(self.refused)
 
     @property
     def messages(self) -> list[RawRequest]:
@@ -100,8 +103,7 @@ class Guarded:
         if complaint is None:
             return False
         status, params = complaint
-        with self._count:
-            self.challenges += 1
+        self.refused.append(request)
         fields = {} if self.nonce is None else {"dpop_nonce": self.nonce}
         conn.send(reply(status, www_authenticate=self._challenge(params), **fields))
         return True

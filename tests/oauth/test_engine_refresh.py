@@ -34,7 +34,9 @@ async def test_a_new_start_with_an_expired_token_asks_for_another_and_nobody_els
         await echo(client)
     assert [request.key for request in auth.requests] == ["token"]
     assert auth.grants == ["refresh_token"]
-    assert (asked, server.challenges) == ([], before)
+    # The first client's GET may reach the server after its token has expired.
+    refused = [one for one in server.refused[before:] if one.verb != "GET"]
+    assert (asked, refused) == ([], [])
 
 
 # ... and ahead of the end.
